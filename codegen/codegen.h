@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a Staged or Nested function to machine code, and the table of targets.
+#pragma once
+
+#include "ir/function.h"
+#include "ir/target.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace libtile::codegen {
+
+struct CodeOptions {
+  // Keep the texts; each costs time, so they are made when somebody asks.
+  bool keepLlvm = false;
+  bool keepAssembly = false;
+};
+
+// What a kernel needs of its launcher, beside its arguments.
+struct KernelInfo {
+  std::string symbol;
+  int32_t threads = 0;       // GPU: threads of a program
+  int64_t sharedBytes = 0;   // GPU: dynamic shared memory of a program
+  int64_t scratchBytes = 0;  // CPU: the program's arena, 64-byte aligned
+};
+
+struct Code {
+  KernelInfo info;
+  std::string llvm;     // with keepLlvm
+  std::string assembly; // CPU: with keepAssembly; NVIDIA: the PTX, always
+  std::vector<char> object; // CPU: a relocatable object; NVIDIA: empty (the driver takes the PTX)
+};
+
+// Targets by name: "x86-64-v3", "avx512", "avx512bf16", "aarch64", "sm_80" ... "sm_120"; also "cpu":
+// the best of this machine. Throws UserError for an unknown name, Unsupported where this LLVM lacks
+// the target, and says which version has it.
+[[nodiscard]] const ir::Target &findTarget(std::string_view name);
+// The best CPU target that this machine runs.
+[[nodiscard]] const ir::Target &hostTarget();
+[[nodiscard]] std::vector<std::string> targetNames();
+
+// `fn` has passed the pipeline for `target`. Thread-safe. LLVM's fatal errors come as InternalError.
+//
+// The function made:
+//   CPU     void symbol(const uint64_t *args, const int32_t *grid, uint64_t first, uint64_t count,
+//                       uint8_t *arena)
+//           runs the programs first .. first+count-1, program = x + grid[0] * (y + grid[1] * z); one
+//           8-byte slot an argument, its value in the low bytes.
+//   NVIDIA  a kernel with one parameter an argument (i1 as i8), dynamic shared memory.
+[[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,
+                            const CodeOptions &options = {});
+
+} // namespace libtile::codegen

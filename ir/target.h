@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes may know of a target: plain data, filled by codegen/<target>/description.cpp. Passes ask
+// these facts, never the target's name.
+#pragma once
+
+#include "ir/type.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace libtile::ir {
+
+// One shape of the matrix instruction: acc (m x n) += a (m x k) * b (k x n) by one warp.
+struct MmaShape {
+  Elem operand;
+  Elem accumulator;
+  int32_t m, n, k;
+};
+
+// How the CPU's contraction takes its operands (design 6).
+struct ContractRule {
+  Elem operand;     // as the kernel's dot has it
+  Elem packed;      // as the scratch copies hold it
+  Elem accumulator;
+  bool pairs;       // b is packed as <K/2 x N x 2>
+  int32_t lanes;    // accumulator elements in a vector register
+};
+
+struct Target {
+  std::string name;     // "sm_90a", "avx512bf16", ...: for messages and cache keys
+  std::string triple;   // LLVM's
+  std::string cpu;      // LLVM's
+  std::string features; // LLVM's
+  int32_t llvmSince = 19;
+
+  // Execution model: a GPU lays tiles out over threads (laid-out, staged); a CPU runs a program on
+  // one core in nests.
+  bool laysOut = false;
+
+  // ---- GPU
+  int32_t warpSize = 0;
+  int32_t maxWarps = 0;           // per program
+  int32_t sharedMemory = 0;       // bytes a program may have
+  int32_t registersPerThread = 0; // 32-bit
+  int32_t maxVectorBytes = 16;    // widest access of one thread
+  bool asyncCopy = false;         // cp.async and commit/wait groups
+  std::vector<MmaShape> mma;
+
+  // ---- CPU
+  int32_t vectorBytes = 0;     // of one vector register
+  int32_t vectorRegisters = 0; // architectural
+  bool maskedAccess = false;   // masked loads and stores of any element size
+  int32_t l1Bytes = 0, l2Bytes = 0;
+  std::vector<ContractRule> contract;
+};
+
+} // namespace libtile::ir

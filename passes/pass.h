@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pass is: a free function over a Function, declared in a header of its own that states its
+// contract (requires / ensures / stage). The table in pipeline.cpp is the only place that calls one.
+#pragma once
+
+#include "ir/function.h"
+#include "ir/target.h"
+
+namespace libtile::passes {
+
+struct PassContext {
+  const ir::Target &target;
+  // The user's overrides; 0: the compiler decides.
+  int32_t numWarps = 0;
+  int32_t numStages = 0;
+};
+
+// Returns whether it changed anything.
+using PassFn = bool (*)(ir::Function &, const PassContext &);
+
+} // namespace libtile::passes
