@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows without a peer: launch and compile times, import, sizes, build time.
+
+`rows(device)` yields (name, function); the function returns {"ours_s": ...} or {"bytes": ...}.
+Compile times are whole compiles, source to loaded code, of kernels that nothing has compiled before:
+each round drops the caches of the kernel first.
+"""
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import kernels
+import measure
+
+BUILD = Path(os.environ["LIBTILE_BUILD"])
+ROOT = Path(__file__).resolve().parent.parent
+
+# What each compile row launches or warms up: kernel, argument types, constants.
+COMPILES = {
+    "add": (kernels.add.add, ["*fp32"] * 3 + ["i32"], {"BLOCK": 1024}),
+    "softmax": (kernels.softmax.softmax, ["*fp32"] * 2 + ["i32"] * 4, {"BLOCK": 1024}),
+    "softmax_65536": (kernels.softmax.softmax, ["*fp32"] * 2 + ["i32"] * 4, {"BLOCK": 65536}),
+    "matmul": (kernels.matmul.matmul, None, {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64,
+                                             "GROUP_M": 8}),
+}
+
+
+def _types(types, device):
+    if types is not None:
+        return types
+    elem = "*fp32" if device == "cpu" else "*fp16"
+    strides = ["i32", 1] * 3
+    return [elem] * 3 + ["i32"] * 3 + strides
+
+
+def _launch(device):
+    import torch
+    x, y, out = (torch.zeros(16, device=device) for _ in range(3))
+    kernel = kernels.add.add
+
+    def once():
+        kernel[(1,)](x, y, out, 16, BLOCK=16)
+    once()
+
+    def settle():
+        if device == "cuda":
+            torch.cuda.synchronize()
+    return {"ours_s": measure.alone(once, 500, before=settle)}
+
+
+def _compile(device, what):
+    kernel, types, constants = COMPILES[what]
+    target = "cpu" if device == "cpu" else "sm_90a"
+    types = _types(types, device)
+
+    def once():
+        kernel.clear()
+        kernel.warmup(*types, grid=(1,), target=target, **constants)
+    once()
+    return {"ours_s": measure.alone(once, 1, rounds=9)}
+
+
+def _in_new_process(code):
+    """Seconds that the code itself says on its last line, best of five processes."""
+    seconds = []
+    for _ in range(5):
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                             cwd=ROOT)
+        seconds.append(float(out.stdout.strip().splitlines()[-1]))
+    return {"ours_s": min(seconds)}
+
+
+def _first_compile(device):
+    target = "cpu" if device == "cpu" else "sm_90a"
+    return _in_new_process(f"""
+import sys, time
+sys.path.insert(0, {str(ROOT / "python" / "tutorials")!r})
+import importlib, libtile
+kernel = importlib.import_module("01_vector_add").add
+start = time.perf_counter()
+kernel.warmup("*fp32", "*fp32", "*fp32", "i32", grid=(1,), target={target!r}, BLOCK=1024)
+print(time.perf_counter() - start)
+""")
+
+
+def _import():
+    return _in_new_process("import time; start = time.perf_counter(); import libtile; "
+                           "print(time.perf_counter() - start)")
+
+
+def _wheel(installed):
+    wheels = sorted((ROOT / "dist").glob("libtile-*.whl"), key=lambda path: path.stat().st_mtime)
+    if not wheels:
+        raise FileNotFoundError("no wheel in dist/: run ./dev wheel first")
+    if not installed:
+        return {"bytes": wheels[-1].stat().st_size}
+    with zipfile.ZipFile(wheels[-1]) as archive:
+        return {"bytes": sum(entry.file_size for entry in archive.infolist())}
+
+
+def _build():
+    return {"ours_s": float((BUILD / "build_seconds").read_text())}
+
+
+def rows(device):
+    yield f"{device}/launch", lambda: _launch(device)
+    for what in COMPILES:
+        yield f"{device}/compile/{what}", lambda what=what: _compile(device, what)
+    yield f"{device}/compile/first", lambda: _first_compile(device)
+    if device == "cpu":
+        yield "time/import", _import
+        yield "time/build", _build
+        yield "size/wheel", lambda: _wheel(False)
+        yield "size/installed", lambda: _wheel(True)

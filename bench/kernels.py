@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels that are measured: the tutorials' own, with their data, peer and check.
+
+`cases(device)` yields Case objects. A case makes its arrays when `prepare()` is called, so that only
+one holds memory at a time. Peers are torch's operators (`torch`), cuBLAS through torch
+(`cublas`), a device copy (`copy`) or Triton running the same source (`triton`).
+"""
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tutorials"))
+add = importlib.import_module("01_vector_add")
+softmax = importlib.import_module("02_fused_softmax")
+layer_norm = importlib.import_module("03_layer_norm")
+matmul = importlib.import_module("04_matmul")
+
+
+@dataclass
+class Prepared:
+    ours: Callable
+    peer: Callable
+    check: Callable  # raises AssertionError when ours' last result is wrong
+    kernel: object   # the jit function, whose last compiled kernel says the path taken
+
+
+@dataclass
+class Case:
+    name: str        # device/kernel/dtype/size
+    peer: str
+    prepare: Callable
+
+
+def _close(out, want, rtol, atol):
+    import torch
+    torch.testing.assert_close(out.double(), want.double(), rtol=rtol, atol=atol)
+
+
+def _add(device, n):
+    import torch
+
+    def prepare():
+        x, y = (torch.randn(n, device=device) for _ in range(2))
+        out, other = torch.empty_like(x), torch.empty_like(x)
+        block = 4096 if device == "cpu" else 1024
+        return Prepared(lambda: add.run(x, y, out, block), lambda: torch.add(x, y, out=other),
+                        lambda: _close(out, x + y, 0, 0), add.add)
+    return prepare
+
+
+def _softmax(device, dtype, rows, cols, peer):
+    import torch
+
+    def prepare():
+        x = torch.randn(rows, cols, device=device, dtype=dtype)
+        out, other = torch.empty_like(x), torch.empty_like(x)
+        theirs = (lambda: other.copy_(x)) if peer == "copy" else \
+            (lambda: torch.softmax(x, dim=1, out=other) if device == "cpu" else torch.softmax(x, 1))
+        tolerance = 1e-5 if dtype == torch.float32 else 2e-3
+
+        def check():
+            part = slice(0, min(rows, 4096))
+            _close(out[part], torch.softmax(x[part].double(), 1), tolerance, tolerance * 1e-2)
+        return Prepared(lambda: softmax.run(x, out), theirs, check, softmax.softmax)
+    return prepare
+
+
+def _layer_norm(device, dtype, rows, cols, peer):
+    import torch
+
+    def prepare():
+        x = torch.randn(rows, cols, device=device, dtype=dtype)
+        weight, bias = (torch.randn(cols, device=device, dtype=dtype) for _ in range(2))
+        out = torch.empty_like(x)
+        mean, rstd = (torch.empty(rows, device=device) for _ in range(2))
+
+        def theirs():
+            return torch.nn.functional.layer_norm(x, (cols,), weight, bias, 1e-5)
+        if peer == "triton":
+            theirs = _triton_layer_norm(x, weight, bias, mean, rstd)
+
+        def check():
+            want = torch.nn.functional.layer_norm(x.double(), (cols,), weight.double(),
+                                                  bias.double(), 1e-5)
+            tolerance = 1e-4 if dtype == torch.float32 else 1e-2
+            _close(out, want, tolerance, tolerance)
+        return Prepared(lambda: layer_norm.run(x, weight, bias, out, mean, rstd), theirs, check,
+                        layer_norm.layer_norm)
+    return prepare
+
+
+def _triton_layer_norm(x, weight, bias, mean, rstd):
+    """The tutorial's own source, compiled by Triton."""
+    import triton
+    import torch
+    kernel = triton_twin(layer_norm.layer_norm)
+    out = torch.empty_like(x)
+    rows, n = x.shape
+    block = min(triton.next_power_of_2(n), 16384)
+    warps = min(max(block // 256, 1), 8)
+    return lambda: kernel[(rows,)](x, out, weight, bias, mean, rstd, n, n, 1e-5, BLOCK=block,
+                                   num_warps=warps)
+
+
+def triton_twin(function):
+    """The jit function's source as a Triton kernel, from a file of its own (Triton reads files)."""
+    import inspect
+    import tempfile
+    source = inspect.getsource(function.fn).replace("@libtile.jit", "@triton.jit")
+    folder = Path(tempfile.mkdtemp(prefix="triton_twin_"))
+    (folder / "twin.py").write_text("import triton\nimport triton.language as tl\n\n" + source)
+    spec = importlib.util.spec_from_file_location("twin", folder / "twin.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, function.fn.__name__)
+
+
+def _matmul(device, dtype, size, tiles):
+    import torch
+
+    def prepare():
+        m = n = k = size
+        if dtype == torch.int8:
+            a, b = (torch.randint(-128, 128, (size, size), device=device, dtype=dtype)
+                    for _ in range(2))
+            out = torch.empty(m, n, device=device, dtype=torch.int32)
+        else:
+            a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+            out = torch.empty(m, n, device=device, dtype=dtype)
+
+        def theirs():
+            return torch._int_mm(a, b) if dtype == torch.int8 else torch.matmul(a, b)
+
+        def check():
+            rows = slice(0, min(m, 512))
+            want = a[rows].double() @ b.double()
+            # Products are exact in f32; sums of k terms and one final rounding are not.
+            unit = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
+            bound = (a[rows].double().abs() @ b.double().abs()) * k * 2.0**-24 + want.abs() * unit
+            assert ((out[rows].double() - want).abs() <= bound).all()
+        return Prepared(lambda: matmul.run(a, b, out, **tiles), theirs, check, matmul.matmul)
+    return prepare
+
+
+def cases(device):
+    import torch
+    f32, f16, bf16 = torch.float32, torch.float16, torch.bfloat16
+    if device == "cpu":
+        yield Case("cpu/add/f32/16777216", "torch", _add(device, 1 << 24))
+        for cols in (781, 1024, 4096, 16384):
+            rows = (8 << 20) // cols
+            yield Case(f"cpu/softmax/f32/{cols}", "torch", _softmax(device, f32, rows, cols, "torch"))
+        for cols in (781, 1024, 4096, 16384):
+            rows = (8 << 20) // cols
+            yield Case(f"cpu/layer_norm/f32/{cols}", "torch",
+                       _layer_norm(device, f32, rows, cols, "torch"))
+        tiles = {"block_m": 192, "block_n": 256, "block_k": 64, "group_m": 8}
+        for dtype, name in ((f32, "f32"), (bf16, "bf16"), (f16, "f16"), (torch.int8, "int8")):
+            yield Case(f"cpu/matmul/{name}/1024", "torch", _matmul(device, dtype, 1024, tiles))
+        return
+    yield Case(f"cuda/add/f32/{1 << 28}", "torch", _add(device, 1 << 28))
+    for dtype, name in ((f16, "f16"), (f32, "f32")):
+        for cols in (1024, 4096, 12672):
+            rows = (2 << 30) // (cols * dtype.itemsize)
+            yield Case(f"cuda/softmax/{name}/{cols}", "copy",
+                       _softmax(device, dtype, rows, cols, "copy"))
+    for cols in (1024, 4096, 8192, 16384):
+        yield Case(f"cuda/layer_norm/f16/{cols}", "triton",
+                   _layer_norm(device, f16, 4096, cols, "triton"))
+    tiles = {"block_m": 128, "block_n": 128, "block_k": 64, "group_m": 8, "num_stages": 3}
+    for dtype, name in ((f16, "f16"), (bf16, "bf16")):
+        yield Case(f"cuda/matmul/{name}/4096", "cublas",
+                   _matmul(device, dtype, 4096, {**tiles, "num_warps": 8}))

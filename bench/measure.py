@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing two callables side by side, and what one benchmark row is.
+
+A row is measured in rounds; each round times ours and the peer one after the other, in alternating
+order, for about the same time. The ratio is the median of the rounds' peer/ours, so drifting clocks
+and noisy neighbours hit both sides; the spread is (p90 - p10) / median of those ratios.
+"""
+import statistics
+import time
+
+
+def _wall(fn, repeats):
+    start = time.perf_counter()
+    for _ in range(repeats):
+        fn()
+    return (time.perf_counter() - start) / repeats
+
+
+def _cuda(fn, repeats):
+    import torch
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(repeats):
+        fn()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e-3 / repeats
+
+
+def quantile(values, q):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+
+
+def interleaved(ours, peer, device, rounds=15, round_seconds=0.1):
+    """Seconds of one call of each (medians), ratio and spread."""
+    clock = _cuda if device == "cuda" else _wall
+    repeats = []
+    for fn in (ours, peer):
+        fn()
+        once = min(clock(fn, 1) for _ in range(3))
+        repeats.append(max(1, min(1000, int(round_seconds / max(once, 1e-7)))))
+    times = [[], []]
+    for i in range(rounds):
+        sides = [(0, ours), (1, peer)]
+        for side, fn in sides if i % 2 == 0 else sides[::-1]:
+            times[side].append(clock(fn, repeats[side]))
+    ratios = [b / a for a, b in zip(*times)]
+    ratio = statistics.median(ratios)
+    return {"ours_s": statistics.median(times[0]), "peer_s": statistics.median(times[1]),
+            "ratio": round(ratio, 4),
+            "spread": round((quantile(ratios, 0.9) - quantile(ratios, 0.1)) / ratio, 4)}
+
+
+def alone(fn, repeats, rounds=15, before=None):
+    """Median seconds of one call of fn."""
+    times = []
+    for _ in range(rounds):
+        if before:
+            before()
+        times.append(_wall(fn, repeats))
+    return statistics.median(times)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules that a machine can check; prints each breach and exits non-zero if there is one.
+
+    sizes     .cpp at most 500 lines, .h 300, a function 60
+    switches  no `default:` in ir/, passes/, codegen/: a forgotten op is a build error
+    arrows    a folder includes only what stands below it (docs/architecture.md)
+    heads     every source file begins with its licence line
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = {".cpp": 500, ".h": 300}
+FUNCTION_LINES = 60
+MAY_INCLUDE = {
+    "ir": {"ir"},
+    "frontend": {"ir", "frontend"},
+    "passes": {"ir", "passes"},
+    "codegen": {"ir", "passes", "codegen"},
+    "runtime": {"ir", "frontend", "passes", "codegen", "runtime"},
+}
+# The first line of a definition, as clang-format leaves it: it ends in `{` and no control word opens it.
+HEAD = re.compile(r"^(\s*)(?!if|for|while|switch|else|do\b|try|catch|namespace|struct|class|enum|union"
+                  r"|extern|return|case)[\w:<>~&*,\[\]() =+\-!.|\"']+\)[\w\s&:>*<-]*\{$")
+
+
+def tracked():
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT,
+                           capture_output=True, text=True, check=True).stdout.split("\n")
+    return [ROOT / name for name in names
+            if name.endswith((".cpp", ".h", ".def", ".py")) and (ROOT / name).exists()]
+
+
+def long_functions(lines):
+    """(line, length) of each function that is too long."""
+    i = 0
+    while i < len(lines):
+        match = HEAD.match(lines[i])
+        if match and len(match[1]) <= 2:
+            close = match[1] + "}"
+            end = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip(";") == close), i)
+            if end - i + 1 > FUNCTION_LINES:
+                yield i + 1, end - i + 1
+            i = end
+        i += 1
+
+
+def breaches(path):
+    name = path.relative_to(ROOT)
+    lines = path.read_text().split("\n")
+    limit = SIZES.get(path.suffix)
+    if limit and len(lines) > limit + 1:
+        yield f"{name}: {len(lines)} lines, at most {limit}"
+    if not any("SPDX-License-Identifier" in line for line in lines[:2]):
+        yield f"{name}:1: no licence line"
+    folder = name.parts[0]
+    if path.suffix not in (".cpp", ".h") or folder not in MAY_INCLUDE:
+        return
+    for line, length in long_functions(lines):
+        yield f"{name}:{line}: a function of {length} lines, at most {FUNCTION_LINES}"
+    for number, line in enumerate(lines, 1):
+        if folder in ("ir", "passes", "codegen") and re.match(r"\s*default:", line):
+            yield f"{name}:{number}: `default:` in a switch"
+        include = re.match(r'#include "(\w+)/', line)
+        if include and include[1] in MAY_INCLUDE and include[1] not in MAY_INCLUDE[folder]:
+            yield f"{name}:{number}: {folder}/ may not use {include[1]}/"
+
+
+def main():
+    found = [breach for path in sorted(tracked()) for breach in breaches(path)]
+    print("\n".join(found) if found else "lint: nothing found")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
