@@ -50,4 +50,9 @@ private:
 // The result type of an op whose rule infers it; None if the operands do not fit.
 [[nodiscard]] Type inferType(const Function &fn, Opcode opcode, std::span<const ValueId> operands);
 
+// A constant's value as the `value` attribute holds it: the number that the element type has for it
+// (floats rounded to nearest even; integers sign-extended from the width, i1 0 or 1).
+[[nodiscard]] double canonicalFloat(Elem elem, double value);
+[[nodiscard]] int64_t canonicalInt(Elem elem, int64_t value);
+
 } // namespace libtile::ir

@@ -4,17 +4,21 @@
 // A function has one body block; an op may own regions, one block each. A block's arguments stand
 // for what a loop carries. Values of enclosing blocks are visible inside. Ops of a block form a
 // list, so inserting and erasing cost O(1); uses are kept per value. All edits go through the
-// members below, which keep uses and parents right.
+// members below, which keep uses and parents right. Views that they give (types, operands, results)
+// stay valid while other ops are made.
 #pragma once
 
 #include "ir/diagnostic.h"
 #include "ir/layout.h"
 #include "ir/opcode.h"
+#include "ir/stable_vector.h"
 
 #include <llvm/ADT/SmallVector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace libtile::ir {
@@ -190,7 +194,7 @@ public:
 
 private:
   struct OpData {
-    Opcode opcode;
+    Opcode opcode{};
     bool erased = false;
     LocationId loc;
     BlockId block;
@@ -216,13 +220,16 @@ private:
   Function() = default;
   void addUse(ValueId value, Use use);
   void dropUse(ValueId value, Use use);
+  // Marks an unlinked op and everything below it erased.
+  void eraseContents(OpId op);
   void eraseBlockContents(BlockId block);
 
-  std::vector<OpData> ops_;
-  std::vector<BlockData> blocks_;
-  std::vector<ValueData> values_;
+  StableVector<OpData> ops_;
+  StableVector<BlockData> blocks_;
+  StableVector<ValueData> values_;
   std::vector<Layout> layouts_;
   std::vector<Location> locations_;
+  std::unordered_multimap<size_t, uint32_t> locationIndex_; // by hash, for internLocation
 };
 
 } // namespace libtile::ir

@@ -38,20 +38,24 @@ public:
   IndexMap() = default;
   explicit IndexMap(T fallback) : fallback_(std::move(fallback)) {}
   [[nodiscard]] const T &operator[](IdT id) const {
-    return id.index < data_.size() ? data_[id.index] : fallback_;
+    return id.index < data_.size() ? data_[id.index].value : fallback_;
   }
   T &at(IdT id) {
     if (id.index >= data_.size()) {
-      data_.resize(size_t{id.index} + 1, fallback_);
+      data_.resize(size_t{id.index} + 1, Slot{fallback_});
     }
-    return data_[id.index];
+    return data_[id.index].value;
   }
   void set(IdT id, T value) { at(id) = std::move(value); }
   [[nodiscard]] bool contains(IdT id) const { return id.index < data_.size(); }
   void clear() { data_.clear(); }
 
 private:
-  std::vector<T> data_;
+  // Keeps std::vector from packing bools.
+  struct Slot {
+    T value;
+  };
+  std::vector<Slot> data_;
   T fallback_{};
 };
 

@@ -33,8 +33,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace libtile::ir {
@@ -45,6 +47,12 @@ inline constexpr unsigned kNumHwDims = 5;
 // Coordinates of one element, one entry an axis.
 using Coords = std::vector<int32_t>;
 
+// Where an element is held.
+struct Holder {
+  int32_t reg = 0, lane = 0, warp = 0;
+  friend bool operator==(const Holder &, const Holder &) = default;
+};
+
 class Layout {
 public:
   // One basis a bit of the hardware coordinate, lowest bit first; each basis has `rank` entries.
@@ -54,6 +62,16 @@ public:
   // subtile: powers of two. repeats: >= 1. Every basis lies inside the subtile; together they span it.
   Layout(std::vector<int32_t> subtile, std::vector<int32_t> repeats,
          std::array<Bases, kNumHwDims> bases);
+
+  // `vector` neighbours along order[0] to a thread (a power of two), then lanes along the axes in
+  // that order, each axis as far as no padding arises; lanes left over then go where elements are
+  // left over, and else hold replicas. Warps do the same in warpOrder (empty: order). Repeats take
+  // the rest.
+  static Layout blocked(std::span<const int32_t> shape, std::span<const int32_t> order,
+                        int32_t vector, int32_t warps, std::span<const int32_t> warpOrder = {},
+                        int32_t warpSize = 32);
+  // The subtile grown by zero or more repeats, so that it covers the shape.
+  [[nodiscard]] Layout coveringShape(std::span<const int32_t> shape) const;
 
   [[nodiscard]] unsigned rank() const { return subtile_.size(); }
   [[nodiscard]] std::span<const int32_t> subtile() const { return subtile_; }
@@ -72,24 +90,54 @@ public:
   [[nodiscard]] Coords applyOne(HwDim dim, int32_t value) const;
   // Offset of an element; requires an Offset layout that is injective.
   [[nodiscard]] int32_t offsetOf(std::span<const int32_t> coords) const;
+  // Inverse of apply: of the hardware coordinates that hold the element the canonical one
+  // (canonicalBits), nullopt where the layout does not reach.
+  [[nodiscard]] std::optional<Holder> holderOf(std::span<const int32_t> coords) const;
+  // Bits of the hardware coordinate that are needed to reach every element; the others only make
+  // replicas. A coordinate is canonical if its other bits are 0: each element has exactly one.
+  // Bits are counted within the subtile, registers before lanes before warps.
+  [[nodiscard]] int32_t canonicalBits(HwDim dim) const;
 
   // Axes permuted: result axis i is axis order[i].
   [[nodiscard]] Layout trans(std::span<const int64_t> order) const;
-  // An axis of extent 1 inserted / an axis removed by projection (elements that differ only in it
-  // become replicas), without dropping registers.
+  // An axis of extent 1 inserted / an axis removed by projection: elements that differ only in it
+  // become replicas. slice drops the repeats along the axis and keeps the registers of the subtile.
   [[nodiscard]] Layout expandDims(unsigned axis) const;
   [[nodiscard]] Layout slice(unsigned axis) const;
   // Registers that repeat another register's elements on every thread removed.
   [[nodiscard]] Layout withoutReplicatedRegs() const;
+  // What a tile reduced along the axis has, and what broadcast along the axis asks of its operand.
+  [[nodiscard]] Layout reduced(unsigned axis) const { return slice(axis).withoutReplicatedRegs(); }
 
-  // "regs=[[0,1],[0,2]] lanes=[[1,0],[2,0]] warps=[] subtile=[4,4] repeats=[1,1]"; parse inverts it.
+  // "regs=[[0,1],[0,2]] lanes=[[1,0],[2,0]] warps=[] subtile=[4,4] repeats=[1,1]"; blocks= and
+  // offsets= where there are any.
   [[nodiscard]] std::string str() const;
+  // Inverse of str, blanks between the parts free; nullopt if the text is not a valid layout.
+  static std::optional<Layout> parse(std::string_view text);
   friend bool operator==(const Layout &, const Layout &) = default;
 
 private:
   std::vector<int32_t> subtile_;
   std::vector<int32_t> repeats_;
   std::array<Bases, kNumHwDims> bases_;
+};
+
+// Answers which coordinate holds an element, many times: the elimination is done once.
+class LayoutInverse {
+public:
+  explicit LayoutInverse(const Layout &layout);
+  // As Layout::holderOf and offsetOf.
+  [[nodiscard]] std::optional<Holder> holderOf(std::span<const int32_t> coords) const;
+  [[nodiscard]] int32_t offsetOf(std::span<const int32_t> coords) const;
+
+private:
+  struct Row {
+    uint64_t value, combination;
+  };
+  // Splits coords into the bits of the coordinate within the subtile and the repeat index.
+  [[nodiscard]] std::pair<uint64_t, int32_t> split(std::span<const int32_t> coords) const;
+  const Layout layout_;
+  std::vector<Row> rows_;
 };
 
 } // namespace libtile::ir

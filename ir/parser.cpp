@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recursive-descent reader without a separate lexer. Nothing in the text makes it allocate more
+// than the text is long: counts are counted as they are read, extents are only numbers. Nesting of
+// regions is limited, since printer, verifier and passes recurse over it too. A line's end matters
+// in one place: operands start on the line of their op.
+#include "ir/parser.h"
+
+#include "ir/builder.h"
+#include "ir/text_reader.h"
+
+#include <llvm/ADT/StringMap.h>
+
+namespace libtile::ir {
+
+namespace {
+
+constexpr unsigned kDeepestNesting = 200;
+constexpr unsigned kDeepestPointer = 8;
+constexpr unsigned kLongestCallChain = 1000;
+constexpr int64_t kMaxBufferElements = int64_t{1} << 30;
+
+class Parser : public TextReader {
+public:
+  using TextReader::TextReader;
+
+  std::vector<Function> run() {
+    std::vector<Function> out;
+    while (skipSpace(), pos_ < text_.size()) {
+      out.push_back(function());
+    }
+    return out;
+  }
+
+private:
+  // ---- tables before a function
+
+  struct Tables {
+    std::vector<std::shared_ptr<const SourceFile>> files;
+    std::vector<std::shared_ptr<const Location>> locations;
+    std::vector<unsigned> callDepths;
+    std::vector<Layout> layouts;
+  };
+
+  void fileRow() {
+    if (uint64_t(integer(0)) != tables_.files.size()) {
+      fail("files are numbered in order");
+    }
+    SourceFile file;
+    file.name = string();
+    expect("line");
+    file.firstLine = smallInteger(0);
+    file.text = string();
+    tables_.files.push_back(std::make_shared<SourceFile>(std::move(file)));
+  }
+
+  void locationRow() {
+    if (uint64_t(integer(0)) != tables_.locations.size()) {
+      fail("locations are numbered in order");
+    }
+    Location location;
+    const auto index = uint64_t(integer(0));
+    if (index >= tables_.files.size()) {
+      fail("unknown file");
+    }
+    location.file = tables_.files[index];
+    location.line = smallInteger(1);
+    expect(":");
+    location.column = smallInteger(0);
+    expect("-");
+    location.endColumn = smallInteger(0);
+    unsigned depth = 0;
+    if (acceptWord("from")) {
+      const auto caller = uint64_t(integer(0));
+      if (caller >= tables_.locations.size()) {
+        fail("unknown location");
+      }
+      location.caller = tables_.locations[caller];
+      depth = tables_.callDepths[caller] + 1;
+      if (depth > kLongestCallChain) {
+        fail("too many callers");
+      }
+    }
+    tables_.locations.push_back(std::make_shared<Location>(std::move(location)));
+    tables_.callDepths.push_back(depth);
+  }
+
+  void layoutRow() {
+    if (uint64_t(integer(0)) != tables_.layouts.size()) {
+      fail("layouts are numbered in order");
+    }
+    expect("=");
+    expect("layout");
+    skipSpace();
+    const std::string_view rest = text_.substr(pos_, text_.find('\n', pos_) - pos_);
+    const std::optional<Layout> layout = Layout::parse(rest.substr(0, rest.find("//")));
+    if (!layout) {
+      fail("not a layout");
+    }
+    int64_t elements = 1;
+    for (unsigned axis = 0; axis < layout->rank(); ++axis) {
+      elements *= int64_t{layout->subtile()[axis]} * layout->repeats()[axis];
+      if (elements > 2 * Type::kMaxElements) {
+        fail("a layout of too many elements");
+      }
+    }
+    tables_.layouts.push_back(*layout);
+    pos_ += rest.size();
+  }
+
+  // ---- types
+
+  Type type() {
+    skipSpace();
+    const size_t start = pos_;
+    const std::string_view name = word();
+    if (name == "token") {
+      return Type::token();
+    }
+    if (name != "tile" && name != "buffer") {
+      pos_ = start;
+      return scalarType();
+    }
+    expect("<");
+    llvm::SmallVector<int32_t, 6> shape;
+    int64_t elements = 1;
+    const int64_t most = name == "tile" ? Type::kMaxElements : kMaxBufferElements;
+    while (skipSpace(), peek() >= '0' && peek() <= '9') {
+      shape.push_back(smallInteger(1));
+      elements *= shape.back();
+      if (elements > most) {
+        fail("a " + std::string(name) + " of more than " + std::to_string(most) + " elements", start);
+      }
+      if (shape.size() > Type::kMaxRank) {
+        fail("more than 6 axes", start);
+      }
+      expect("x");
+    }
+    if (shape.empty()) {
+      fail("expected an extent");
+    }
+    const Type element = scalarType();
+    LayoutId layout;
+    if (accept(",")) {
+      layout = layoutReference();
+    }
+    expect(">");
+    if (name == "tile") {
+      return Type::tile(shape, element, layout);
+    }
+    if (element.isPointer()) {
+      fail("a buffer of pointers", start);
+    }
+    return Type::buffer(shape, element.elem(), layout);
+  }
+
+  LayoutId layoutReference() {
+    expect("#");
+    const auto index = uint64_t(integer(0));
+    if (index >= tables_.layouts.size()) {
+      fail("unknown layout");
+    }
+    return fn_->internLayout(tables_.layouts[index]);
+  }
+
+  Type scalarType() {
+    unsigned depth = 0;
+    while (acceptWord("ptr")) {
+      expect("<");
+      if (++depth > kDeepestPointer) {
+        fail("too many levels of pointers");
+      }
+    }
+    skipSpace();
+    const size_t start = pos_;
+    const std::string_view name = word();
+    Elem elem = Elem::Void;
+    for (unsigned e = unsigned(Elem::I1); e <= unsigned(Elem::F64); ++e) {
+      if (name == elemName(Elem(e))) {
+        elem = Elem(e);
+      }
+    }
+    if (elem == Elem::Void && !(depth > 0 && name == "void")) {
+      fail("expected a type", start);
+    }
+    for (unsigned i = 0; i < depth; ++i) {
+      expect(">");
+    }
+    return Type::scalar(elem, depth);
+  }
+
+  // ---- functions
+
+  Function function() {
+    tables_ = {};
+    values_.clear();
+    Function fn("");
+    fn_ = &fn;
+    for (;;) {
+      if (accept("#")) {
+        layoutRow();
+      } else if (acceptWord("file")) {
+        fileRow();
+      } else if (acceptWord("loc")) {
+        locationRow();
+      } else {
+        break;
+      }
+    }
+    if (!acceptWord("func")) {
+      fail("expected 'func'");
+    }
+    expect("@");
+    fn.name = peek() == '"' ? string() : std::string(expectWord("a name"));
+    options(fn);
+    expect("(");
+    while (!accept(")")) {
+      if (!fn.params.empty()) {
+        expect(",");
+      }
+      parameter(fn);
+    }
+    guardsAndFallbacks(fn);
+    expect("{");
+    block(fn.body(), 0);
+    fn_ = nullptr;
+    return fn;
+  }
+
+  void options(Function &fn) {
+    for (;;) {
+      if (acceptWord("stage")) {
+        expect("=");
+        fn.stage = stage();
+      } else if (acceptWord("warps")) {
+        expect("=");
+        fn.numWarps = smallInteger(0);
+      } else if (acceptWord("stages")) {
+        expect("=");
+        fn.numStages = smallInteger(0);
+      } else if (acceptWord("arena")) {
+        expect("=");
+        fn.arenaBytes = integer(0);
+      } else {
+        return;
+      }
+    }
+  }
+
+  Stage stage() {
+    for (Stage stage : {Stage::Tile, Stage::LaidOut, Stage::Staged, Stage::Nested}) {
+      const std::string_view name = stageName(stage);
+      skipSpace();
+      if (text_.substr(pos_, name.size()) == name) {
+        pos_ += name.size();
+        return stage;
+      }
+    }
+    fail("expected a stage: tile, laid-out, staged or nested");
+  }
+
+  void parameter(Function &fn) {
+    expect("%");
+    const size_t start = pos_;
+    const std::string_view name = expectWord("a name");
+    expect(":");
+    const Type type = this->type();
+    Param param;
+    const bool numbered = name[0] >= '0' && name[0] <= '9';
+    param.name = numbered ? "" : std::string(name);
+    if (accept("{")) {
+      while (!accept("}")) {
+        accept(",");
+        if (acceptWord("divisible")) {
+          expect("=");
+          param.divisible = integer(1);
+        } else if (acceptWord("readonly")) {
+          param.readOnly = true;
+        } else if (acceptWord("name")) {
+          expect("=");
+          param.name = string();
+        } else {
+          fail("expected divisible, readonly or name");
+        }
+      }
+    }
+    define(name, fn.addParam(type, std::move(param)), start);
+  }
+
+  void guardsAndFallbacks(Function &fn) {
+    for (;;) {
+      if (acceptWord("guard")) {
+        const Guard::Kind kind = acceptWord("divisible")  ? Guard::Kind::Divisible
+                                 : acceptWord("below")    ? Guard::Kind::Below
+                                 : acceptWord("disjoint") ? Guard::Kind::Disjoint
+                                                          : (fail("expected a guard"), Guard::Kind());
+        const uint32_t param = smallInteger(0);
+        fn.guards.push_back({kind, param, integer()});
+      } else if (acceptWord("fallback")) {
+        fn.fallbacks.push_back(string());
+      } else {
+        return;
+      }
+    }
+  }
+
+  // ---- ops
+
+  void define(std::string_view name, ValueId value, size_t at) {
+    if (!values_.try_emplace(llvm::StringRef(name.data(), name.size()), value).second) {
+      fail("%" + std::string(name) + " is defined twice", at);
+    }
+  }
+
+  // Ops up to the closing brace, which is taken too.
+  void block(BlockId block, unsigned depth) {
+    if (depth > kDeepestNesting) {
+      fail("regions nested too deeply");
+    }
+    if (depth > 0 && accept("^")) {
+      expect("(");
+      for (bool first = true; !accept(")"); first = false) {
+        if (!first) {
+          expect(",");
+        }
+        expect("%");
+        const size_t start = pos_;
+        const std::string_view name = expectWord("a name");
+        expect(":");
+        define(name, fn_->addArg(block, type()), start);
+      }
+      expect(":");
+    }
+    while (!accept("}")) {
+      op(block, depth);
+    }
+  }
+
+  struct Name {
+    std::string_view text;
+    size_t at;
+  };
+
+  void op(BlockId block, unsigned depth) {
+    llvm::SmallVector<Name, 2> names;
+    while (accept("%")) {
+      const size_t start = pos_;
+      names.push_back({expectWord("a name"), start});
+      if (accept("=")) {
+        break;
+      }
+      expect(",");
+    }
+    skipSpace();
+    const size_t start = pos_;
+    const std::string_view mnemonic = expectWord("an op");
+    const std::optional<Opcode> opcode = opcodeByMnemonic(mnemonic);
+    if (!opcode) {
+      fail("unknown op " + std::string(mnemonic), start);
+    }
+    const OpInfo &row = info(*opcode);
+    const Values operands = this->operands();
+    checkOperandCount(row, operands.size(), start);
+    const OpId op = fn_->createOp(*opcode, operands, {}, {});
+    fn_->append(block, op);
+    attributes(op, row, start);
+    resultTypes(op, row, names.size(), start);
+    canonicalise(op, start);
+    if (acceptWord("loc")) {
+      expect("(");
+      const auto index = uint64_t(integer(0));
+      if (index >= tables_.locations.size()) {
+        fail("unknown location");
+      }
+      fn_->setLoc(op, fn_->internLocation(*tables_.locations[index]));
+      expect(")");
+    }
+    for (size_t i = 0; i < row.regions.size(); ++i) {
+      expect("{");
+      this->block(fn_->addRegion(op), depth + 1);
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      define(names[i].text, fn_->result(op, i), names[i].at);
+    }
+  }
+
+  Values operands() {
+    Values out;
+    const size_t line = lineStart_;
+    skipSpace();
+    if (peek() != '%' || lineStart_ != line) {
+      return out;
+    }
+    do {
+      expect("%");
+      const size_t start = pos_;
+      const std::string_view name = expectWord("a name");
+      const auto it = values_.find(llvm::StringRef(name.data(), name.size()));
+      if (it == values_.end()) {
+        fail("%" + std::string(name) + " is not defined before its use", start);
+      }
+      out.push_back(it->second);
+    } while (accept(","));
+    return out;
+  }
+
+  void checkOperandCount(const OpInfo &row, size_t count, size_t at) {
+    size_t least = 0;
+    bool unbounded = false;
+    for (const OperandSpec &spec : row.operands) {
+      least += spec.form == OperandSpec::One;
+      unbounded = unbounded || spec.form == OperandSpec::Any;
+    }
+    if (count < least || (!unbounded && count > row.operands.size())) {
+      fail(std::string(row.mnemonic) + " with " + std::to_string(count) + " operands", at);
+    }
+  }
+
+  // `{name=value, ...}`; any other brace opens a region.
+  bool atAttributes() {
+    skipSpace();
+    const size_t start = pos_;
+    const bool yes = accept("{") && !word().empty() && accept("=");
+    pos_ = start;
+    return yes;
+  }
+
+  void attributes(OpId op, const OpInfo &row, size_t at) {
+    if (atAttributes()) {
+      expect("{");
+      do {
+        skipSpace();
+        const size_t start = pos_;
+        const std::string_view name = expectWord("an attribute");
+        const std::optional<Attr> attr = attrByName(name);
+        bool known = false;
+        for (const AttrSpec &spec : row.attributes) {
+          known = known || (attr && spec.attr == *attr);
+        }
+        if (!known || fn_->hasAttr(op, *attr)) {
+          fail(std::string(row.mnemonic) + " takes no " + (known ? "second " : "") + std::string(name),
+               start);
+        }
+        expect("=");
+        fn_->setAttr(op, *attr, attributeValue(*attr));
+      } while (accept(","));
+      expect("}");
+    }
+    for (const AttrSpec &spec : row.attributes) {
+      if (!spec.optional && !fn_->hasAttr(op, spec.attr)) {
+        fail(std::string(row.mnemonic) + " needs " + attrName(spec.attr), at);
+      }
+    }
+  }
+
+  AttrValue attributeValue(Attr attr) {
+    const AttrKind kind = attrKind(attr);
+    if (kind == AttrKind::Int) {
+      return integer();
+    }
+    if (kind == AttrKind::Ints) {
+      return integers();
+    }
+    if (kind == AttrKind::Scalar) {
+      double value = 0;
+      return acceptFloat(value) ? AttrValue(value) : AttrValue(integer());
+    }
+    const size_t start = pos_;
+    const std::string_view name = expectWord("a value");
+    if (kind == AttrKind::Bool) {
+      if (name != "true" && name != "false") {
+        fail("expected true or false", start);
+      }
+      return int64_t{name == "true"};
+    }
+    const std::optional<int64_t> value = enumeratorByName(kind, name);
+    if (!value) {
+      fail(std::string(name) + " is no " + attrName(attr), start);
+    }
+    return *value;
+  }
+
+  static bool resultCountFits(TypeRule rule, size_t count) {
+    switch (rule) {
+    case TypeRule::None:
+    case TypeRule::Nest: return count == 0;
+    case TypeRule::Explicit:
+    case TypeRule::Same:
+    case TypeRule::SameInt:
+    case TypeRule::SameFloat:
+    case TypeRule::Compare:
+    case TypeRule::Select:
+    case TypeRule::Cast:
+    case TypeRule::PtrAdd:
+    case TypeRule::Load:
+    case TypeRule::Dot: return count == 1;
+    case TypeRule::Reduce:
+    case TypeRule::Region:
+    case TypeRule::Fold: return true;
+    }
+    return false;
+  }
+
+  void resultTypes(OpId op, const OpInfo &row, size_t count, size_t at) {
+    if (!resultCountFits(row.rule, count)) {
+      fail(std::string(row.mnemonic) + " with " + std::to_string(count) + " results", at);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      expect(i == 0 ? ":" : ",");
+      fn_->addResult(op, type());
+    }
+  }
+
+  // A constant's value in the form that its type holds.
+  void canonicalise(OpId op, size_t at) {
+    if (fn_->opcode(op) != Opcode::Constant) {
+      return;
+    }
+    const Type type = fn_->type(fn_->result(op));
+    const AttrValue value = *fn_->findAttr(op, Attr::value);
+    const auto *whole = std::get_if<int64_t>(&value);
+    const auto *real = std::get_if<double>(&value);
+    if (type.isFloating()) {
+      const double wanted = whole != nullptr ? static_cast<double>(*whole) : *real;
+      fn_->setAttr(op, Attr::value, AttrValue(canonicalFloat(type.elem(), wanted)));
+    } else if (whole == nullptr) {
+      fail("a float as a constant of type " + type.str(), at);
+    } else if (type.isInteger()) {
+      fn_->setAttr(op, Attr::value, AttrValue(canonicalInt(type.elem(), *whole)));
+    }
+  }
+
+  Function *fn_ = nullptr;
+  Tables tables_;
+  llvm::StringMap<ValueId> values_;
+};
+
+} // namespace
+
+Function parse(std::string_view text, const std::string &name) {
+  Parser parser(text, name);
+  std::vector<Function> functions = parser.run();
+  if (functions.size() != 1) {
+    parser.fail("expected one function", 0);
+  }
+  return std::move(functions[0]);
+}
+
+std::vector<Function> parseAll(std::string_view text, const std::string &name) {
+  return Parser(text, name).run();
+}
+
+} // namespace libtile::ir

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writer of the text form. Numbering is by position in the text, so equal functions print
+// equally whatever their ids are; layouts are numbered by first use, and print only when used.
+#include "ir/printer.h"
+
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/StringSet.h>
+
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+namespace libtile::ir {
+
+namespace {
+
+// Can stand behind % or @ as it is, and is no number.
+bool isPlainName(std::string_view name) {
+  for (char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) == 0 && c != '_' && byte < 0x80) {
+      return false;
+    }
+  }
+  return !name.empty() && !(name[0] >= '0' && name[0] <= '9');
+}
+
+} // namespace
+
+std::string quote(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += "\\x";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string formatFloat(double value) {
+  char buffer[40];
+  if (!std::isfinite(value)) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, bits, 16);
+    return "0x" + std::string(16 - (end - buffer), '0') + std::string(buffer, end);
+  }
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  std::string out(buffer, end);
+  return out.find_first_of(".e") == std::string::npos ? out + ".0" : out;
+}
+
+namespace {
+
+class Printer {
+public:
+  Printer(const Function &fn, const PrintOptions &options) : fn_(fn), options_(options) {}
+
+  std::string run() {
+    header();
+    block(fn_.body(), 1);
+    out_ += "}\n";
+    return preamble() + out_;
+  }
+
+private:
+  void header() {
+    out_ += "func @" + (isPlainName(fn_.name) ? fn_.name : quote(fn_.name)) + " stage=" + stageName(fn_.stage) +
+            " warps=" + std::to_string(fn_.numWarps) + " stages=" + std::to_string(fn_.numStages);
+    if (fn_.arenaBytes != 0) {
+      out_ += " arena=" + std::to_string(fn_.arenaBytes);
+    }
+    out_ += " (";
+    llvm::StringSet<> params;
+    for (size_t i = 0; i < fn_.args(fn_.body()).size(); ++i) {
+      const ValueId value = fn_.arg(fn_.body(), i);
+      const Param param = i < fn_.params.size() ? fn_.params[i] : Param{};
+      out_ += i == 0 ? "%" : ", %";
+      const bool named = isPlainName(param.name) && params.insert(param.name).second;
+      out_ += name(value, named ? param.name : "") + ": " + type(fn_.type(value));
+      std::string attributes;
+      if (!named && !param.name.empty()) {
+        attributes += ", name=" + quote(param.name);
+      }
+      if (param.divisible != 1) {
+        attributes += ", divisible=" + std::to_string(param.divisible);
+      }
+      if (param.readOnly) {
+        attributes += ", readonly";
+      }
+      if (!attributes.empty()) {
+        out_ += " {" + attributes.substr(2) + "}";
+      }
+    }
+    out_ += ")";
+    for (const Guard &guard : fn_.guards) {
+      out_ += "\n  guard " + guardText(guard);
+    }
+    for (const std::string &fallback : fn_.fallbacks) {
+      out_ += "\n  fallback " + quote(fallback);
+    }
+    out_ += " {\n";
+  }
+
+  static std::string guardText(const Guard &guard) {
+    const std::string param = std::to_string(guard.param);
+    const std::string value = std::to_string(guard.value);
+    switch (guard.kind) {
+    case Guard::Kind::Divisible: return "divisible " + param + " " + value;
+    case Guard::Kind::Below: return "below " + param + " " + value;
+    case Guard::Kind::Disjoint: return "disjoint " + param + " " + value;
+    }
+    return {};
+  }
+
+  // The wanted name, or without one the next number.
+  std::string name(ValueId value, const std::string &wanted = {}) {
+    const std::string text = wanted.empty() ? std::to_string(nextNumber_++) : wanted;
+    names_.set(value, text);
+    return text;
+  }
+
+  std::string type(const Type &type) {
+    if (!type.layout().valid()) {
+      return type.str();
+    }
+    const auto [it, fresh] = layoutNumbers_.try_emplace(type.layout().index, layoutOrder_.size());
+    if (fresh) {
+      layoutOrder_.push_back(type.layout());
+    }
+    return type.withLayout({it->second}).str();
+  }
+
+  void use(ValueId value) {
+    const std::string &text = names_[value];
+    out_ += '%';
+    out_ += text.empty() ? "<undefined>" : text;
+  }
+
+  void block(BlockId block, unsigned depth) {
+    for (OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
+      this->op(op, depth);
+    }
+  }
+
+  void op(OpId op, unsigned depth) {
+    const size_t start = out_.size();
+    out_.append(2 * depth, ' ');
+    const std::span<const ValueId> results = fn_.results(op);
+    for (size_t i = 0; i < results.size(); ++i) {
+      out_ += i == 0 ? "%" : ", %";
+      out_ += name(results[i]);
+    }
+    out_ += results.empty() ? "" : " = ";
+    out_ += fn_.opInfo(op).mnemonic;
+    for (size_t i = 0; i < fn_.numOperands(op); ++i) {
+      out_ += i == 0 ? " " : ", ";
+      use(fn_.operand(op, i));
+    }
+    attributes(op);
+    for (size_t i = 0; i < results.size(); ++i) {
+      out_ += i == 0 ? " : " : ", ";
+      out_ += type(fn_.type(results[i]));
+    }
+    if (options_.locations && fn_.loc(op).valid()) {
+      out_ += " ";
+      // Locations stand in one column where the lines are short.
+      const size_t width = out_.size() - start;
+      out_.append(width < 60 ? 60 - width : 0, ' ');
+      out_ += "loc(" + std::to_string(location(fn_.loc(op))) + ")";
+    }
+    if (options_.note) {
+      note_ = options_.note(op);
+      if (!note_.empty()) {
+        note_ = std::string(2 * depth, ' ') + "// " + note_ + "\n";
+      }
+    }
+    for (BlockId region : fn_.regions(op)) {
+      this->region(region, depth);
+    }
+    endLine();
+  }
+
+  void endLine() {
+    out_ += '\n';
+    out_ += note_;
+    note_.clear();
+  }
+
+  void region(BlockId region, unsigned depth) {
+    out_ += " {";
+    endLine();
+    const std::span<const ValueId> args = fn_.args(region);
+    if (!args.empty()) {
+      out_.append(2 * depth, ' ');
+      out_ += "^(";
+      for (size_t i = 0; i < args.size(); ++i) {
+        out_ += i == 0 ? "%" : ", %";
+        out_ += name(args[i]) + ": " + type(fn_.type(args[i]));
+      }
+      out_ += "):\n";
+    }
+    block(region, depth + 1);
+    out_.append(2 * depth, ' ');
+    out_ += "}";
+  }
+
+  void attributes(OpId op) {
+    const auto attrs = fn_.attrs(op);
+    if (attrs.empty()) {
+      return;
+    }
+    std::string text;
+    const auto add = [&](Attr attr, const AttrValue &value) {
+      text += text.empty() ? "" : ", ";
+      text += std::string(attrName(attr)) + "=" + attributeText(attr, value);
+    };
+    for (const AttrSpec &spec : fn_.opInfo(op).attributes) {
+      if (const AttrValue *value = fn_.findAttr(op, spec.attr)) {
+        add(spec.attr, *value);
+      }
+    }
+    // What the row does not name is wrong, but shown.
+    for (const auto &[attr, value] : attrs) {
+      bool named = false;
+      for (const AttrSpec &spec : fn_.opInfo(op).attributes) {
+        named = named || spec.attr == attr;
+      }
+      if (!named) {
+        add(attr, value);
+      }
+    }
+    out_ += " {" + text + "}";
+  }
+
+  static std::string attributeText(Attr attr, const AttrValue &value) {
+    if (const auto *list = std::get_if<std::vector<int64_t>>(&value)) {
+      std::string text = "[";
+      for (size_t i = 0; i < list->size(); ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string((*list)[i]);
+      }
+      return text + "]";
+    }
+    if (const auto *number = std::get_if<double>(&value)) {
+      return formatFloat(*number);
+    }
+    const int64_t number = std::get<int64_t>(value);
+    const AttrKind kind = attrKind(attr);
+    if (kind == AttrKind::Bool && (number == 0 || number == 1)) {
+      return number == 1 ? "true" : "false";
+    }
+    if (kind > AttrKind::Scalar) {
+      const std::string_view name = enumeratorName(kind, number);
+      if (!name.empty()) {
+        return std::string(name);
+      }
+    }
+    return std::to_string(number);
+  }
+
+  // ---- locations: numbered in order of first use, callers before those they call
+
+  uint32_t file(const std::shared_ptr<const SourceFile> &file) {
+    const auto [it, fresh] = fileNumbers_.try_emplace(file.get(), files_.size());
+    if (fresh) {
+      files_.push_back(file.get());
+    }
+    return it->second;
+  }
+
+  uint32_t locationNumber(const Location &location) {
+    std::string text = std::to_string(file(location.file)) + " " + std::to_string(location.line) +
+                       ":" + std::to_string(location.column) + "-" + std::to_string(location.endColumn);
+    if (location.caller != nullptr && location.caller->known()) {
+      const Location *caller = location.caller.get();
+      const auto known = callerNumbers_.find(caller);
+      const uint32_t number = known != callerNumbers_.end() ? known->second : locationNumber(*caller);
+      callerNumbers_[caller] = number;
+      text += " from " + std::to_string(number);
+    }
+    locationTexts_.push_back(std::move(text));
+    return locationTexts_.size() - 1;
+  }
+
+  uint32_t location(LocationId id) {
+    const auto it = locationNumbers_.find(id.index);
+    if (it != locationNumbers_.end()) {
+      return it->second;
+    }
+    const uint32_t number = locationNumber(fn_.location(id));
+    locationNumbers_[id.index] = number;
+    return number;
+  }
+
+  std::string preamble() {
+    std::string out;
+    for (size_t i = 0; i < files_.size(); ++i) {
+      out += "file " + std::to_string(i) + " " + quote(files_[i]->name) + " line " +
+             std::to_string(files_[i]->firstLine) + " " + quote(files_[i]->text) + "\n";
+    }
+    for (size_t i = 0; i < locationTexts_.size(); ++i) {
+      out += "loc " + std::to_string(i) + " " + locationTexts_[i] + "\n";
+    }
+    for (size_t i = 0; i < layoutOrder_.size(); ++i) {
+      const bool known = layoutOrder_[i].index < fn_.layouts().size();
+      out += "#" + std::to_string(i) + " = layout " +
+             (known ? fn_.layout(layoutOrder_[i]).str() : "<undefined>") + "\n";
+    }
+    return out;
+  }
+
+  const Function &fn_;
+  const PrintOptions &options_;
+  std::string note_; // goes below the line that is being written
+  std::string out_;
+  IndexMap<ValueId, std::string> names_;
+  uint32_t nextNumber_ = 0;
+  llvm::DenseMap<uint32_t, uint32_t> layoutNumbers_;
+  std::vector<LayoutId> layoutOrder_;
+  llvm::DenseMap<const SourceFile *, uint32_t> fileNumbers_;
+  std::vector<const SourceFile *> files_;
+  llvm::DenseMap<uint32_t, uint32_t> locationNumbers_;
+  llvm::DenseMap<const Location *, uint32_t> callerNumbers_;
+  std::vector<std::string> locationTexts_;
+};
+
+} // namespace
+
+std::string print(const Function &fn, const PrintOptions &options) { return Printer(fn, options).run(); }
+
+} // namespace libtile::ir

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier. Its invariants, by number:
+//
+// Structure (this file)
+//   1  The body ends in `return`, every region in `yield`; neither stands anywhere else.
+//   2  Links agree: an op knows its block and neighbours, a region its op, a value its definition;
+//      the uses of a value are exactly the operands that name it.
+//   3  The number of operands fits the row of ops.def.
+//   4  The number of regions is the row's.
+//   5  Attributes: all that the row requires, none that it does not name, each of its kind.
+//   6  The number of results fits the type rule.
+//   7  A value is defined before it is used, in the same block or in one around it.
+//   8  The op is legal in the function's stage.
+//   9  Types are well formed: extents >= 1, at most kMaxElements, no element of type void but behind
+//      a pointer, layouts that the function has; no value without a type.
+// Type rules (verify_types.cpp)
+//  10  Operands and result follow the row's rule: Same, SameInt, SameFloat, Compare, Select, PtrAdd.
+//  11  Load rule: pointee of the first operand; mask and other values have its shape and layout.
+//  12  Casts keep shape and layout and go between the right sorts and widths.
+// Ops (verify_ops.cpp)
+//  13  constant: a number of the result's sort, in its canonical form; a pointer only 0.
+//  14  program_id, num_programs: axis 0 to 2, an i32.
+//  15  arange: a 1-D i32 tile whose numbers fit i32.
+//  16  splat and broadcast: from a scalar; from extents that are 1 or the result's.
+//  17  expand_dims, reshape, trans: the result's shape follows from the operand's and the attribute.
+//  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
+//  19  Atomics: an element type that the kind is defined on.
+//  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
+//      into floats.
+// Control (verify_control.cpp)
+//  21  reduce: inputs of one shape, each result an input without the axis, combine takes lefts and
+//      rights as scalars and yields one of each.
+//  22  for: scalar integer bounds of one type; body takes the index and what is carried, yields it
+//      (with `stop` after an i1); results are what is carried.
+//  23  while: cond yields an i1; body as in `for` without the index.
+//  24  if: a scalar i1; neither region has arguments; both yield the results.
+// Buffers and nests (verify_ops.cpp; nest and fold: verify_control.cpp)
+//  25  alloc: a buffer; offset >= 0; align a power of two. buffer_slot: the buffer without its
+//      leading axis, chosen by an i32.
+//  26  buffer_read, buffer_write: a tile of the buffer's shape and element.
+//  27  async_copy: pointers to the buffer's element in its shape. async_wait: count >= 0.
+//  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent and
+//      lanes >= 1, element takes an i32, combine pairs of what it yields; results are those.
+//  29  element_read, element_write: one i32 index an axis, the buffer's element.
+//  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks.
+// Stages (verify_stages.cpp)
+//  31  One Param an argument of the body, all scalars; guards name parameters of the right sort;
+//      numWarps a power of two up to 64; arenaBytes >= 0.
+//  32  Tile: no type has a layout.
+//  33  LaidOut and Staged: every tile has a layout that covers its shape; its lanes are 32 or 64 and
+//      its warps are numWarps.
+//  34  LaidOut and Staged: a buffer's layout, if any, maps offsets only and covers its shape.
+//  35  Staged and Nested: every alloc has an offset, aligned and inside the arena, after allocation
+//      (arenaBytes > 0).
+//  36  Nested: no tile types; element accesses and contract only on scratch without layout.
+//
+// All violations are collected in one walk; cost is linear in the function.
+#include "ir/verifier_impl.h"
+
+#include "ir/printer.h"
+
+#include <llvm/ADT/DenseSet.h>
+
+namespace libtile::ir {
+
+std::vector<Type> Checker::types(std::span<const ValueId> values) const {
+  std::vector<Type> out;
+  for (ValueId value : values) {
+    out.push_back(fn.type(value));
+  }
+  return out;
+}
+
+std::vector<Type> Checker::yieldedTypes(OpId op, unsigned region) const {
+  const OpId last = fn.last(fn.region(op, region));
+  return last.valid() ? types(fn.operands(last)) : std::vector<Type>();
+}
+
+std::vector<Type> Checker::argTypes(OpId op, unsigned region) const {
+  return types(fn.args(fn.region(op, region)));
+}
+
+namespace {
+
+class Structure {
+public:
+  explicit Structure(Checker &checker) : checker_(checker), fn_(checker.fn) {}
+
+  void run() {
+    block(fn_.body(), Opcode::Return);
+    uses();
+  }
+
+private:
+  void block(BlockId block, Opcode terminator) {
+    const std::span<const ValueId> args = fn_.args(block);
+    for (unsigned i = 0; i < args.size(); ++i) {
+      checker_.require(fn_.isArg(args[i]) && fn_.defBlock(args[i]) == block && fn_.defIndex(args[i]) == i,
+                       2, fn_.parentOp(block), "an argument does not know its place");
+      define(args[i], fn_.parentOp(block));
+    }
+    if (!fn_.last(block).valid() || fn_.opcode(fn_.last(block)) != terminator) {
+      checker_.fail(1, fn_.parentOp(block), std::string("a block does not end in ") + info(terminator).mnemonic);
+    }
+    llvm::SmallVector<ValueId, 16> defined(args.begin(), args.end());
+    OpId before;
+    for (OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
+      checker_.require(fn_.block(op) == block && fn_.prev(op) == before && !fn_.isErased(op), 2, op,
+                       "an op does not know its place");
+      this->op(op);
+      defined.append(fn_.results(op).begin(), fn_.results(op).end());
+      before = op;
+    }
+    checker_.require(fn_.last(block) == before, 2, fn_.parentOp(block), "a block's last op is wrong");
+    for (ValueId value : defined) {
+      visible_.set(value, false);
+    }
+  }
+
+  void op(OpId op) {
+    const OpInfo &row = fn_.opInfo(op);
+    const bool last = !fn_.next(op).valid();
+    checker_.require(!row.isTerminator() || last, 1, op, "a terminator before the end of its block");
+    for (ValueId value : fn_.operands(op)) {
+      operandUses_ += 1;
+      checker_.require(visible_[value], 7, op, "an operand is not defined before its use");
+    }
+    checker_.require(row.legalIn(fn_.stage), 8, op, "illegal in this stage");
+    const bool shaped = operandCount(op, row) & regionCount(op, row) & attributes(op, row) &
+                        resultCount(op, row);
+    for (BlockId region : fn_.regions(op)) {
+      checker_.require(fn_.parentOp(region) == op, 2, op, "a region does not know its op");
+      block(region, Opcode::Yield);
+    }
+    const std::span<const ValueId> results = fn_.results(op);
+    bool typed = true;
+    for (unsigned i = 0; i < results.size(); ++i) {
+      checker_.require(fn_.def(results[i]) == op && fn_.defIndex(results[i]) == i, 2, op,
+                       "a result does not know its place");
+      typed = define(results[i], op) && typed;
+    }
+    if (shaped && typed) {
+      verifyTypeRule(checker_, op);
+      verifyOp(checker_, op);
+      verifyControl(checker_, op);
+      verifyStage(checker_, op);
+    }
+  }
+
+  // Makes the value visible and checks its type.
+  bool define(ValueId value, OpId at) {
+    visible_.set(value, true);
+    const Type &type = fn_.type(value);
+    bool ok = !type.isNone();
+    int64_t elements = 1;
+    for (int32_t extent : type.shape()) {
+      ok = ok && extent >= 1;
+      elements *= std::max(extent, 1);
+      ok = ok && (!type.isTile() || elements <= Type::kMaxElements) && elements <= (int64_t{1} << 40);
+    }
+    ok = ok && (type.isToken() || type.isPointer() || type.elem() != Elem::Void);
+    ok = ok && (!type.layout().valid() || type.layout().index < fn_.layouts().size());
+    if (!ok) {
+      checker_.fail(9, at, "a malformed type: " + type.str());
+    }
+    return ok;
+  }
+
+  bool operandCount(OpId op, const OpInfo &row) {
+    unsigned least = 0;
+    bool unbounded = false;
+    for (const OperandSpec &spec : row.operands) {
+      least += spec.form == OperandSpec::One;
+      unbounded = unbounded || spec.form == OperandSpec::Any;
+    }
+    const unsigned count = fn_.numOperands(op);
+    return checker_.require(count >= least && (unbounded || count <= row.operands.size()), 3, op,
+                            "a wrong number of operands");
+  }
+
+  bool regionCount(OpId op, const OpInfo &row) {
+    return checker_.require(fn_.regions(op).size() == row.regions.size(), 4, op,
+                            "a wrong number of regions");
+  }
+
+  static bool kindFits(Attr attr, const AttrValue &value) {
+    const AttrKind kind = attrKind(attr);
+    if (kind == AttrKind::Scalar) {
+      return !std::holds_alternative<std::vector<int64_t>>(value);
+    }
+    if (kind == AttrKind::Ints) {
+      return std::holds_alternative<std::vector<int64_t>>(value);
+    }
+    const auto *number = std::get_if<int64_t>(&value);
+    if (number == nullptr || kind == AttrKind::Int) {
+      return number != nullptr;
+    }
+    return kind == AttrKind::Bool ? *number == 0 || *number == 1 : !enumeratorName(kind, *number).empty();
+  }
+
+  bool attributes(OpId op, const OpInfo &row) {
+    bool ok = true;
+    unsigned named = 0;
+    for (const AttrSpec &spec : row.attributes) {
+      const AttrValue *value = fn_.findAttr(op, spec.attr);
+      named += value != nullptr;
+      const bool fits = value == nullptr ? spec.optional : kindFits(spec.attr, *value);
+      if (!fits) {
+        checker_.fail(5, op, std::string(value == nullptr ? "missing attribute " : "wrong kind of attribute ") +
+                                 attrName(spec.attr));
+      }
+      ok = ok && fits;
+    }
+    return checker_.require(named == fn_.attrs(op).size(), 5, op, "an attribute that the op does not have") && ok;
+  }
+
+  bool resultCount(OpId op, const OpInfo &row) {
+    const size_t count = fn_.results(op).size();
+    size_t wanted = 1;
+    switch (row.rule) {
+    case TypeRule::None:
+    case TypeRule::Nest: wanted = 0; break;
+    case TypeRule::Region:
+    case TypeRule::Fold:
+    case TypeRule::Reduce: wanted = count; break;
+    case TypeRule::Explicit:
+    case TypeRule::Same:
+    case TypeRule::SameInt:
+    case TypeRule::SameFloat:
+    case TypeRule::Compare:
+    case TypeRule::Select:
+    case TypeRule::Cast:
+    case TypeRule::PtrAdd:
+    case TypeRule::Load:
+    case TypeRule::Dot: break;
+    }
+    return checker_.require(count == wanted, 6, op, "a wrong number of results");
+  }
+
+  // Each recorded use is an operand of an op in the function, none is recorded twice, and there are
+  // as many as operands: so the two sets are equal.
+  void uses() {
+    size_t recorded = 0;
+    llvm::DenseSet<uint64_t> seen;
+    for (uint32_t index = 0; index < fn_.numValues(); ++index) {
+      for (const Use &use : fn_.uses({index})) {
+        const bool exists = use.op.index < fn_.numOps() && !fn_.isErased(use.op) &&
+                            fn_.block(use.op).valid() && use.operand < fn_.numOperands(use.op) &&
+                            fn_.operand(use.op, use.operand) == ValueId{index};
+        checker_.require(exists, 2, exists ? use.op : OpId{}, "a recorded use that is no operand");
+        const bool fresh = seen.insert((uint64_t{use.op.index} << 32) | use.operand).second;
+        checker_.require(fresh, 2, exists ? use.op : OpId{}, "a use recorded twice");
+        ++recorded;
+      }
+    }
+    checker_.require(recorded == operandUses_, 2, {}, "operands and recorded uses differ in number");
+  }
+
+  Checker &checker_;
+  const Function &fn_;
+  IndexMap<ValueId, bool> visible_{false};
+  size_t operandUses_ = 0;
+};
+
+} // namespace
+
+std::vector<Violation> verify(const Function &fn) {
+  Checker checker{fn, {}};
+  verifyFunction(checker);
+  Structure(checker).run();
+  return std::move(checker.found);
+}
+
+void verifyOrThrow(const Function &fn, const std::string &after) {
+  const std::vector<Violation> found = verify(fn);
+  if (found.empty()) {
+    return;
+  }
+  IndexMap<OpId, std::string> notes;
+  std::string message = "invalid function after " + after + ":";
+  for (const Violation &violation : found) {
+    const std::string text = "[" + std::to_string(violation.invariant) + "] " + violation.message;
+    message += "\n  " + text;
+    if (violation.op.valid()) {
+      message += std::string(" (") + fn.opInfo(violation.op).mnemonic + ")";
+      std::string &note = notes.at(violation.op);
+      note += (note.empty() ? "^ " : "; ") + text;
+    }
+  }
+  PrintOptions options;
+  options.note = [&](OpId op) { return notes[op]; };
+  const Location location = found[0].op.valid() ? fn.locationOf(found[0].op) : Location();
+  throw InternalError(message + "\n" + print(fn, options), location);
+}
+
+} // namespace libtile::ir

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariants 13 to 20, 25 to 27, 29 and 30: ops whose result is stated by their maker, one overload
+// an op, reached through ops.def (the list is in verifier.cpp).
+#include "ir/builder.h"
+#include "ir/verifier_impl.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace libtile::ir {
+
+namespace {
+
+const Type kI32 = Type::scalar(Elem::I32);
+
+bool isPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
+
+struct OpChecks {
+  Checker &c;
+  const Function &fn = c.fn;
+
+  // What has a rule of its own is checked by the type rule, the others stand below.
+  template <Opcode opcode> void check(OpId) {}
+
+  void axis(OpId op) {
+    const int64_t axis = fn.getInt(op, Attr::axis);
+    c.require(axis >= 0 && axis <= 2, 14, op, "a grid axis is 0, 1 or 2");
+    c.require(c.resultType(op) == kI32, 14, op, "the result is an i32");
+  }
+
+  // A tile whose element and sort are the operand's.
+  bool reshapes(OpId op, Type from, Type to) {
+    return c.require(from.isTile() && to.isTile() && from.element() == to.element(), 17, op,
+                     "operand and result are tiles of one element type");
+  }
+
+  void atomic(OpId op, bool kindFits) {
+    c.require(kindFits, 19, op, "no such atomic on this element type");
+  }
+
+  bool indexed(OpId op, unsigned firstIndex) {
+    const Type buffer = c.operandType(op, 0);
+    if (!c.require(buffer.isBuffer() && fn.numOperands(op) == firstIndex + buffer.rank(), 29, op,
+                   "a buffer and one index an axis")) {
+      return false;
+    }
+    bool ok = true;
+    for (unsigned i = firstIndex; i < fn.numOperands(op); ++i) {
+      ok = ok && c.operandType(op, i) == kI32;
+    }
+    return c.require(ok, 29, op, "an index is an i32");
+  }
+
+  bool tileOfBuffer(OpId op, const Type &tile, const Type &buffer) {
+    return c.require(tile.isTile() && buffer.isBuffer() && tile.sameShape(buffer) &&
+                         tile.element() == buffer.element(),
+                     26, op, "the tile does not have the buffer's shape and element");
+  }
+};
+
+template <> void OpChecks::check<Opcode::Constant>(OpId op) {
+  const Type type = c.resultType(op);
+  const AttrValue &value = *fn.findAttr(op, Attr::value);
+  const auto *whole = std::get_if<int64_t>(&value);
+  const auto *real = std::get_if<double>(&value);
+  bool ok = type.isScalar() || type.isTile();
+  if (type.isFloating()) {
+    ok = ok && real != nullptr &&
+         std::bit_cast<uint64_t>(canonicalFloat(type.elem(), *real)) == std::bit_cast<uint64_t>(*real);
+  } else if (type.isPointer()) {
+    ok = ok && whole != nullptr && *whole == 0;
+  } else {
+    ok = ok && whole != nullptr && canonicalInt(type.elem(), *whole) == *whole;
+  }
+  c.require(ok, 13, op, "the value is no number of this type");
+}
+
+template <> void OpChecks::check<Opcode::ProgramId>(OpId op) { axis(op); }
+template <> void OpChecks::check<Opcode::NumPrograms>(OpId op) { axis(op); }
+
+template <> void OpChecks::check<Opcode::Arange>(OpId op) {
+  const Type type = c.resultType(op);
+  const int64_t start = fn.getInt(op, Attr::start);
+  constexpr int64_t kLimit = int64_t{1} << 31;
+  c.require(type.isTile() && type.rank() == 1 && type.element() == kI32 && start >= -kLimit &&
+                start <= kLimit - type.numElements(),
+            15, op, "a 1-D tile of i32 numbers");
+}
+
+template <> void OpChecks::check<Opcode::Splat>(OpId op) {
+  const Type type = c.resultType(op);
+  c.require(type.isTile() && type.element() == c.operandType(op, 0), 16, op,
+            "a tile of the scalar operand's type");
+}
+
+template <> void OpChecks::check<Opcode::Broadcast>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  bool ok = from.isTile() && to.isTile() && from.element() == to.element() && from.rank() == to.rank();
+  for (unsigned axis = 0; ok && axis < from.rank(); ++axis) {
+    ok = from.dim(axis) == to.dim(axis) || from.dim(axis) == 1;
+  }
+  c.require(ok, 16, op, "an extent that is neither 1 nor the result's");
+}
+
+template <> void OpChecks::check<Opcode::ExpandDims>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  const int64_t axis = fn.getInt(op, Attr::axis);
+  if (reshapes(op, from, to)) {
+    std::vector<int32_t> shape(from.shape().begin(), from.shape().end());
+    const bool ok = axis >= 0 && axis <= int64_t{from.rank()};
+    if (ok) {
+      shape.insert(shape.begin() + axis, 1);
+    }
+    c.require(ok && std::ranges::equal(shape, to.shape()), 17, op,
+              "the result is not the operand with an axis of extent 1");
+  }
+}
+
+template <> void OpChecks::check<Opcode::Reshape>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  if (reshapes(op, from, to)) {
+    c.require(from.numElements() == to.numElements(), 17, op, "the number of elements changes");
+  }
+}
+
+template <> void OpChecks::check<Opcode::Trans>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  const std::span<const int64_t> order = fn.getInts(op, Attr::order);
+  if (!reshapes(op, from, to)) {
+    return;
+  }
+  bool ok = order.size() == from.rank() && to.rank() == from.rank();
+  unsigned seen = 0;
+  for (unsigned i = 0; ok && i < order.size(); ++i) {
+    ok = order[i] >= 0 && order[i] < int64_t{from.rank()} && to.dim(i) == from.dim(order[i]);
+    seen |= ok ? 1u << order[i] : 0;
+  }
+  c.require(ok && seen == (1u << from.rank()) - 1, 17, op, "order is no permutation to the result's shape");
+}
+
+template <> void OpChecks::check<Opcode::Hint>(OpId op) {
+  const size_t entries = std::max(1u, c.resultType(op).rank());
+  for (Attr attr : {Attr::divisible, Attr::contiguous, Attr::constant}) {
+    const std::span<const int64_t> list = fn.getInts(op, attr);
+    const bool positive = std::ranges::all_of(list, [](int64_t value) { return value >= 1; });
+    c.require(!fn.hasAttr(op, attr) || (list.size() == entries && positive), 18, op,
+              "a hint has one positive entry an axis");
+  }
+}
+
+template <> void OpChecks::check<Opcode::Assume>(OpId op) {
+  c.require(c.operandType(op, 0) == Type::scalar(Elem::I1), 18, op, "assume takes a scalar i1");
+}
+
+template <> void OpChecks::check<Opcode::AtomicRmw>(OpId op) {
+  const Type type = c.resultType(op);
+  const auto kind = fn.getEnum<AtomicKind>(op, Attr::kind);
+  const bool any = kind == AtomicKind::xchg && type.elementBits() >= 8;
+  const bool floats = kind == AtomicKind::fadd;
+  atomic(op, any || (floats ? type.isFloating() : type.isInteger() && type.elementBits() >= 8));
+}
+
+template <> void OpChecks::check<Opcode::AtomicCas>(OpId op) {
+  const Type type = c.resultType(op);
+  atomic(op, type.elementBits() >= 16);
+}
+
+template <> void OpChecks::check<Opcode::Dot>(OpId op) {
+  const Type a = c.operandType(op, 0);
+  const Type b = c.operandType(op, 1);
+  const Type acc = c.operandType(op, 2);
+  const unsigned rank = acc.rank();
+  if (!c.require(a.isTile() && b.isTile() && acc.isTile() && rank >= 2 && a.rank() == rank &&
+                     b.rank() == rank && acc == c.resultType(op),
+                 20, op, "dot takes three tiles of one rank >= 2 and gives the type of the last")) {
+    return;
+  }
+  bool ok = a.dim(rank - 2) == acc.dim(rank - 2) && a.dim(rank - 1) == b.dim(rank - 2) &&
+            b.dim(rank - 1) == acc.dim(rank - 1);
+  for (unsigned axis = 0; axis + 2 < rank; ++axis) {
+    ok = ok && a.dim(axis) == acc.dim(axis) && b.dim(axis) == acc.dim(axis);
+  }
+  c.require(ok, 20, op, "the shapes are not MxK, KxN and MxN");
+  const bool elements = a.element() == b.element() && ((a.isInteger() && acc.isInteger()) ||
+                                                       (a.isFloating() && acc.isFloating())) &&
+                        acc.elementBits() >= a.elementBits();
+  c.require(elements, 20, op, "the element types do not fit");
+}
+
+template <> void OpChecks::check<Opcode::Alloc>(OpId op) {
+  c.require(c.resultType(op).isBuffer(), 25, op, "alloc gives a buffer");
+  c.require(fn.getInt(op, Attr::offset) >= 0, 25, op, "a negative offset");
+  c.require(!fn.hasAttr(op, Attr::align) || isPowerOfTwo(fn.getInt(op, Attr::align)), 25, op,
+            "align is a power of two");
+}
+
+template <> void OpChecks::check<Opcode::BufferSlot>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  c.require(from.isBuffer() && to.isBuffer() && from.rank() >= 2 && from.element() == to.element() &&
+                std::ranges::equal(from.shape().subspan(1), to.shape()),
+            25, op, "a slot is the buffer without its leading axis");
+  c.require(c.operandType(op, 1) == kI32, 25, op, "a slot is chosen by an i32");
+}
+
+template <> void OpChecks::check<Opcode::BufferRead>(OpId op) {
+  tileOfBuffer(op, c.resultType(op), c.operandType(op, 0));
+}
+
+template <> void OpChecks::check<Opcode::BufferWrite>(OpId op) {
+  tileOfBuffer(op, c.operandType(op, 1), c.operandType(op, 0));
+}
+
+template <> void OpChecks::check<Opcode::AsyncCopy>(OpId op) {
+  const Type pointer = c.operandType(op, 0);
+  const Type buffer = c.operandType(op, 1);
+  c.require(pointer.isTile() && pointer.isPointer() && buffer.isBuffer() && pointer.sameShape(buffer) &&
+                pointer.pointee().element() == buffer.element(),
+            27, op, "the pointers do not have the buffer's shape and element");
+}
+
+template <> void OpChecks::check<Opcode::AsyncWait>(OpId op) {
+  c.require(fn.getInt(op, Attr::count) >= 0, 27, op, "count is not negative");
+}
+
+template <> void OpChecks::check<Opcode::ElementRead>(OpId op) {
+  if (indexed(op, 1)) {
+    c.require(c.resultType(op) == c.operandType(op, 0).element(), 29, op, "the result is not the element");
+  }
+}
+
+template <> void OpChecks::check<Opcode::ElementWrite>(OpId op) {
+  if (indexed(op, 2)) {
+    c.require(c.operandType(op, 1) == c.operandType(op, 0).element(), 29, op,
+              "the value is not the element's type");
+  }
+}
+
+template <> void OpChecks::check<Opcode::Contract>(OpId op) {
+  const Type a = c.operandType(op, 0);
+  const Type b = c.operandType(op, 1);
+  const Type acc = c.operandType(op, 2);
+  const bool pairs = b.rank() == 3;
+  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 && acc.rank() == 2 &&
+                  (b.rank() == 2 || (pairs && b.dim(2) == 2)) && a.element() == b.element() &&
+                  a.dim(0) >= acc.dim(0) && b.dim(1) >= acc.dim(1) && c.operandType(op, 3) == kI32;
+  c.require(ok, 30, op, "the buffers are not MxK, KxN (or K/2xNx2) and MxN with an i32 k");
+  c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op,
+            "register blocks are at least 1x1");
+}
+
+} // namespace
+
+void verifyOp(Checker &checker, OpId op) {
+  OpChecks checks{checker};
+  switch (checker.fn.opcode(op)) {
+#define OP(Name, ...)                                                                              \
+  case Opcode::Name: return checks.check<Opcode::Name>(op);
+#include "ir/ops.def"
+  }
+}
+
+} // namespace libtile::ir
