@@ -8,16 +8,22 @@ namespace libtile::ir {
 double canonicalFloat(Elem elem, double value) {
   const llvm::fltSemantics *semantics = nullptr;
   switch (elem) {
-  case Elem::F16: semantics = &llvm::APFloat::IEEEhalf(); break;
-  case Elem::BF16: semantics = &llvm::APFloat::BFloat(); break;
-  case Elem::F32: return static_cast<double>(static_cast<float>(value));
+  case Elem::F16:
+    semantics = &llvm::APFloat::IEEEhalf();
+    break;
+  case Elem::BF16:
+    semantics = &llvm::APFloat::BFloat();
+    break;
+  case Elem::F32:
+    return static_cast<double>(static_cast<float>(value));
   case Elem::Void:
   case Elem::I1:
   case Elem::I8:
   case Elem::I16:
   case Elem::I32:
   case Elem::I64:
-  case Elem::F64: return value;
+  case Elem::F64:
+    return value;
   }
   llvm::APFloat number(value);
   bool exact = false;
@@ -32,7 +38,8 @@ int64_t canonicalInt(Elem elem, int64_t value) {
     return value & 1;
   }
   const unsigned unused = 64 - width;
-  return width >= 64 ? value : static_cast<int64_t>(static_cast<uint64_t>(value) << unused) >> unused;
+  return width >= 64 ? value
+                     : static_cast<int64_t>(static_cast<uint64_t>(value) << unused) >> unused;
 }
 
 namespace {
@@ -60,10 +67,14 @@ Type inferType(const Function &fn, Opcode opcode, std::span<const ValueId> opera
   const bool same = uniform(fn, operands);
   const auto keepIf = [](bool ok, Type type) { return ok ? type : Type(); };
   switch (info(opcode).rule) {
-  case TypeRule::Same: return keepIf(same, first);
-  case TypeRule::SameInt: return keepIf(same && first.isInteger(), first);
-  case TypeRule::SameFloat: return keepIf(same && first.isFloating(), first);
-  case TypeRule::Compare: return keepIf(same, first.withElement(Elem::I1));
+  case TypeRule::Same:
+    return keepIf(same, first);
+  case TypeRule::SameInt:
+    return keepIf(same && first.isInteger(), first);
+  case TypeRule::SameFloat:
+    return keepIf(same && first.isFloating(), first);
+  case TypeRule::Compare:
+    return keepIf(same, first.withElement(Elem::I1));
   case TypeRule::Select: {
     if (operands.size() != 3 || !uniform(fn, operands.subspan(1))) {
       return {};
@@ -78,15 +89,18 @@ Type inferType(const Function &fn, Opcode opcode, std::span<const ValueId> opera
     const Type offset = fn.type(operands[1]);
     return keepIf(offset.isInteger() && offset == first.withElement(offset.element()), first);
   }
-  case TypeRule::Load: return keepIf(first.isPointer(), first.isPointer() ? first.pointee() : Type());
-  case TypeRule::Dot: return operands.size() == 3 ? fn.type(operands[2]) : Type();
+  case TypeRule::Load:
+    return keepIf(first.isPointer(), first.isPointer() ? first.pointee() : Type());
+  case TypeRule::Dot:
+    return operands.size() == 3 ? fn.type(operands[2]) : Type();
   case TypeRule::None:
   case TypeRule::Explicit:
   case TypeRule::Cast:
   case TypeRule::Reduce:
   case TypeRule::Region:
   case TypeRule::Nest:
-  case TypeRule::Fold: return {};
+  case TypeRule::Fold:
+    return {};
   }
   return {};
 }
@@ -108,7 +122,8 @@ ValueId Builder::make(Opcode opcode, std::initializer_list<ValueId> operands) {
   const std::span<const ValueId> list(operands.begin(), operands.size());
   const Type result = inferType(fn_, opcode, list);
   if (result.isNone()) {
-    throw InternalError(std::string("operands do not fit ") + info(opcode).mnemonic, fn_.location(loc));
+    throw InternalError(std::string("operands do not fit ") + info(opcode).mnemonic,
+                        fn_.location(loc));
   }
   return fn_.result(op(opcode, list, {&result, 1}));
 }
@@ -119,7 +134,8 @@ ValueId Builder::make(Opcode opcode, std::initializer_list<ValueId> operands, Ty
 
 ValueId Builder::constInt(Type type, int64_t value) {
   const OpId made = op(Opcode::Constant, {}, {&type, 1});
-  fn_.setAttr(made, Attr::value, AttrValue(type.isPointer() ? value : canonicalInt(type.elem(), value)));
+  fn_.setAttr(made, Attr::value,
+              AttrValue(type.isPointer() ? value : canonicalInt(type.elem(), value)));
   return fn_.result(made);
 }
 

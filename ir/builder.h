@@ -31,9 +31,9 @@ public:
   ValueId make(Opcode opcode, std::initializer_list<ValueId> operands, Type result);
 
   // ---- short forms for what passes make often
-  ValueId constInt(Type type, int64_t value);     // scalar or tile of integers
-  ValueId constFloat(Type type, double value);    // scalar or tile of floats
-  ValueId zero(Type type);                        // 0, 0.0 or the null pointer
+  ValueId constInt(Type type, int64_t value);  // scalar or tile of integers
+  ValueId constFloat(Type type, double value); // scalar or tile of floats
+  ValueId zero(Type type);                     // 0, 0.0 or the null pointer
   ValueId i32(int32_t value) { return constInt(Type::scalar(Elem::I32), value); }
   ValueId cmp(CmpPred predicate, ValueId a, ValueId b);
   // Scalar -> tile of `shape`, no layout.

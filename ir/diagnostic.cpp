@@ -34,8 +34,8 @@ std::string excerpt(const Location &location) {
     return {};
   }
   const std::string number = std::to_string(location.file->firstLine + location.line - 1);
-  std::string out = "  " + number + " | " + std::string(line) + "\n  " +
-                    std::string(number.size(), ' ') + " | ";
+  std::string out =
+      "  " + number + " | " + std::string(line) + "\n  " + std::string(number.size(), ' ') + " | ";
   const size_t column = std::max<uint32_t>(location.column, 1) - 1;
   for (size_t i = 0; i < std::min(column, line.size()); ++i) {
     if ((static_cast<unsigned char>(line[i]) & 0xC0) != 0x80) {
@@ -58,7 +58,8 @@ std::string Location::str() const {
   if (!known()) {
     return "<unknown>";
   }
-  return file->name + ":" + std::to_string(file->firstLine + line - 1) + ":" + std::to_string(column);
+  return file->name + ":" + std::to_string(file->firstLine + line - 1) + ":" +
+         std::to_string(column);
 }
 
 std::string Location::render(const std::string &message) const {

@@ -222,7 +222,11 @@ void Function::eraseResult(OpId op, unsigned i) {
 }
 
 Effects Function::ownEffects(OpId op) const {
-  const Effects own = opInfo(op).effects;
+  Effects own = opInfo(op).effects;
+  // A dot may read its operands from buffers.
+  if (opcode(op) == Opcode::Dot && type(operand(op, 0)).isBuffer()) {
+    own = own | Effects(Effects::ReadsBuffer);
+  }
   return getBool(op, Attr::is_volatile) ? own | Effects(Effects::Ordered) : own;
 }
 

@@ -139,8 +139,12 @@ public:
   ValueId addArg(BlockId block, Type type);
   // The argument must have no uses.
   void eraseArg(BlockId block, unsigned i);
-  [[nodiscard]] std::span<const ValueId> args(BlockId block) const { return blocks_[block.index].args; }
-  [[nodiscard]] ValueId arg(BlockId block, unsigned i) const { return blocks_[block.index].args[i]; }
+  [[nodiscard]] std::span<const ValueId> args(BlockId block) const {
+    return blocks_[block.index].args;
+  }
+  [[nodiscard]] ValueId arg(BlockId block, unsigned i) const {
+    return blocks_[block.index].args[i];
+  }
   [[nodiscard]] OpId parentOp(BlockId block) const { return blocks_[block.index].parent; }
   [[nodiscard]] BlockId block(OpId op) const { return ops_[op.index].block; }
   [[nodiscard]] OpId first(BlockId block) const { return blocks_[block.index].first; }

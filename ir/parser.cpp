@@ -128,7 +128,8 @@ private:
       shape.push_back(smallInteger(1));
       elements *= shape.back();
       if (elements > most) {
-        fail("a " + std::string(name) + " of more than " + std::to_string(most) + " elements", start);
+        fail("a " + std::string(name) + " of more than " + std::to_string(most) + " elements",
+             start);
       }
       if (shape.size() > Type::kMaxRank) {
         fail("more than 6 axes", start);
@@ -289,10 +290,11 @@ private:
   void guardsAndFallbacks(Function &fn) {
     for (;;) {
       if (acceptWord("guard")) {
-        const Guard::Kind kind = acceptWord("divisible")  ? Guard::Kind::Divisible
-                                 : acceptWord("below")    ? Guard::Kind::Below
-                                 : acceptWord("disjoint") ? Guard::Kind::Disjoint
-                                                          : (fail("expected a guard"), Guard::Kind());
+        const Guard::Kind kind = acceptWord("divisible") ? Guard::Kind::Divisible
+                                 : acceptWord("below")   ? Guard::Kind::Below
+                                 : acceptWord("disjoint")
+                                     ? Guard::Kind::Disjoint
+                                     : (fail("expected a guard"), Guard::Kind());
         const uint32_t param = smallInteger(0);
         fn.guards.push_back({kind, param, integer()});
       } else if (acceptWord("fallback")) {
@@ -437,7 +439,8 @@ private:
           known = known || (attr && spec.attr == *attr);
         }
         if (!known || fn_->hasAttr(op, *attr)) {
-          fail(std::string(row.mnemonic) + " takes no " + (known ? "second " : "") + std::string(name),
+          fail(std::string(row.mnemonic) + " takes no " + (known ? "second " : "") +
+                   std::string(name),
                start);
         }
         expect("=");
@@ -482,7 +485,8 @@ private:
   static bool resultCountFits(TypeRule rule, size_t count) {
     switch (rule) {
     case TypeRule::None:
-    case TypeRule::Nest: return count == 0;
+    case TypeRule::Nest:
+      return count == 0;
     case TypeRule::Explicit:
     case TypeRule::Same:
     case TypeRule::SameInt:
@@ -492,10 +496,12 @@ private:
     case TypeRule::Cast:
     case TypeRule::PtrAdd:
     case TypeRule::Load:
-    case TypeRule::Dot: return count == 1;
+    case TypeRule::Dot:
+      return count == 1;
     case TypeRule::Reduce:
     case TypeRule::Region:
-    case TypeRule::Fold: return true;
+    case TypeRule::Fold:
+      return true;
     }
     return false;
   }

@@ -77,8 +77,9 @@ public:
 
 private:
   void header() {
-    out_ += "func @" + (isPlainName(fn_.name) ? fn_.name : quote(fn_.name)) + " stage=" + stageName(fn_.stage) +
-            " warps=" + std::to_string(fn_.numWarps) + " stages=" + std::to_string(fn_.numStages);
+    out_ += "func @" + (isPlainName(fn_.name) ? fn_.name : quote(fn_.name)) +
+            " stage=" + stageName(fn_.stage) + " warps=" + std::to_string(fn_.numWarps) +
+            " stages=" + std::to_string(fn_.numStages);
     if (fn_.arenaBytes != 0) {
       out_ += " arena=" + std::to_string(fn_.arenaBytes);
     }
@@ -118,9 +119,12 @@ private:
     const std::string param = std::to_string(guard.param);
     const std::string value = std::to_string(guard.value);
     switch (guard.kind) {
-    case Guard::Kind::Divisible: return "divisible " + param + " " + value;
-    case Guard::Kind::Below: return "below " + param + " " + value;
-    case Guard::Kind::Disjoint: return "disjoint " + param + " " + value;
+    case Guard::Kind::Divisible:
+      return "divisible " + param + " " + value;
+    case Guard::Kind::Below:
+      return "below " + param + " " + value;
+    case Guard::Kind::Disjoint:
+      return "disjoint " + param + " " + value;
     }
     return {};
   }
@@ -282,11 +286,13 @@ private:
 
   uint32_t locationNumber(const Location &location) {
     std::string text = std::to_string(file(location.file)) + " " + std::to_string(location.line) +
-                       ":" + std::to_string(location.column) + "-" + std::to_string(location.endColumn);
+                       ":" + std::to_string(location.column) + "-" +
+                       std::to_string(location.endColumn);
     if (location.caller != nullptr && location.caller->known()) {
       const Location *caller = location.caller.get();
       const auto known = callerNumbers_.find(caller);
-      const uint32_t number = known != callerNumbers_.end() ? known->second : locationNumber(*caller);
+      const uint32_t number =
+          known != callerNumbers_.end() ? known->second : locationNumber(*caller);
       callerNumbers_[caller] = number;
       text += " from " + std::to_string(number);
     }
@@ -338,6 +344,8 @@ private:
 
 } // namespace
 
-std::string print(const Function &fn, const PrintOptions &options) { return Printer(fn, options).run(); }
+std::string print(const Function &fn, const PrintOptions &options) {
+  return Printer(fn, options).run();
+}
 
 } // namespace libtile::ir

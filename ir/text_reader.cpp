@@ -88,7 +88,8 @@ std::string_view TextReader::expectWord(const char *what) {
 int64_t TextReader::integer(int64_t low, int64_t high) {
   skipSpace();
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(text_.data() + pos_, text_.data() + text_.size(), value);
+  const auto [end, error] =
+      std::from_chars(text_.data() + pos_, text_.data() + text_.size(), value);
   if (error == std::errc::invalid_argument) {
     fail("expected an integer");
   }
@@ -116,7 +117,8 @@ bool TextReader::acceptFloat(double &value) {
   if (accept("0x")) {
     uint64_t bits = 0;
     const std::string_view digits = text_.substr(pos_, 16);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
     if (error != std::errc() || end != digits.data() + 16) {
       fail("expected 16 hexadecimal digits");
     }
@@ -158,16 +160,22 @@ char TextReader::escape() {
   const char c = peek();
   ++pos_;
   switch (c) {
-  case 'n': return '\n';
-  case 't': return '\t';
+  case 'n':
+    return '\n';
+  case 't':
+    return '\t';
   case '"':
-  case '\\': return c;
-  case 'x': break;
-  default: fail("unknown escape", pos_ - 1);
+  case '\\':
+    return c;
+  case 'x':
+    break;
+  default:
+    fail("unknown escape", pos_ - 1);
   }
   unsigned value = 0;
   const std::string_view digits = text_.substr(std::min(pos_, text_.size()), 2);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
   if (error != std::errc() || digits.size() != 2 || end != digits.data() + 2) {
     fail("expected two hexadecimal digits");
   }

@@ -15,8 +15,8 @@ struct ElemRow {
   uint8_t bytes;
 };
 constexpr ElemRow kElems[] = {
-    {"void", 0, 0}, {"i1", 1, 1},    {"i8", 8, 1},     {"i16", 16, 2},  {"i32", 32, 4},
-    {"i64", 64, 8}, {"f16", 16, 2},  {"bf16", 16, 2},  {"f32", 32, 4},  {"f64", 64, 8},
+    {"void", 0, 0}, {"i1", 1, 1},   {"i8", 8, 1},    {"i16", 16, 2}, {"i32", 32, 4},
+    {"i64", 64, 8}, {"f16", 16, 2}, {"bf16", 16, 2}, {"f32", 32, 4}, {"f64", 64, 8},
 };
 
 } // namespace
@@ -109,7 +109,8 @@ Type Type::pointerTo() const {
 }
 
 bool Type::sameShape(const Type &other) const {
-  return rank_ == other.rank_ && std::equal(dims_.begin(), dims_.begin() + rank_, other.dims_.begin());
+  return rank_ == other.rank_ &&
+         std::equal(dims_.begin(), dims_.begin() + rank_, other.dims_.begin());
 }
 
 std::string Type::str() const {

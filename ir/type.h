@@ -81,7 +81,8 @@ public:
   [[nodiscard]] Type withLayout(LayoutId layout) const;
   // Same element and kind, other shape and no layout; an empty shape gives a scalar.
   [[nodiscard]] Type withShape(std::span<const int32_t> shape) const;
-  // What a pointer points to: ptr<f32> -> f32, tile<8xptr<f32>> -> tile<8xf32>. Requires isPointer().
+  // What a pointer points to: ptr<f32> -> f32, tile<8xptr<f32>> -> tile<8xf32>. Requires
+  // isPointer().
   [[nodiscard]] Type pointee() const;
   // ptr to this element type, same shape.
   [[nodiscard]] Type pointerTo() const;

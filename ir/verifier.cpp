@@ -11,21 +11,22 @@
 //   6  The number of results fits the type rule.
 //   7  A value is defined before it is used, in the same block or in one around it.
 //   8  The op is legal in the function's stage.
-//   9  Types are well formed: extents >= 1, at most kMaxElements, no element of type void but behind
+//   9  Types are well formed: extents >= 1, at most kMaxElements, no element of type void but
+//   behind
 //      a pointer, layouts that the function has; no value without a type.
 // Type rules (verify_types.cpp)
-//  10  Operands and result follow the row's rule: Same, SameInt, SameFloat, Compare, Select, PtrAdd.
-//  11  Load rule: pointee of the first operand; mask and other values have its shape and layout.
-//  12  Casts keep shape and layout and go between the right sorts and widths.
+//  10  Operands and result follow the row's rule: Same, SameInt, SameFloat, Compare, Select,
+//  PtrAdd. 11  Load rule: pointee of the first operand; mask and other values have its shape and
+//  layout. 12  Casts keep shape and layout and go between the right sorts and widths.
 // Ops (verify_ops.cpp)
 //  13  constant: a number of the result's sort, in its canonical form; a pointer only 0.
 //  14  program_id, num_programs: axis 0 to 2, an i32.
 //  15  arange: a 1-D i32 tile whose numbers fit i32.
 //  16  splat and broadcast: from a scalar; from extents that are 1 or the result's.
-//  17  expand_dims, reshape, trans: the result's shape follows from the operand's and the attribute.
-//  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
-//  19  Atomics: an element type that the kind is defined on.
-//  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
+//  17  expand_dims, reshape, trans: the result's shape follows from the operand's and the
+//  attribute. 18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1. 19
+//  Atomics: an element type that the kind is defined on. 20  dot: MxK, KxN, MxN (equal leading
+//  axes); one operand type; integers into integers, floats
 //      into floats.
 // Control (verify_control.cpp)
 //  21  reduce: inputs of one shape, each result an input without the axis, combine takes lefts and
@@ -42,12 +43,14 @@
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent and
 //      lanes >= 1, element takes an i32, combine pairs of what it yields; results are those.
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
-//  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks.
+//  30  contract: rank-2 buffers MxK, KxN (or pairs: K/2xNx2, or words K/2xN), MxN, an i32 k,
+//      positive blocks.
 // Stages (verify_stages.cpp)
 //  31  One Param an argument of the body, all scalars; guards name parameters of the right sort;
 //      numWarps a power of two up to 64; arenaBytes >= 0.
 //  32  Tile: no type has a layout.
-//  33  LaidOut and Staged: every tile has a layout that covers its shape; its lanes are 32 or 64 and
+//  33  LaidOut and Staged: every tile has a layout that covers its shape; its lanes are 32 or 64
+//  and
 //      its warps are numWarps.
 //  34  LaidOut and Staged: a buffer's layout, if any, maps offsets only and covers its shape.
 //  35  Staged and Nested: every alloc has an offset, aligned and inside the arena, after allocation
@@ -95,12 +98,14 @@ private:
   void block(BlockId block, Opcode terminator) {
     const std::span<const ValueId> args = fn_.args(block);
     for (unsigned i = 0; i < args.size(); ++i) {
-      checker_.require(fn_.isArg(args[i]) && fn_.defBlock(args[i]) == block && fn_.defIndex(args[i]) == i,
+      checker_.require(fn_.isArg(args[i]) && fn_.defBlock(args[i]) == block &&
+                           fn_.defIndex(args[i]) == i,
                        2, fn_.parentOp(block), "an argument does not know its place");
       define(args[i], fn_.parentOp(block));
     }
     if (!fn_.last(block).valid() || fn_.opcode(fn_.last(block)) != terminator) {
-      checker_.fail(1, fn_.parentOp(block), std::string("a block does not end in ") + info(terminator).mnemonic);
+      checker_.fail(1, fn_.parentOp(block),
+                    std::string("a block does not end in ") + info(terminator).mnemonic);
     }
     llvm::SmallVector<ValueId, 16> defined(args.begin(), args.end());
     OpId before;
@@ -111,7 +116,8 @@ private:
       defined.append(fn_.results(op).begin(), fn_.results(op).end());
       before = op;
     }
-    checker_.require(fn_.last(block) == before, 2, fn_.parentOp(block), "a block's last op is wrong");
+    checker_.require(fn_.last(block) == before, 2, fn_.parentOp(block),
+                     "a block's last op is wrong");
     for (ValueId value : defined) {
       visible_.set(value, false);
     }
@@ -120,14 +126,15 @@ private:
   void op(OpId op) {
     const OpInfo &row = fn_.opInfo(op);
     const bool last = !fn_.next(op).valid();
-    checker_.require(!row.isTerminator() || last, 1, op, "a terminator before the end of its block");
+    checker_.require(!row.isTerminator() || last, 1, op,
+                     "a terminator before the end of its block");
     for (ValueId value : fn_.operands(op)) {
       operandUses_ += 1;
       checker_.require(visible_[value], 7, op, "an operand is not defined before its use");
     }
     checker_.require(row.legalIn(fn_.stage), 8, op, "illegal in this stage");
-    const bool shaped = operandCount(op, row) & regionCount(op, row) & attributes(op, row) &
-                        resultCount(op, row);
+    const bool shaped =
+        operandCount(op, row) & regionCount(op, row) & attributes(op, row) & resultCount(op, row);
     for (BlockId region : fn_.regions(op)) {
       checker_.require(fn_.parentOp(region) == op, 2, op, "a region does not know its op");
       block(region, Opcode::Yield);
@@ -156,7 +163,8 @@ private:
     for (int32_t extent : type.shape()) {
       ok = ok && extent >= 1;
       elements *= std::max(extent, 1);
-      ok = ok && (!type.isTile() || elements <= Type::kMaxElements) && elements <= (int64_t{1} << 40);
+      ok = ok && (!type.isTile() || elements <= Type::kMaxElements) &&
+           elements <= (int64_t{1} << 40);
     }
     ok = ok && (type.isToken() || type.isPointer() || type.elem() != Elem::Void);
     ok = ok && (!type.layout().valid() || type.layout().index < fn_.layouts().size());
@@ -195,7 +203,8 @@ private:
     if (number == nullptr || kind == AttrKind::Int) {
       return number != nullptr;
     }
-    return kind == AttrKind::Bool ? *number == 0 || *number == 1 : !enumeratorName(kind, *number).empty();
+    return kind == AttrKind::Bool ? *number == 0 || *number == 1
+                                  : !enumeratorName(kind, *number).empty();
   }
 
   bool attributes(OpId op, const OpInfo &row) {
@@ -206,12 +215,16 @@ private:
       named += value != nullptr;
       const bool fits = value == nullptr ? spec.optional : kindFits(spec.attr, *value);
       if (!fits) {
-        checker_.fail(5, op, std::string(value == nullptr ? "missing attribute " : "wrong kind of attribute ") +
-                                 attrName(spec.attr));
+        checker_.fail(
+            5, op,
+            std::string(value == nullptr ? "missing attribute " : "wrong kind of attribute ") +
+                attrName(spec.attr));
       }
       ok = ok && fits;
     }
-    return checker_.require(named == fn_.attrs(op).size(), 5, op, "an attribute that the op does not have") && ok;
+    return checker_.require(named == fn_.attrs(op).size(), 5, op,
+                            "an attribute that the op does not have") &&
+           ok;
   }
 
   bool resultCount(OpId op, const OpInfo &row) {
@@ -219,10 +232,14 @@ private:
     size_t wanted = 1;
     switch (row.rule) {
     case TypeRule::None:
-    case TypeRule::Nest: wanted = 0; break;
+    case TypeRule::Nest:
+      wanted = 0;
+      break;
     case TypeRule::Region:
     case TypeRule::Fold:
-    case TypeRule::Reduce: wanted = count; break;
+    case TypeRule::Reduce:
+      wanted = count;
+      break;
     case TypeRule::Explicit:
     case TypeRule::Same:
     case TypeRule::SameInt:
@@ -232,7 +249,8 @@ private:
     case TypeRule::Cast:
     case TypeRule::PtrAdd:
     case TypeRule::Load:
-    case TypeRule::Dot: break;
+    case TypeRule::Dot:
+      break;
     }
     return checker_.require(count == wanted, 6, op, "a wrong number of results");
   }
@@ -253,7 +271,8 @@ private:
         ++recorded;
       }
     }
-    checker_.require(recorded == operandUses_, 2, {}, "operands and recorded uses differ in number");
+    checker_.require(recorded == operandUses_, 2, {},
+                     "operands and recorded uses differ in number");
   }
 
   Checker &checker_;

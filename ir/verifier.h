@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a function against the invariants of its stage; verifier.cpp opens with their numbered list.
+// Checks a function against the invariants of its stage; verifier.cpp opens with their numbered
+// list.
 #pragma once
 
 #include "ir/function.h"

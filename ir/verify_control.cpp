@@ -46,7 +46,8 @@ struct ControlChecks {
     });
     if (!c.require(tiles && axis >= 0 && axis < int64_t{inputs[0].rank()} &&
                        results.size() == inputs.size(),
-                   21, op, "reduce takes tiles of one shape with that axis and gives one result each")) {
+                   21, op,
+                   "reduce takes tiles of one shape with that axis and gives one result each")) {
       return;
     }
     std::vector<int32_t> shape(inputs[0].shape().begin(), inputs[0].shape().end());
@@ -54,7 +55,8 @@ struct ControlChecks {
     Types elements;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Type wanted = inputs[i].withShape(shape);
-      c.require(results[i].withLayout({}) == wanted, 21, op, "a result is not its input without the axis");
+      c.require(results[i].withLayout({}) == wanted, 21, op,
+                "a result is not its input without the axis");
       elements.push_back(inputs[i].element());
     }
     same(21, op, "combine takes", c.argTypes(op, 0), concatenate(elements, elements));
@@ -132,9 +134,12 @@ void verifyControl(Checker &checker, OpId op) {
   ControlChecks checks{checker};
   const Opcode opcode = checker.fn.opcode(op);
   switch (info(opcode).rule) {
-  case TypeRule::Reduce: return checks.reduce(op);
-  case TypeRule::Nest: return checks.nest(op);
-  case TypeRule::Fold: return checks.fold(op);
+  case TypeRule::Reduce:
+    return checks.reduce(op);
+  case TypeRule::Nest:
+    return checks.nest(op);
+  case TypeRule::Fold:
+    return checks.fold(op);
   case TypeRule::Region:
     if (opcode == Opcode::For) {
       return checks.forLoop(op);
@@ -150,7 +155,8 @@ void verifyControl(Checker &checker, OpId op) {
   case TypeRule::Cast:
   case TypeRule::PtrAdd:
   case TypeRule::Load:
-  case TypeRule::Dot: return;
+  case TypeRule::Dot:
+    return;
   }
 }
 

@@ -68,7 +68,8 @@ template <> void OpChecks::check<Opcode::Constant>(OpId op) {
   bool ok = type.isScalar() || type.isTile();
   if (type.isFloating()) {
     ok = ok && real != nullptr &&
-         std::bit_cast<uint64_t>(canonicalFloat(type.elem(), *real)) == std::bit_cast<uint64_t>(*real);
+         std::bit_cast<uint64_t>(canonicalFloat(type.elem(), *real)) ==
+             std::bit_cast<uint64_t>(*real);
   } else if (type.isPointer()) {
     ok = ok && whole != nullptr && *whole == 0;
   } else {
@@ -98,7 +99,8 @@ template <> void OpChecks::check<Opcode::Splat>(OpId op) {
 template <> void OpChecks::check<Opcode::Broadcast>(OpId op) {
   const Type from = c.operandType(op, 0);
   const Type to = c.resultType(op);
-  bool ok = from.isTile() && to.isTile() && from.element() == to.element() && from.rank() == to.rank();
+  bool ok =
+      from.isTile() && to.isTile() && from.element() == to.element() && from.rank() == to.rank();
   for (unsigned axis = 0; ok && axis < from.rank(); ++axis) {
     ok = from.dim(axis) == to.dim(axis) || from.dim(axis) == 1;
   }
@@ -141,7 +143,8 @@ template <> void OpChecks::check<Opcode::Trans>(OpId op) {
     ok = order[i] >= 0 && order[i] < int64_t{from.rank()} && to.dim(i) == from.dim(order[i]);
     seen |= ok ? 1u << order[i] : 0;
   }
-  c.require(ok && seen == (1u << from.rank()) - 1, 17, op, "order is no permutation to the result's shape");
+  c.require(ok && seen == (1u << from.rank()) - 1, 17, op,
+            "order is no permutation to the result's shape");
 }
 
 template <> void OpChecks::check<Opcode::Hint>(OpId op) {
@@ -176,7 +179,10 @@ template <> void OpChecks::check<Opcode::Dot>(OpId op) {
   const Type b = c.operandType(op, 1);
   const Type acc = c.operandType(op, 2);
   const unsigned rank = acc.rank();
-  if (!c.require(a.isTile() && b.isTile() && acc.isTile() && rank >= 2 && a.rank() == rank &&
+  // Once conversions are lowered, a dot by multiply-adds reads its operands from buffers.
+  const bool tiles = a.isTile() && b.isTile();
+  const bool buffers = a.isBuffer() && b.isBuffer() && fn.stage != Stage::Tile;
+  if (!c.require((tiles || buffers) && acc.isTile() && rank >= 2 && a.rank() == rank &&
                      b.rank() == rank && acc == c.resultType(op),
                  20, op, "dot takes three tiles of one rank >= 2 and gives the type of the last")) {
     return;
@@ -187,9 +193,10 @@ template <> void OpChecks::check<Opcode::Dot>(OpId op) {
     ok = ok && a.dim(axis) == acc.dim(axis) && b.dim(axis) == acc.dim(axis);
   }
   c.require(ok, 20, op, "the shapes are not MxK, KxN and MxN");
-  const bool elements = a.element() == b.element() && ((a.isInteger() && acc.isInteger()) ||
-                                                       (a.isFloating() && acc.isFloating())) &&
-                        acc.elementBits() >= a.elementBits();
+  const bool elements =
+      a.element() == b.element() &&
+      ((a.isInteger() && acc.isInteger()) || (a.isFloating() && acc.isFloating())) &&
+      acc.elementBits() >= a.elementBits();
   c.require(elements, 20, op, "the element types do not fit");
 }
 
@@ -203,7 +210,8 @@ template <> void OpChecks::check<Opcode::Alloc>(OpId op) {
 template <> void OpChecks::check<Opcode::BufferSlot>(OpId op) {
   const Type from = c.operandType(op, 0);
   const Type to = c.resultType(op);
-  c.require(from.isBuffer() && to.isBuffer() && from.rank() >= 2 && from.element() == to.element() &&
+  c.require(from.isBuffer() && to.isBuffer() && from.rank() >= 2 &&
+                from.element() == to.element() &&
                 std::ranges::equal(from.shape().subspan(1), to.shape()),
             25, op, "a slot is the buffer without its leading axis");
   c.require(c.operandType(op, 1) == kI32, 25, op, "a slot is chosen by an i32");
@@ -220,8 +228,8 @@ template <> void OpChecks::check<Opcode::BufferWrite>(OpId op) {
 template <> void OpChecks::check<Opcode::AsyncCopy>(OpId op) {
   const Type pointer = c.operandType(op, 0);
   const Type buffer = c.operandType(op, 1);
-  c.require(pointer.isTile() && pointer.isPointer() && buffer.isBuffer() && pointer.sameShape(buffer) &&
-                pointer.pointee().element() == buffer.element(),
+  c.require(pointer.isTile() && pointer.isPointer() && buffer.isBuffer() &&
+                pointer.sameShape(buffer) && pointer.pointee().element() == buffer.element(),
             27, op, "the pointers do not have the buffer's shape and element");
 }
 
@@ -231,7 +239,8 @@ template <> void OpChecks::check<Opcode::AsyncWait>(OpId op) {
 
 template <> void OpChecks::check<Opcode::ElementRead>(OpId op) {
   if (indexed(op, 1)) {
-    c.require(c.resultType(op) == c.operandType(op, 0).element(), 29, op, "the result is not the element");
+    c.require(c.resultType(op) == c.operandType(op, 0).element(), 29, op,
+              "the result is not the element");
   }
 }
 
@@ -247,10 +256,14 @@ template <> void OpChecks::check<Opcode::Contract>(OpId op) {
   const Type b = c.operandType(op, 1);
   const Type acc = c.operandType(op, 2);
   const bool pairs = b.rank() == 3;
-  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 && acc.rank() == 2 &&
-                  (b.rank() == 2 || (pairs && b.dim(2) == 2)) && a.element() == b.element() &&
-                  a.dim(0) >= acc.dim(0) && b.dim(1) >= acc.dim(1) && c.operandType(op, 3) == kI32;
-  c.require(ok, 30, op, "the buffers are not MxK, KxN (or K/2xNx2) and MxN with an i32 k");
+  const bool words = b.elem() == Elem::I32 && a.elementBytes() == 2; // both halves of a pair
+  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 &&
+                  acc.rank() == 2 && (b.rank() == 2 || (pairs && b.dim(2) == 2)) &&
+                  (a.element() == b.element() || words) && a.dim(0) >= acc.dim(0) &&
+                  b.dim(1) >= acc.dim(1) &&
+                  c.operandType(op, 3) == kI32;
+  c.require(ok, 30, op,
+            "the buffers are not MxK, KxN (or K/2xNx2, or words K/2xN) and MxN with an i32 k");
   c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op,
             "register blocks are at least 1x1");
 }
@@ -261,7 +274,8 @@ void verifyOp(Checker &checker, OpId op) {
   OpChecks checks{checker};
   switch (checker.fn.opcode(op)) {
 #define OP(Name, ...)                                                                              \
-  case Opcode::Name: return checks.check<Opcode::Name>(op);
+  case Opcode::Name:                                                                               \
+    return checks.check<Opcode::Name>(op);
 #include "ir/ops.def"
   }
 }

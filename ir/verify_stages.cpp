@@ -57,14 +57,17 @@ void verifyAlloc(Checker &c, OpId op) {
   if ((fn.stage != Stage::Staged && fn.stage != Stage::Nested) || fn.arenaBytes == 0) {
     return;
   }
-  if (!c.require(fn.hasAttr(op, Attr::offset), 35, op, "alloc without an offset after allocation")) {
+  if (!c.require(fn.hasAttr(op, Attr::offset), 35, op,
+                 "alloc without an offset after allocation")) {
     return;
   }
   const Type type = c.resultType(op);
   const int64_t bytes = type.numElements() * type.elementBytes();
   const int64_t offset = fn.getInt(op, Attr::offset);
-  const int64_t align = fn.hasAttr(op, Attr::align) ? fn.getInt(op, Attr::align) : type.elementBytes();
-  c.require(align > 0 && offset % align == 0 && bytes <= fn.arenaBytes && offset <= fn.arenaBytes - bytes,
+  const int64_t align =
+      fn.hasAttr(op, Attr::align) ? fn.getInt(op, Attr::align) : type.elementBytes();
+  c.require(align > 0 && offset % align == 0 && bytes <= fn.arenaBytes &&
+                offset <= fn.arenaBytes - bytes,
             35, op, "the buffer is not aligned inside the arena");
 }
 
@@ -88,7 +91,8 @@ void verifyStage(Checker &checker, OpId op) {
 void verifyFunction(Checker &c) {
   const Function &fn = c.fn;
   const std::span<const ValueId> args = fn.args(fn.body());
-  c.require(args.size() == fn.params.size(), 31, {}, "params and arguments of the body differ in number");
+  c.require(args.size() == fn.params.size(), 31, {},
+            "params and arguments of the body differ in number");
   for (ValueId value : args) {
     c.require(fn.type(value).isScalar(), 31, {}, "a parameter that is no scalar");
   }
@@ -96,13 +100,21 @@ void verifyFunction(Checker &c) {
     c.require(param.divisible >= 1, 31, {}, "a parameter divisible by less than 1");
   }
   for (const Guard &guard : fn.guards) {
-    const auto typeOf = [&](uint64_t param) { return param < args.size() ? fn.type(args[param]) : Type(); };
+    const auto typeOf = [&](uint64_t param) {
+      return param < args.size() ? fn.type(args[param]) : Type();
+    };
     const Type type = typeOf(guard.param);
     bool ok = false;
     switch (guard.kind) {
-    case Guard::Kind::Divisible: ok = (type.isPointer() || type.isInteger()) && guard.value >= 1; break;
-    case Guard::Kind::Below: ok = type.isInteger(); break;
-    case Guard::Kind::Disjoint: ok = type.isPointer() && typeOf(guard.value).isPointer(); break;
+    case Guard::Kind::Divisible:
+      ok = (type.isPointer() || type.isInteger()) && guard.value >= 1;
+      break;
+    case Guard::Kind::Below:
+      ok = type.isInteger();
+      break;
+    case Guard::Kind::Disjoint:
+      ok = type.isPointer() && typeOf(guard.value).isPointer();
+      break;
     }
     c.require(ok, 31, {}, "a guard on a parameter that it does not fit");
   }

@@ -25,8 +25,9 @@ void verifyAccess(Checker &checker, OpId op) {
     }
     const Type wanted = isMask ? value.withElement(Elem::I1) : value;
     if (checker.operandType(op, i) != wanted) {
-      checker.fail(11, op, "operand " + std::string(name) + " is " + checker.operandType(op, i).str() +
-                               ", not " + wanted.str());
+      checker.fail(11, op,
+                   "operand " + std::string(name) + " is " + checker.operandType(op, i).str() +
+                       ", not " + wanted.str());
     }
   }
   if (!checker.fn.results(op).empty()) {
@@ -101,8 +102,10 @@ void verifyTypeRule(Checker &checker, OpId op) {
   case TypeRule::SameFloat:
   case TypeRule::Compare:
   case TypeRule::Select:
-  case TypeRule::PtrAdd: return verifyInferred(checker, op);
-  case TypeRule::Load: return verifyAccess(checker, op);
+  case TypeRule::PtrAdd:
+    return verifyInferred(checker, op);
+  case TypeRule::Load:
+    return verifyAccess(checker, op);
   case TypeRule::Cast: {
     const Type from = checker.operandType(op, 0);
     const Type to = checker.resultType(op);
@@ -122,7 +125,8 @@ void verifyTypeRule(Checker &checker, OpId op) {
   case TypeRule::Reduce:
   case TypeRule::Region:
   case TypeRule::Nest:
-  case TypeRule::Fold: return;
+  case TypeRule::Fold:
+    return;
   }
 }
 
