@@ -61,6 +61,9 @@ struct None {
   friend bool operator==(None, None) = default;
 };
 using Constant = std::variant<None, bool, BigInt, double, std::string>;
+[[nodiscard]] std::string bigIntText(BigInt value);
+// As Python's str(): "None", "True", "3", "1.0", the text itself.
+[[nodiscard]] std::string constantText(const Constant &value);
 
 class Value;
 struct Tuple {
@@ -107,6 +110,8 @@ public:
   }
   // For messages: "tensor of int32[64]", "constexpr 3", "tuple of 2", "function add".
   [[nodiscard]] std::string describe() const;
+  // What static_print and f-strings show: "3", "fp32", "fp32[64]", "(1, 2)".
+  [[nodiscard]] std::string text() const;
 
 private:
   Data data_;
