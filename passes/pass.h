@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a pass is: a free function over a Function, declared in a header of its own that states its
-// contract (requires / ensures / stage). The table in pipeline.cpp is the only place that calls one.
+// contract (requires / ensures / stage). The table in pipeline.cpp is the only place that calls
+// one.
 #pragma once
 
 #include "ir/function.h"
@@ -13,6 +14,10 @@ struct PassContext {
   // The user's overrides; 0: the compiler decides.
   int32_t numWarps = 0;
   int32_t numStages = 0;
+  // Passes may ask for launch-time predicates (request_guards.h). The runtime compiles with it
+  // first, and once more without it when a launch fails a guard of Function::guards: the general
+  // variant.
+  bool allowGuards = true;
 };
 
 // Returns whether it changed anything.

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two accesses with one base touch different bytes if the distance of their first elements, a
+// polynomial in which what they share cancels, is provably larger than what their axes span.
+#include "passes/analysis/alias.h"
+
+#include <algorithm>
+
+namespace libtile::passes {
+
+using ir::BlockId;
+using ir::Effects;
+using ir::Function;
+using ir::Guard;
+using ir::Opcode;
+using ir::OpId;
+using ir::ValueId;
+
+namespace {
+
+// Follows a pointer to the parameter that it is made from. What it meets again on the way round a
+// loop adds nothing.
+class BaseSearch {
+public:
+  explicit BaseSearch(const Function &fn) : fn_(fn) {}
+
+  ValueId run(ValueId pointer) {
+    work_ = {pointer};
+    ValueId base;
+    while (!work_.empty()) {
+      const ValueId value = work_.back();
+      work_.pop_back();
+      if (seen_[value]) {
+        continue;
+      }
+      seen_.set(value, true);
+      if (++steps_ > kSteps || !expand(value)) {
+        return {};
+      }
+      if (isParameter(value)) {
+        if (base.valid() && base != value) {
+          return {};
+        }
+        base = value;
+      }
+    }
+    return base;
+  }
+
+private:
+  static constexpr unsigned kSteps = 256;
+
+  [[nodiscard]] bool isParameter(ValueId value) const {
+    return fn_.isArg(value) && fn_.defBlock(value) == fn_.body();
+  }
+
+  bool expand(ValueId value) {
+    if (isParameter(value)) {
+      return true;
+    }
+    const OpId owner = fn_.isArg(value) ? fn_.parentOp(fn_.defBlock(value)) : fn_.def(value);
+    const Opcode opcode = fn_.opcode(owner);
+    const unsigned index = fn_.defIndex(value);
+    if (opcode == Opcode::For || opcode == Opcode::While) {
+      const unsigned shift = fn_.isArg(value) && opcode == Opcode::For ? 1 : 0;
+      const unsigned first = opcode == Opcode::For ? 3 : 0;
+      const unsigned stop = fn_.getBool(owner, ir::Attr::stop) ? 1 : 0;
+      work_.push_back(fn_.operand(owner, first + index - shift));
+      work_.push_back(fn_.operand(fn_.last(fn_.regions(owner).back()), stop + index - shift));
+      return true;
+    }
+    if (opcode == Opcode::If) {
+      for (BlockId region : fn_.regions(owner)) {
+        work_.push_back(fn_.operand(fn_.last(region), index));
+      }
+      return true;
+    }
+    if (opcode == Opcode::Select) {
+      work_.push_back(fn_.operand(owner, 1));
+      work_.push_back(fn_.operand(owner, 2));
+      return true;
+    }
+    const bool keeps =
+        opcode == Opcode::PtrAdd || opcode == Opcode::Splat || opcode == Opcode::Broadcast ||
+        opcode == Opcode::ExpandDims || opcode == Opcode::Reshape || opcode == Opcode::Trans ||
+        opcode == Opcode::Hint || opcode == Opcode::Bitcast || opcode == Opcode::ConvertLayout;
+    if (!keeps || !fn_.type(fn_.operand(owner, 0)).isPointer()) {
+      return false;
+    }
+    work_.push_back(fn_.operand(owner, 0));
+    return true;
+  }
+
+  const Function &fn_;
+  std::vector<ValueId> work_;
+  ir::IndexMap<ValueId, bool> seen_;
+  unsigned steps_ = 0;
+};
+
+bool areDisjoint(const Function &fn, ValueId paramA, ValueId paramB) {
+  const unsigned a = fn.defIndex(paramA), b = fn.defIndex(paramB);
+  return std::ranges::any_of(fn.guards, [&](const Guard &guard) {
+    return guard.kind == Guard::Kind::Disjoint &&
+           ((guard.param == a && guard.value == b) || (guard.param == b && guard.value == a));
+  });
+}
+
+using Wide = __int128;
+
+// Bytes that the elements of the pointer tile touch, relative to its first element: [lo, hi).
+struct Span {
+  Wide lo = 0, hi = 0;
+};
+
+Span spanOf(const Function &fn, const Facts &facts, ValueId pointer, const AffineForm &form) {
+  Span span{0, fn.type(pointer).pointee().elementBytes()};
+  for (unsigned i = 0; i < form.strides.size(); ++i) {
+    const IntRange stride = facts.range(form.strides[i]);
+    const Wide last = fn.type(pointer).dim(i) - 1;
+    span.lo += std::min<Wide>(0, stride.lo * last);
+    span.hi += std::max<Wide>(0, stride.hi * last);
+  }
+  return span;
+}
+
+// The terms with a symbol that the loop defines, and the others.
+std::pair<Polynomial, Polynomial> splitVarying(const Function &fn, BlockId body,
+                                               const Polynomial &polynomial) {
+  Polynomial fixed = polynomial;
+  for (const Monomial &monomial : polynomial.monomials()) {
+    for (ValueId factor : monomial.factors) {
+      if (!fn.isDefinedOutside(factor, body)) {
+        fixed = fixed.without(factor);
+      }
+    }
+  }
+  return {fixed, polynomial.minus(fixed).value_or(Polynomial())};
+}
+
+// Least and greatest distance of the two first elements, a - b; nullopt if unknown.
+struct Distance {
+  Wide lo, hi;
+};
+std::optional<Distance> distanceOf(const Function &fn, const Facts &facts, const AffineForm &a,
+                                   const AffineForm &b, BlockId body) {
+  if (!body.valid()) {
+    const auto difference = a.offset.minus(b.offset);
+    if (!difference) {
+      return std::nullopt;
+    }
+    const IntRange range = facts.range(*difference);
+    return Distance{range.lo, range.hi};
+  }
+  const auto [fixedA, varyingA] = splitVarying(fn, body, a.offset);
+  const auto [fixedB, varyingB] = splitVarying(fn, body, b.offset);
+  const auto difference = fixedA.minus(fixedB);
+  if (!difference) {
+    return std::nullopt;
+  }
+  const IntRange fixed = facts.range(*difference);
+  const IntRange x = facts.range(varyingA), y = facts.range(varyingB);
+  return Distance{Wide{fixed.lo} + x.lo - y.hi, Wide{fixed.hi} + x.hi - y.lo};
+}
+
+bool overlaps(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts, BlockId body) {
+  const ValueId baseA = basePointer(fn, ptrA, facts), baseB = basePointer(fn, ptrB, facts);
+  if (baseA.valid() && baseB.valid() && baseA != baseB) {
+    return !areDisjoint(fn, baseA, baseB);
+  }
+  const AffineForm *a = facts.affine(ptrA), *b = facts.affine(ptrB);
+  if (a == nullptr || b == nullptr || a->base != b->base ||
+      (body.valid() && !fn.isDefinedOutside(a->base, body))) {
+    return true;
+  }
+  const auto distance = distanceOf(fn, facts, *a, *b, body);
+  if (!distance) {
+    return true;
+  }
+  const Span x = spanOf(fn, facts, ptrA, *a), y = spanOf(fn, facts, ptrB, *b);
+  return distance->lo + x.lo < y.hi && distance->hi + x.hi > y.lo;
+}
+
+// No two elements of the tile touch the same bytes: each stride clears what the smaller ones span.
+bool isInjective(const Function &fn, const Facts &facts, ValueId pointer) {
+  const ir::Type type = fn.type(pointer);
+  std::vector<std::pair<Wide, Wide>> axes; // least |stride|, extent
+  Wide reach = type.pointee().elementBytes();
+  for (unsigned i = 0; i < type.rank(); ++i) {
+    if (type.dim(i) == 1) {
+      continue;
+    }
+    const auto stride = facts.constantStride(pointer, i);
+    if (!stride) {
+      return false;
+    }
+    axes.emplace_back(*stride < 0 ? -Wide{*stride} : Wide{*stride}, type.dim(i));
+  }
+  std::ranges::sort(axes);
+  for (const auto &[stride, extent] : axes) {
+    if (stride < reach) {
+      return false;
+    }
+    reach += stride * (extent - 1);
+  }
+  return true;
+}
+
+bool accessesGlobal(Effects effects) {
+  return effects.has(Effects::ReadsGlobal) || effects.has(Effects::WritesGlobal);
+}
+
+} // namespace
+
+ValueId basePointer(const Function &fn, ValueId pointer, const Facts &facts) {
+  const AffineForm *form = facts.affine(pointer);
+  return BaseSearch(fn).run(form != nullptr ? form->base : pointer);
+}
+
+bool mayAlias(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts) {
+  return overlaps(fn, ptrA, ptrB, facts, {});
+}
+
+bool mayAliasAcross(const Function &fn, BlockId loopBody, ValueId ptrA, ValueId ptrB,
+                    const Facts &facts) {
+  return overlaps(fn, ptrA, ptrB, facts, loopBody);
+}
+
+bool sameElements(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts) {
+  const ir::Type typeA = fn.type(ptrA), typeB = fn.type(ptrB);
+  if (!typeA.sameShape(typeB) || typeA.pointee().elementBytes() != typeB.pointee().elementBytes()) {
+    return false;
+  }
+  const AffineForm *a = facts.affine(ptrA), *b = facts.affine(ptrB);
+  const bool equal = ptrA == ptrB || (a != nullptr && b != nullptr && a->base == b->base &&
+                                      a->offset == b->offset && a->strides == b->strides);
+  return equal && isInjective(fn, facts, ptrA);
+}
+
+bool mayConflict(const Function &fn, OpId a, OpId b, const Facts &facts) {
+  const Effects x = fn.effects(a), y = fn.effects(b);
+  if (!x.conflicts(y)) {
+    return false;
+  }
+  constexpr unsigned kGlobal = Effects::ReadsGlobal | Effects::WritesGlobal;
+  const auto onlyGlobal = [](Effects effects) {
+    return (effects | Effects(kGlobal)) == Effects(kGlobal);
+  };
+  const bool plain = fn.regions(a).empty() && fn.regions(b).empty() && onlyGlobal(x) &&
+                     onlyGlobal(y) && accessesGlobal(x) && accessesGlobal(y);
+  return !plain || mayAlias(fn, fn.operand(a, 0), fn.operand(b, 0), facts);
+}
+
+bool mayWriteTo(const Function &fn, BlockId block, OpId load, const Facts &facts) {
+  const std::vector<OpId> ops = fn.walk(block);
+  return std::ranges::any_of(ops, [&](OpId op) {
+    return op != load && fn.ownEffects(op).has(Effects::WritesGlobal) &&
+           mayAliasAcross(fn, block, fn.operand(op, 0), fn.operand(load, 0), facts);
+  });
+}
+
+} // namespace libtile::passes

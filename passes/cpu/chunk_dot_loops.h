@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sunk k loop: a `for` that only loads, converts and accumulates dots is run in chunks. The
+// iterations of a chunk pack their operands side by side into wide scratch, and one contract takes
+// the whole chunk, so accumulators stay in registers over all of its iterations.
+//
+//   for iv = lo, hi, step, (s, acc) {            for c = 0, trips, C, (s) {
+//     a = load f(iv, s)                            for iv = chunk's lo, chunk's hi, step, (s, column) {
+//     b = load g(iv, s)                              nests: wideA[:, column + k] = f; wideB = g
+//     yield s', dot(a, b, acc)            ->         yield s', column + BK
+//   }                                              }
+//                                                  contract wideA, wideB, acc, column
+//                                                }
+//
+// Any number of dots and of carried scalars; the body may have no effect, no region op and no other
+// carried tile, and nothing may read an accumulator but its dot. The step is a positive constant.
+#pragma once
+
+#include "passes/cpu/carried_tiles.h"
+#include "passes/cpu/lower_dot.h"
+
+namespace libtile::passes {
+
+struct ChunkedDot {
+  ir::OpId dot;
+  ContractShape shape;
+  PackedOperands packed;
+  ir::ValueId column; // i32 in the inner body: where this iteration packs
+};
+using ChunkedLoop = std::vector<ChunkedDot>;
+
+// Rewrites the loop if it has that shape; the caller then lowers the body of `loop`, now the inner
+// one, where each dot only packs its operands. nullopt: left alone.
+[[nodiscard]] std::optional<ChunkedLoop> chunkDotLoop(NestState &state, ir::OpId loop);
+
+} // namespace libtile::passes

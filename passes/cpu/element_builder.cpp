@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/cpu/element_builder.h"
+
+#include "passes/cpu/expression.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+namespace libtile::passes {
+
+using namespace ir;
+
+ElementBuilder::ElementBuilder(NestState &state, BlockId body, OpId position)
+    : state_(state), fn_(state.fn), builder_(state.fn, body), position_(position) {
+  builder_.loc = fn_.loc(position);
+  scopes_.emplace_back();
+}
+
+ElementBuilder::ElementBuilder(NestState &state, OpId position)
+    : state_(state), fn_(state.fn), builder_(state.fn, position), position_(position) {
+  scopes_.emplace_back();
+}
+
+void ElementBuilder::setSpace(std::span<const int32_t> shape, Indices indices) {
+  spaceShape_.assign(shape.begin(), shape.end());
+  space_ = std::move(indices);
+}
+
+void ElementBuilder::enter(BlockId body) {
+  builder_.setEnd(body);
+  scopes_.emplace_back();
+}
+
+void ElementBuilder::leave(BlockId body) {
+  for (const Key &made : scopes_.back()) {
+    elements_.erase(made);
+  }
+  scopes_.pop_back();
+  builder_.setEnd(body);
+}
+
+ElementBuilder::Key ElementBuilder::key(ValueId tile, const Indices &indices) {
+  Key result{tile.index};
+  for (ValueId index : indices) {
+    result.push_back(index.index);
+  }
+  return result;
+}
+
+ValueId ElementBuilder::element(ValueId tile, const Indices &indices) {
+  if (state_.instead[tile].valid()) {
+    tile = state_.instead[tile];
+  }
+  const Key made = key(tile, indices);
+  if (const auto found = elements_.find(made); found != elements_.end()) {
+    return found->second;
+  }
+  ValueId result;
+  if (state_.stored(tile)) {
+    result = read(state_.buffer[tile], indices, fn_.type(tile).element());
+  } else {
+    result = compute(tile, indices);
+    if (storesHere(tile, indices)) {
+      Builder before(fn_, position_);
+      const ValueId buffer =
+          allocBuffer(before, fn_.type(tile).shape(), fn_.type(tile).element());
+      write(buffer, indices, result);
+      storing_.emplace_back(tile, buffer);
+    }
+  }
+  elements_[made] = result;
+  scopes_.back().push_back(made);
+  return result;
+}
+
+bool ElementBuilder::storesHere(ValueId tile, const Indices &indices) const {
+  return state_.keep[tile] == Keep::FirstUse && indices == space_ &&
+         llvm::equal(fn_.type(tile).shape(), spaceShape_) &&
+         fn_.defBlock(tile) == fn_.block(position_);
+}
+
+void ElementBuilder::finish() {
+  for (const auto &[tile, buffer] : storing_) {
+    state_.buffer.set(tile, buffer);
+  }
+  storing_.clear();
+}
+
+ValueId ElementBuilder::compute(ValueId tile, const Indices &indices) {
+  const OpId op = fn_.def(tile);
+  check(op.valid() && isInlinable(fn_, op), "a tile is computed element by element or stored");
+  return inlineOp(op, indices);
+}
+
+ValueId ElementBuilder::inlineOp(OpId op, const Indices &indices) {
+  const Opcode opcode = fn_.opcode(op);
+  const LocationId outer = builder_.loc;
+  builder_.loc = fn_.loc(op);
+  ValueId result;
+  if (opcode == Opcode::Constant) {
+    const OpId constant =
+        builder_.op(opcode, {}, std::array{fn_.type(fn_.result(op)).element()});
+    fn_.copyAttrs(op, constant);
+    result = fn_.result(constant);
+  } else if (opcode == Opcode::Arange) {
+    result = shiftIndex(indices[0], int32_t(fn_.getInt(op, Attr::start)));
+  } else if (opcode == Opcode::Splat) {
+    result = fn_.operand(op, 0);
+  } else if (opcode == Opcode::Hint) {
+    result = element(fn_.operand(op, 0), indices);
+  } else if (opcode == Opcode::Trans) {
+    Indices below(indices.size());
+    const auto order = fn_.getInts(op, Attr::order);
+    for (unsigned axis = 0; axis < order.size(); ++axis) {
+      below[order[axis]] = indices[axis];
+    }
+    result = element(fn_.operand(op, 0), below);
+  } else if (opcode == Opcode::ExpandDims) {
+    Indices below = indices;
+    below.erase(below.begin() + fn_.getInt(op, Attr::axis));
+    result = element(fn_.operand(op, 0), below);
+  } else if (opcode == Opcode::Broadcast) {
+    Indices below = indices;
+    const Type &type = fn_.type(fn_.operand(op, 0));
+    for (unsigned axis = 0; axis < below.size(); ++axis) {
+      if (type.dim(axis) == 1) {
+        below[axis] = index(0);
+      }
+    }
+    result = element(fn_.operand(op, 0), below);
+  } else if (opcode == Opcode::Reshape) {
+    result = element(fn_.operand(op, 0), reshapeIndices(op, indices));
+  } else {
+    result = elementwise(op, indices);
+  }
+  builder_.loc = outer;
+  return result;
+}
+
+ValueId ElementBuilder::elementwise(OpId op, const Indices &indices) {
+  Values operands;
+  for (ValueId operand : std::vector<ValueId>(fn_.operands(op).begin(), fn_.operands(op).end())) {
+    operands.push_back(fn_.type(operand).isTile() ? element(operand, indices) : operand);
+  }
+  builder_.loc = fn_.loc(op);
+  const OpId scalar =
+      builder_.op(fn_.opcode(op), operands, std::array{fn_.type(fn_.result(op)).element()});
+  fn_.copyAttrs(op, scalar);
+  ++made_;
+  return fn_.result(scalar);
+}
+
+// Each group of the reshape by itself: joins the result's indices to a position in the group and cuts
+// that into the operand's.
+ElementBuilder::Indices ElementBuilder::reshapeIndices(OpId op, const Indices &indices) {
+  const Type from = fn_.type(fn_.operand(op, 0));
+  const Type to = fn_.type(fn_.result(op));
+  Indices below(from.rank());
+  for (const ReshapeGroup &group : reshapeGroups(from.shape(), to.shape())) {
+    if (group.from == group.fromEnd) {
+      continue;
+    }
+    if (group.to == group.toEnd) {
+      below[group.from] = index(0);
+      continue;
+    }
+    ValueId position = indices[group.to];
+    for (unsigned axis = group.to + 1; axis < group.toEnd; ++axis) {
+      position = addIndex(scaleIndex(position, to.dim(axis)), indices[axis]);
+    }
+    for (unsigned axis = group.fromEnd; axis-- > group.from;) {
+      const bool last = axis == group.from;
+      below[axis] = last ? position : indexOp(Opcode::URem, position, from.dim(axis));
+      position = last ? position : indexOp(Opcode::UDiv, position, from.dim(axis));
+    }
+  }
+  return below;
+}
+
+ValueId ElementBuilder::read(ValueId buffer, const Indices &indices, Type element) {
+  Values operands{buffer};
+  operands.append(indices.begin(), indices.end());
+  const Type held = Type::scalar(fn_.type(buffer).elem());
+  const OpId op = builder_.op(Opcode::ElementRead, operands, std::array{held});
+  ++made_;
+  return element.isPointer() ? builder_.make(Opcode::IntToPtr, {fn_.result(op)}, element)
+                             : fn_.result(op);
+}
+
+void ElementBuilder::write(ValueId buffer, const Indices &indices, ValueId element) {
+  if (fn_.type(element).isPointer()) {
+    element = builder_.make(Opcode::PtrToInt, {element}, Type::scalar(Elem::I64));
+  }
+  Values operands{buffer, element};
+  operands.append(indices.begin(), indices.end());
+  builder_.op(Opcode::ElementWrite, operands);
+  ++made_;
+}
+
+// Index constants are made once for each body.
+ValueId ElementBuilder::index(int32_t constant) {
+  const auto key = std::pair(builder_.block().index, constant);
+  if (const auto found = constants_.find(key); found != constants_.end()) {
+    return found->second;
+  }
+  return constants_[key] = builder_.i32(constant);
+}
+
+ValueId ElementBuilder::indexOp(Opcode opcode, ValueId a, int32_t b) {
+  const auto known = fn_.constantInt(a);
+  if (opcode == Opcode::UDiv) {
+    return b == 1 ? a : known ? index(int32_t(*known / b)) : builder_.make(opcode, {a, index(b)});
+  }
+  if (opcode == Opcode::URem) {
+    return b == 1 ? index(0) : known ? index(int32_t(*known % b))
+                                     : builder_.make(opcode, {a, index(b)});
+  }
+  return builder_.make(opcode, {a, index(b)});
+}
+
+ValueId ElementBuilder::addIndex(ValueId a, ValueId b) {
+  const auto knownA = fn_.constantInt(a);
+  const auto knownB = fn_.constantInt(b);
+  if (knownA && knownB) {
+    return index(int32_t(*knownA + *knownB));
+  }
+  if (knownA == 0) {
+    return b;
+  }
+  return knownB == 0 ? a : builder_.make(Opcode::Add, {a, b});
+}
+
+ValueId ElementBuilder::scaleIndex(ValueId a, int32_t factor) {
+  const auto known = fn_.constantInt(a);
+  if (known) {
+    return index(int32_t(*known * factor));
+  }
+  return factor == 1 ? a : builder_.make(Opcode::Mul, {a, index(factor)});
+}
+
+} // namespace libtile::passes

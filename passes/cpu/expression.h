@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values that a nest evaluates when it computes a tile: the tile itself and, through inline ops,
+// everything below it, each with the index map under which it is read.
+//
+// The map says for each axis of a value which axis of the nest's space runs along it. Trans,
+// broadcast, expand_dims and reshapes that keep an axis whole change it exactly; a reshape that cuts
+// or joins axes makes it opaque (the innermost parts are still tracked, for costs).
+#pragma once
+
+#include "passes/cpu/nest_state.h"
+
+#include <functional>
+
+namespace libtile::passes {
+
+struct IndexPath {
+  static constexpr int kNoAxis = -1;
+  // For each axis of the value the axis of the space that runs along it with step 1, or kNoAxis.
+  llvm::SmallVector<int, 4> axes;
+  // 0: `axes` is the whole truth; else names the chain of reshapes that was passed.
+  uint32_t reshapes = 0;
+
+  static IndexPath identity(unsigned rank);
+  friend bool operator==(const IndexPath &, const IndexPath &) = default;
+};
+
+struct ExpressionNode {
+  ir::ValueId value;
+  const IndexPath &path;
+  // Element i of the space reads element i of the value.
+  bool sameElement;
+  // Only feeds addresses or masks.
+  bool address;
+};
+
+// Calls `visit` for each pair of value and path, root first, each pair once; stored values and
+// values that no inline op defines are visited, not entered. Stops below a value when `visit`
+// returns false.
+void walkExpression(const NestState &state, ir::ValueId root,
+                    const std::function<bool(const ExpressionNode &)> &visit);
+
+// One matching run of axes of two shapes with equal products: [from, fromEnd) and [to, toEnd).
+struct ReshapeGroup {
+  unsigned from, fromEnd, to, toEnd;
+};
+// The finest cut of a reshape into independent groups; axes of extent 1 go with a neighbour or form
+// groups with an empty side.
+[[nodiscard]] llvm::SmallVector<ReshapeGroup, 4> reshapeGroups(std::span<const int32_t> from,
+                                                               std::span<const int32_t> to);
+
+} // namespace libtile::passes

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores, and accesses whose place and number count: atomics and volatile loads on tiles.
+#include "passes/cpu/lower_roots.h"
+#include "passes/cpu/nest_emitter.h"
+
+namespace libtile::passes {
+
+using namespace ir;
+
+namespace {
+
+// The scalar access of one element; its operands' elements in place of the tiles.
+ValueId accessElement(NestState &state, OpId op, ElementBuilder &elements,
+                      const ElementBuilder::Indices &indices) {
+  Function &fn = state.fn;
+  Values operands;
+  for (ValueId operand : std::vector<ValueId>(fn.operands(op).begin(), fn.operands(op).end())) {
+    operands.push_back(elements.element(operand, indices));
+  }
+  std::vector<Type> results;
+  for (ValueId result : fn.results(op)) {
+    results.push_back(fn.type(result).element());
+  }
+  const OpId access = elements.builder().op(fn.opcode(op), operands, results);
+  fn.copyAttrs(op, access);
+  return results.empty() ? ValueId{} : fn.result(access);
+}
+
+} // namespace
+
+void lowerStore(NestState &state, OpId op) {
+  Function &fn = state.fn;
+  NestWork work{fn.type(fn.operand(op, 0)).shape(), {}};
+  work.values.append(fn.operands(op).begin() + 1, fn.operands(op).end());
+  work.pointers.push_back(fn.operand(op, 0));
+  const auto access = [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+    accessElement(state, op, elements, indices);
+  };
+  if (fn.getBool(op, Attr::is_volatile)) {
+    prepareExpression(state, op, work);
+    emitNest(state, op, work.shape, {unsigned(work.shape.size()) - 1, 1}, access);
+  } else {
+    emitNest(state, op, work, access);
+  }
+}
+
+void lowerOrderedAccess(NestState &state, OpId op) {
+  Function &fn = state.fn;
+  const ValueId result = fn.result(op);
+  const auto shape = fn.type(fn.operand(op, 0)).shape();
+  NestWork work{shape, {}};
+  work.values.append(fn.operands(op).begin(), fn.operands(op).end());
+  prepareExpression(state, op, work);
+  ValueId buffer;
+  if (!fn.unused(result)) {
+    Builder before(fn, op);
+    buffer = allocBuffer(before, shape, fn.type(result).element());
+  }
+  emitNest(state, op, shape, {unsigned(shape.size()) - 1, 1},
+           [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+             const ValueId old = accessElement(state, op, elements, indices);
+             if (buffer.valid()) {
+               elements.write(buffer, indices, old);
+             }
+           });
+  if (buffer.valid()) {
+    state.buffer.set(result, buffer);
+  }
+}
+
+} // namespace libtile::passes

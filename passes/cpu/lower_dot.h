@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a dot's lowering that loops need too: the shape of its accumulator, and packing of its
+// operands (lower_roots.h has the whole).
+#pragma once
+
+#include "passes/cpu/contract_blocks.h"
+#include "passes/cpu/nest_state.h"
+
+namespace libtile::passes {
+
+// The buffer shape in which the dot accumulates.
+[[nodiscard]] llvm::SmallVector<int32_t, 4> accumulatorShape(const NestState &state, ir::OpId dot);
+// The contraction of this dot; nullopt: it goes through plain nests.
+[[nodiscard]] std::optional<ContractShape> contractOf(const NestState &state, ir::OpId dot);
+
+// Zeros around the tile in a buffer that is larger than it.
+void zeroPadding(NestState &state, ir::OpId position, ir::ValueId buffer, ir::Type tile);
+
+// Scratch for the packed operands of reductions over up to `k` elements, rows of padding zeroed.
+struct PackedOperands {
+  ir::ValueId a, b;
+};
+[[nodiscard]] PackedOperands allocPacked(NestState &state, ir::OpId position,
+                                         const ContractShape &shape, int32_t k);
+// Nests that pack the dot's operands behind the first `column` elements of the reduction (an i32,
+// even with pairs; invalid: 0).
+void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const ContractShape &shape,
+                  const PackedOperands &packed, ir::ValueId column);
+void emitContract(NestState &state, ir::OpId position, const ContractShape &shape,
+                  const PackedOperands &packed, ir::ValueId acc, ir::ValueId k);
+
+} // namespace libtile::passes

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/cpu/memory_order.h"
+
+#include "passes/analysis/alias.h"
+#include "passes/cpu/expression.h"
+#include "passes/cpu/nest_emitter.h"
+
+namespace libtile::passes {
+
+using namespace ir;
+
+void MemoryOrder::leaveBlock() {
+  pending_.resize(marks_.back());
+  marks_.pop_back();
+}
+
+bool MemoryOrder::clobbers(OpId op, OpId load) const {
+  const Effects effects = fn_.effects(op);
+  if (effects.has(Effects::Ordered)) {
+    return true;
+  }
+  if (!effects.has(Effects::WritesGlobal)) {
+    return false;
+  }
+  if (fn_.regions(op).empty()) {
+    return mayConflict(fn_, op, load, state_.facts);
+  }
+  for (BlockId region : fn_.regions(op)) {
+    if (mayWriteTo(fn_, region, load, state_.facts)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void MemoryOrder::settle(OpId op) {
+  const Effects effects = fn_.effects(op);
+  if (!effects.has(Effects::Ordered) && !effects.has(Effects::WritesGlobal)) {
+    return;
+  }
+  // Storing a value makes no load pending, so the list stays as it is.
+  for (OpId load : pending_) {
+    const ValueId value = fn_.result(load);
+    if (!state_.stored(value) && clobbers(op, load)) {
+      std::vector<ValueId> toStore;
+      answers_.clear();
+      if (needs(value, op, toStore)) {
+        toStore.push_back(value);
+      }
+      for (ValueId stored : toStore) {
+        storeTile(state_, stored, op);
+      }
+    }
+  }
+}
+
+// Some nest that does not stand yet, other than those of `except`, computes `value` inline. Values to
+// be kept that need it are gathered instead: once they are stored, nobody else does.
+bool MemoryOrder::needs(ValueId value, OpId except, std::vector<ValueId> &toStore) {
+  bool needed = false;
+  for (const Use &use : fn_.uses(value)) {
+    if (use.op == except || state_.lowered[use.op]) {
+      continue;
+    }
+    if (!isInlinable(fn_, use.op)) {
+      needed = true;
+      continue;
+    }
+    const ValueId result = fn_.result(use.op);
+    if (state_.stored(result)) {
+      continue;
+    }
+    auto found = answers_.find(result);
+    if (found == answers_.end()) {
+      bool answer = needs(result, except, toStore);
+      if (answer && state_.keep[result] != Keep::Inline) {
+        toStore.push_back(result);
+        answer = false;
+      }
+      found = answers_.emplace(result, answer).first;
+    }
+    needed |= found->second;
+  }
+  return needed;
+}
+
+bool MemoryOrder::readsWhatItWrites(OpId access, ValueId operand) const {
+  const ValueId pointer = fn_.operand(access, 0);
+  bool conflict = false;
+  walkExpression(state_, operand, [&](const ExpressionNode &node) {
+    const OpId op = fn_.def(node.value);
+    if (conflict || state_.stored(node.value) || !op.valid()) {
+      return false;
+    }
+    if (fn_.opcode(op) == Opcode::Load && mayConflict(fn_, access, op, state_.facts)) {
+      conflict = !node.sameElement ||
+                 !sameElements(fn_, fn_.operand(op, 0), pointer, state_.facts);
+    }
+    return !conflict;
+  });
+  return conflict;
+}
+
+void MemoryOrder::stageOperands(OpId access) {
+  for (unsigned i = 0; i < fn_.numOperands(access); ++i) {
+    const ValueId operand = fn_.operand(access, i);
+    if (fn_.type(operand).isTile() && readsWhatItWrites(access, operand)) {
+      storeTile(state_, operand, access);
+    }
+  }
+}
+
+} // namespace libtile::passes

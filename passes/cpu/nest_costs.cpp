@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/cpu/nest_costs.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace libtile::passes {
+
+namespace {
+
+struct Row {
+  ir::Opcode opcode;
+  int32_t cost;
+};
+
+using enum ir::Opcode;
+constexpr Row kCosts[] = {
+    {Exp, 20},   {Exp2, 16},  {Log, 24},  {Log2, 24}, {Sqrt, 10}, {Rsqrt, 14},
+    {FDiv, 10},  {FRem, 60},  {SDiv, 30}, {UDiv, 30}, {SRem, 30}, {URem, 30},
+    {Constant, 0}, {Arange, 0}, {Splat, 0}, {Broadcast, 0}, {ExpandDims, 0}, {Reshape, 0},
+    {Trans, 0},  {Hint, 0},   {Bitcast, 0}, {PtrToInt, 0}, {IntToPtr, 0}, {PtrAdd, 0},
+};
+
+} // namespace
+
+int32_t opCost(ir::Opcode opcode) {
+  const auto *row = std::find_if(std::begin(kCosts), std::end(kCosts),
+                                 [&](const Row &r) { return r.opcode == opcode; });
+  return row == std::end(kCosts) ? 1 : row->cost;
+}
+
+} // namespace libtile::passes

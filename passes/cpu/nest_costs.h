@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CPU's nests cost: the one place with numbers. The unit is about one vector instruction
+// for each vector of elements.
+#pragma once
+
+#include "ir/opcode.h"
+
+namespace libtile::passes {
+
+struct NestCosts {
+  // A value with several consumers that costs more than this to compute again goes to scratch.
+  int32_t recompute = 8;
+  int32_t contiguousAccess = 2;
+  int32_t uniformAccess = 1;
+  // An access whose lanes are not consecutive in memory, for each lane.
+  int32_t gatherPerLane = 2;
+  // Joining the lanes of a fold at its end.
+  int32_t joinLanes = 12;
+  // An expression deeper than this, or with more nodes, is cut by scratch: bounds recursion and code.
+  int32_t maxDepth = 160;
+  int32_t maxNodes = 600;
+  // Nests with at most this many ops take four vectors at once, with twice as many two.
+  int32_t opsForUnroll4 = 24;
+};
+inline constexpr NestCosts kNestCosts;
+
+// Of one element-by-element op; shape ops and constants are free.
+[[nodiscard]] int32_t opCost(ir::Opcode opcode);
+
+} // namespace libtile::passes

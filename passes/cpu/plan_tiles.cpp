@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/cpu/plan_tiles.h"
+
+#include "passes/cpu/expression.h"
+#include "passes/cpu/nest_costs.h"
+
+#include <algorithm>
+
+namespace libtile::passes {
+
+using namespace ir;
+
+namespace {
+
+// Which nests compute a value: none, those of one op, or of several.
+struct Consumers {
+  OpId one;
+  bool several = false;
+  bool deeper = false;  // one lies in a loop that the value does not lie in
+  bool repeated = false; // a nest reads each element many times
+
+  void add(OpId op) {
+    several |= one.valid() && one != op;
+    one = op;
+  }
+  void add(const Consumers &other) {
+    if (other.one.valid()) {
+      add(other.one);
+    }
+    several |= other.several;
+  }
+};
+
+class TilePlanner {
+public:
+  explicit TilePlanner(NestState &state) : state_(state), fn_(state.fn) {}
+
+  void run() {
+    const std::vector<OpId> ops = fn_.walk();
+    for (OpId op : ops) {
+      measureDepth(op);
+    }
+    for (size_t i = ops.size(); i-- > 0;) {
+      visit(ops[i]);
+    }
+  }
+
+private:
+  void measureDepth(OpId op) {
+    if (!isInlinable(fn_, op)) {
+      return;
+    }
+    int32_t depth = 0;
+    for (ValueId operand : fn_.operands(op)) {
+      depth = std::max(depth, depth_[operand]);
+    }
+    const ValueId result = fn_.result(op);
+    if (++depth > kNestCosts.maxDepth) {
+      state_.keep.set(result, Keep::AtDefinition);
+      depth = 0;
+    }
+    depth_.set(result, depth);
+  }
+
+  void visit(OpId op) {
+    if (!isInlinable(fn_, op)) {
+      for (unsigned i = 0; i < fn_.numOperands(op); ++i) {
+        consume(fn_.operand(op, i), op, root(op, i));
+      }
+      return;
+    }
+    const ValueId result = fn_.result(op);
+    const Consumers consumers = consumers_[result];
+    decide(result, consumers);
+    Consumers below = consumers;
+    if (state_.keep[result] != Keep::Inline) {
+      below = {};
+      below.add(op);
+    }
+    if (fn_.opcode(op) == Opcode::Broadcast) {
+      below.repeated |= repeatsOuterAxis(op);
+    }
+    for (ValueId operand : fn_.operands(op)) {
+      consume(operand, op, below);
+    }
+  }
+
+  // Each operand of a dot gets a nest of its own.
+  static Consumers root(OpId op, unsigned) {
+    Consumers consumers;
+    consumers.add(op);
+    return consumers;
+  }
+
+  void consume(ValueId value, OpId user, const Consumers &consumers) {
+    if (!fn_.type(value).isTile()) {
+      return;
+    }
+    Consumers &all = consumers_.at(value);
+    all.add(consumers);
+    all.repeated |= consumers.repeated;
+    all.deeper |= consumers.deeper || loopBetween(fn_.block(user), fn_.defBlock(value));
+  }
+
+  // A loop lies around `inner` that does not lie around `outer`.
+  bool loopBetween(BlockId inner, BlockId outer) const {
+    for (BlockId block = inner; block != outer;) {
+      const OpId parent = fn_.parentOp(block);
+      if (!parent.valid()) {
+        return false;
+      }
+      if (fn_.opcode(parent) == Opcode::For || fn_.opcode(parent) == Opcode::While) {
+        return true;
+      }
+      block = fn_.block(parent);
+    }
+    return false;
+  }
+
+  bool repeatsOuterAxis(OpId broadcast) const {
+    const Type &from = fn_.type(fn_.operand(broadcast, 0));
+    const Type &to = fn_.type(fn_.result(broadcast));
+    for (unsigned axis = 0; axis + 1 < to.rank(); ++axis) {
+      if (from.dim(axis) != to.dim(axis)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void decide(ValueId value, const Consumers &consumers) {
+    const bool often = consumers.several || consumers.deeper || consumers.repeated;
+    if (!often || state_.keep[value] != Keep::Inline || opCost(fn_.opcode(fn_.def(value))) == 0 ||
+        fn_.opcode(fn_.def(value)) == Opcode::Load || state_.facts.isUniform(value) ||
+        computeCost(value) <= kNestCosts.recompute) {
+      return;
+    }
+    state_.keep.set(value, consumers.deeper ? Keep::AtDefinition : Keep::FirstUse);
+  }
+
+  // Of the ops on as many elements: smaller tiles below are computed less often, and decided for
+  // themselves. Loads are as cheap to read again as scratch would be.
+  int32_t computeCost(ValueId root) const {
+    int32_t cost = 0;
+    int32_t nodes = 0;
+    walkExpression(state_, root, [&](const ExpressionNode &node) {
+      const OpId op = fn_.def(node.value);
+      if (!op.valid() || !isInlinable(fn_, op) || state_.facts.isUniform(node.value) ||
+          node.address ||
+          fn_.type(node.value).numElements() != fn_.type(root).numElements()) {
+        return false;
+      }
+      cost += fn_.opcode(op) == Opcode::Load ? 0 : opCost(fn_.opcode(op));
+      return ++nodes < kNestCosts.maxNodes;
+    });
+    return cost;
+  }
+
+  NestState &state_;
+  const Function &fn_;
+  IndexMap<ValueId, int32_t> depth_{0};
+  IndexMap<ValueId, Consumers> consumers_;
+};
+
+} // namespace
+
+void planTiles(NestState &state) { TilePlanner(state).run(); }
+
+} // namespace libtile::passes

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides which tiles are worth storing, before any nest is made: an inline value that several nests
+// would compute, at a cost above NestCosts::recompute, is kept (Keep::FirstUse); so is an expensive
+// value that a nest reads many times over (a broadcast along an axis other than the last). One used
+// in a deeper loop, or at the end of a deep chain of ops, is stored where it is defined.
+//
+// One walk backwards: each value knows whether no nest, one or several will compute it, where the
+// nest that stores a kept value counts as one.
+#pragma once
+
+#include "passes/cpu/nest_state.h"
+
+namespace libtile::passes {
+
+// Requires: the tile stage, nothing lowered. Ensures: state.keep is set.
+void planTiles(NestState &state);
+
+} // namespace libtile::passes

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/allocate_shared.h"
+
+#include "passes/allocate_arena.h"
+#include "passes/gpu/shared_accesses.h"
+
+#include <algorithm>
+
+namespace libtile::passes {
+namespace {
+
+using ir::BlockId;
+using ir::OpId;
+using ir::Opcode;
+
+class Lifetimes {
+public:
+  explicit Lifetimes(const ir::Function &fn) : fn_(fn), ops_(fn.walk()) {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      moment_.set(ops_[i], static_cast<int64_t>(i));
+    }
+  }
+
+  [[nodiscard]] Lifetime of(const SharedObject &object) const {
+    Lifetime life{moment_[object.owner], moment_[object.owner], object.bytes, object.align};
+    if (fn_.opcode(object.owner) == Opcode::Alloc) {
+      bool first = true, async = false;
+      extend(life, fn_.result(object.owner), fn_.block(object.owner), first, async);
+      life.end = async ? nextFullWait(life.end) : life.end;
+    }
+    return life;
+  }
+
+private:
+  // Covers the uses of the buffer and of its slots.
+  void extend(Lifetime &life, ir::ValueId buffer, BlockId home, bool &first, bool &async) const {
+    for (const ir::Use use : fn_.uses(buffer)) {
+      if (fn_.opcode(use.op) == Opcode::BufferSlot) {
+        extend(life, fn_.result(use.op), home, first, async);
+        continue;
+      }
+      async |= fn_.opcode(use.op) == Opcode::AsyncCopy;
+      // The op of the home block that the use lies in: the whole loop.
+      OpId around = use.op;
+      while (fn_.block(around) != home) {
+        around = fn_.parentOp(fn_.block(around));
+      }
+      const int64_t start = moment_[around], end = lastMomentIn(around);
+      life.start = first ? start : std::min(life.start, start);
+      life.end = first ? end : std::max(life.end, end);
+      first = false;
+    }
+  }
+
+  [[nodiscard]] int64_t lastMomentIn(OpId op) const {
+    int64_t last = moment_[op];
+    for (const BlockId block : fn_.regions(op)) {
+      last = std::max(last, lastMomentIn(fn_.last(block)));
+    }
+    return last;
+  }
+
+  [[nodiscard]] int64_t nextFullWait(int64_t moment) const {
+    for (size_t i = static_cast<size_t>(moment); i < ops_.size(); ++i) {
+      if (fn_.opcode(ops_[i]) == Opcode::AsyncWait && fn_.getInt(ops_[i], ir::Attr::count) == 0) {
+        return static_cast<int64_t>(i);
+      }
+    }
+    return static_cast<int64_t>(ops_.size());
+  }
+
+  const ir::Function &fn_;
+  std::vector<OpId> ops_;
+  ir::IndexMap<OpId, int64_t> moment_;
+};
+
+} // namespace
+
+bool allocateShared(ir::Function &fn, const PassContext &context) {
+  const std::vector<SharedObject> objects = sharedObjects(fn);
+  const Lifetimes lifetimes(fn);
+  std::vector<Lifetime> lives;
+  for (const SharedObject &object : objects) {
+    lives.push_back(lifetimes.of(object));
+  }
+  const ArenaPlan plan = allocateArena(lives);
+  if (plan.bytes > context.target.sharedMemory) {
+    throw ir::Unsupported("the kernel needs " + std::to_string(plan.bytes) +
+                          " bytes of shared memory; " + context.target.name + " has " +
+                          std::to_string(context.target.sharedMemory) +
+                          ": take smaller tiles or fewer stages");
+  }
+  for (size_t i = 0; i < objects.size(); ++i) {
+    fn.setAttr(objects[i].owner, ir::Attr::offset, ir::AttrValue(plan.offsets[i]));
+  }
+  fn.arenaBytes = plan.bytes;
+  return !objects.empty();
+}
+
+} // namespace libtile::passes

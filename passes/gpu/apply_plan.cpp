@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites loops as their plans say (plan_pipeline.h). The loop keeps its trip count; it carries three
+// things more: the values that the addresses take, as they are stages - 1 iterations later, and the
+// numbers of the slots to read and to fill. Copies past the last iteration are masked off: they put
+// zeros into a slot that nobody reads.
+#include "passes/gpu/plan_pipeline.h"
+
+#include "ir/builder.h"
+#include "passes/gpu/shared_layouts.h"
+
+#include <algorithm>
+#include <map>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Attr;
+using ir::BlockId;
+using ir::Builder;
+using ir::CmpPred;
+using ir::Elem;
+using ir::OpId;
+using ir::Opcode;
+using ir::Type;
+using ir::ValueId;
+
+class Rewriter {
+public:
+  Rewriter(ir::Function &fn, const LoopPlan &plan)
+      : fn_(fn), plan_(plan), loop_(plan.loop), body_(fn.region(plan.loop)) {}
+
+  void run() {
+    Builder before(fn_, loop_);
+    makeRings(before);
+    step_ = fn_.constantInt(fn_.operand(loop_, 2)).value();
+    for (const unsigned position : plan_.carriedAhead) {
+      ahead_.push_back(fn_.operand(loop_, 3 + position));
+    }
+    for (int32_t stage = 0; stage + 1 < plan_.stages; ++stage) {
+      copyAhead(before, fn_.operand(loop_, 0), stage, before.i32(stage));
+    }
+    carry(before);
+    const OpId end = fn_.last(body_);
+    Builder inside(fn_, fn_.first(body_));
+    wait(inside, plan_.stages - 2);
+    copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
+    for (size_t i = 0; i < plan_.loads.size(); ++i) {
+      readSlot(inside, i);
+    }
+    inside.setBefore(end);
+    for (const ValueId value : ahead_) {
+      fn_.addOperand(end, value);
+    }
+    fn_.addOperand(end, nextSlot(inside, readSlot_));
+    fn_.addOperand(end, nextSlot(inside, fillSlot_));
+    // What is still under way are zeros, but they must not land in another buffer's bytes.
+    Builder after(fn_, fn_.next(loop_));
+    after.loc = fn_.loc(loop_);
+    wait(after, 0);
+  }
+
+private:
+  void makeRings(Builder &builder) {
+    for (const PlannedLoad &planned : plan_.loads) {
+      const Type tile = fn_.type(fn_.result(planned.load));
+      std::vector<int32_t> shape = {plan_.stages};
+      shape.insert(shape.end(), tile.shape().begin(), tile.shape().end());
+      const ir::LayoutId layout = fn_.internLayout(ringLayout(planned.slot, plan_.stages));
+      builder.loc = fn_.loc(planned.load);
+      rings_.push_back(builder.make(Opcode::Alloc, {}, Type::buffer(shape, tile.elem(), layout)));
+    }
+    builder.loc = fn_.loc(loop_);
+  }
+
+  // The loop's new arguments, after those it has.
+  void carry(Builder &before) {
+    const auto add = [&](ValueId init) {
+      fn_.addOperand(loop_, init);
+      fn_.addResult(loop_, fn_.type(init));
+      return fn_.addArg(body_, fn_.type(init));
+    };
+    for (ValueId &value : ahead_) {
+      value = add(value);
+    }
+    readSlot_ = add(before.i32(0));
+    fillSlot_ = add(before.i32(plan_.stages - 1));
+  }
+
+  void wait(Builder &builder, int32_t count) {
+    const OpId op = builder.op(Opcode::AsyncWait, {});
+    fn_.setAttr(op, Attr::count, ir::AttrValue(int64_t{count}));
+  }
+
+  // Copies what iteration `iteration + distance` loads, and advances ahead_ by one iteration.
+  void copyAhead(Builder &builder, ValueId iteration, int32_t distance, ValueId slot) {
+    const Type type = fn_.type(iteration);
+    const Type wide = Type::scalar(Elem::I64);
+    const bool isUnsigned = fn_.getBool(loop_, Attr::is_unsigned);
+    const auto widen = [&](ValueId value) {
+      return type.elementBits() == 64
+                 ? value
+                 : builder.make(isUnsigned ? Opcode::ZExt : Opcode::SExt, {value}, wide);
+    };
+    const ValueId index =
+        builder.make(Opcode::Add, {widen(iteration), builder.constInt(wide, distance * step_)});
+    const ValueId valid = builder.cmp(CmpPred::slt, index, widen(fn_.operand(loop_, 1)));
+    std::map<ValueId, ValueId> map;
+    map[fn_.arg(body_, 0)] =
+        type.elementBits() == 64 ? index : builder.make(Opcode::Trunc, {index}, type);
+    for (size_t i = 0; i < ahead_.size(); ++i) {
+      map[fn_.arg(body_, 1 + plan_.carriedAhead[i])] = ahead_[i];
+    }
+    for (const OpId op : plan_.ahead) {
+      cloneOp(builder, op, map);
+    }
+    const auto mapped = [&](ValueId value) {
+      const auto found = map.find(value);
+      return found == map.end() ? value : found->second;
+    };
+    for (size_t i = 0; i < plan_.loads.size(); ++i) {
+      copyLoad(builder, i, slot, valid, mapped);
+    }
+    builder.op(Opcode::AsyncCommit, {});
+    const OpId end = fn_.last(body_);
+    for (size_t i = 0; i < ahead_.size(); ++i) {
+      ahead_[i] = mapped(fn_.operand(end, plan_.carriedAhead[i]));
+    }
+  }
+
+  void cloneOp(Builder &builder, OpId op, std::map<ValueId, ValueId> &map) {
+    ir::Values operands;
+    for (const ValueId operand : fn_.operands(op)) {
+      const auto found = map.find(operand);
+      operands.push_back(found == map.end() ? operand : found->second);
+    }
+    std::vector<Type> types;
+    for (const ValueId result : fn_.results(op)) {
+      types.push_back(fn_.type(result));
+    }
+    builder.loc = fn_.loc(op);
+    const OpId copy = builder.op(fn_.opcode(op), operands, types);
+    fn_.copyAttrs(op, copy);
+    for (size_t i = 0; i < types.size(); ++i) {
+      map[fn_.result(op, static_cast<unsigned>(i))] = fn_.result(copy, static_cast<unsigned>(i));
+    }
+  }
+
+  template <class Mapped>
+  void copyLoad(Builder &builder, size_t index, ValueId slot, ValueId valid, Mapped mapped) {
+    const OpId load = plan_.loads[index].load;
+    builder.loc = fn_.loc(load);
+    const ValueId pointers = mapped(fn_.operand(load, 0));
+    const Type maskType = fn_.type(pointers).withElement(Elem::I1);
+    ValueId mask = builder.make(Opcode::Splat, {valid}, maskType);
+    if (fn_.numOperands(load) > 1) {
+      mask = builder.make(Opcode::And, {mapped(fn_.operand(load, 1)), mask});
+    }
+    const ValueId operands[] = {pointers, slotOf(builder, index, slot), mask};
+    const OpId copy = builder.op(Opcode::AsyncCopy, operands);
+    if (const ir::AttrValue *cache = fn_.findAttr(load, Attr::cache)) {
+      fn_.setAttr(copy, Attr::cache, *cache);
+    }
+  }
+
+  ValueId slotOf(Builder &builder, size_t index, ValueId slot) {
+    const PlannedLoad &planned = plan_.loads[index];
+    const Type tile = fn_.type(fn_.result(planned.load));
+    const Type type = Type::buffer(tile.shape(), tile.elem(), fn_.internLayout(planned.slot));
+    return builder.make(Opcode::BufferSlot, {rings_[index], slot}, type);
+  }
+
+  // Uses of the load read the slot, under the layout that they convert to.
+  void readSlot(Builder &builder, size_t index) {
+    const OpId load = plan_.loads[index].load;
+    builder.loc = fn_.loc(load);
+    const ValueId slot = slotOf(builder, index, readSlot_);
+    const ValueId value = fn_.result(load);
+    const std::vector<ir::Use> uses(fn_.uses(value).begin(), fn_.uses(value).end());
+    for (const ir::Use use : uses) {
+      Builder reader(fn_, use.op);
+      if (fn_.opcode(use.op) == Opcode::ConvertLayout) {
+        const ValueId converted = fn_.result(use.op);
+        fn_.replaceAllUses(converted,
+                           reader.make(Opcode::BufferRead, {slot}, fn_.type(converted)));
+        fn_.erase(use.op);
+      } else {
+        fn_.setOperand(use.op, use.operand,
+                       reader.make(Opcode::BufferRead, {slot}, fn_.type(value)));
+      }
+    }
+    fn_.erase(load);
+  }
+
+  ValueId nextSlot(Builder &builder, ValueId slot) {
+    const ValueId next = builder.make(Opcode::Add, {slot, builder.i32(1)});
+    const ValueId wraps = builder.cmp(CmpPred::eq, next, builder.i32(plan_.stages));
+    return builder.make(Opcode::Select, {wraps, builder.i32(0), next});
+  }
+
+  ir::Function &fn_;
+  const LoopPlan &plan_;
+  const OpId loop_;
+  const BlockId body_;
+  int64_t step_ = 0;
+  std::vector<ValueId> rings_;
+  std::vector<ValueId> ahead_; // carried values as they are for the next copy, as in carriedAhead
+  ValueId readSlot_, fillSlot_;
+};
+
+} // namespace
+
+void applyPlan(ir::Function &fn, const Plan &plan) {
+  for (const LoopPlan &loop : plan.loops) {
+    Rewriter(fn, loop).run();
+  }
+}
+
+} // namespace libtile::passes

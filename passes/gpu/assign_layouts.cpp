@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/assign_layouts.h"
+
+#include "ir/builder.h"
+#include "passes/gpu/conversion.h"
+#include "passes/gpu/fragments.h"
+#include "passes/gpu/layout_maps.h"
+
+#include <map>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Attr;
+using ir::Elem;
+using ir::Layout;
+using ir::LayoutId;
+using ir::OpId;
+using ir::Opcode;
+using ir::Type;
+using ir::ValueId;
+
+// dot(a, b, acc: f16) -> fptrunc(dot(a, b, fpext(acc) to f32))
+void widenAccumulators(ir::Function &fn) {
+  for (const OpId op : fn.walk()) {
+    if (fn.opcode(op) != Opcode::Dot) {
+      continue;
+    }
+    const Type narrow = fn.type(fn.result(op));
+    if (narrow.elem() != Elem::F16 && narrow.elem() != Elem::BF16) {
+      continue;
+    }
+    ir::Builder builder(fn, op);
+    const Type wide = narrow.withElement(Elem::F32);
+    const ValueId acc = builder.make(Opcode::FpExt, {fn.operand(op, 2)}, wide);
+    const ValueId operands[] = {fn.operand(op, 0), fn.operand(op, 1), acc};
+    const OpId dot = builder.op(Opcode::Dot, operands, {&wide, 1});
+    fn.copyAttrs(op, dot);
+    const ValueId result = builder.make(Opcode::FpTrunc, {fn.result(dot)}, narrow);
+    fn.replaceAllUses(fn.result(op), result);
+    fn.erase(op);
+  }
+}
+
+class Rewriter {
+public:
+  Rewriter(ir::Function &fn, const PassContext &context, int32_t warps)
+      : fn_(fn), context_(context), warps_(warps) {}
+
+  void run(const LayoutProblem &problem, std::span<const Layout> layouts) {
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      const LayoutId id = fn_.internLayout(layouts[i]);
+      for (const ValueId value : problem.components[i].values) {
+        fn_.setType(value, fn_.type(value).withLayout(id));
+      }
+    }
+    for (const OpId op : fn_.walk()) {
+      fixOperands(op);
+    }
+  }
+
+private:
+  void fixOperands(OpId op) {
+    const Opcode opcode = fn_.opcode(op);
+    if (opcode == Opcode::Store && fn_.type(fn_.operand(op, 0)).isTile()) {
+      request(op, 1, layoutOf(fn_.operand(op, 0)));
+    } else if (opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast ||
+               opcode == Opcode::Trans || opcode == Opcode::Reshape) {
+      fixShapeOp(op);
+    } else if (opcode == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).rank() > 1) {
+      fixReduce(op);
+    } else if (opcode == Opcode::Dot) {
+      fixDot(op);
+    }
+  }
+
+  void fixShapeOp(OpId op) {
+    if (shapeRegisterMap(fn_, op)) {
+      return;
+    }
+    const auto needed = operandLayout(fn_, op, layoutOf(fn_.result(op)));
+    if (!needed) {
+      throw ir::Unsupported("a reshape between extents that are no powers of two, on a GPU",
+                            fn_.locationOf(op));
+    }
+    request(op, 0, *needed);
+  }
+
+  void fixReduce(OpId op) {
+    const auto axis = static_cast<unsigned>(fn_.getInt(op, Attr::axis));
+    const Layout needed = layoutOf(fn_.operand(op, 0)).reduced(axis);
+    for (const ValueId result : fn_.results(op)) {
+      convertResult(op, result, needed);
+    }
+  }
+
+  void fixDot(OpId op) {
+    const Type acc = fn_.type(fn_.result(op));
+    const Type a = fn_.type(fn_.operand(op, 0));
+    std::string why;
+    const ir::MmaShape *mma = findMma(fn_, op, context_.target, &why);
+    if (mma == nullptr) {
+      const ir::Location &location = fn_.locationOf(op);
+      fn_.fallbacks.push_back((location.known() ? location.str() + ": " : "") +
+                              "dot by fused multiply-adds: " + why);
+      return;
+    }
+    const DotLayouts needed = fragmentLayouts(*mma, acc.dim(0), acc.dim(1), a.dim(1), warps_);
+    request(op, 0, needed.a);
+    request(op, 1, needed.b);
+    request(op, 2, needed.acc);
+    convertResult(op, fn_.result(op), needed.acc);
+  }
+
+  [[nodiscard]] const Layout &layoutOf(ValueId value) const {
+    return fn_.layout(fn_.type(value).layout());
+  }
+
+  // Gives the op's result the layout; uses keep theirs.
+  void convertResult(OpId op, ValueId result, const Layout &layout) {
+    const Type wanted = fn_.type(result);
+    if (layoutOf(result) == layout) {
+      return;
+    }
+    fn_.setType(result, wanted.withLayout(fn_.internLayout(layout)));
+    const OpId convert = fn_.createOp(Opcode::ConvertLayout, {}, {&wanted, 1}, fn_.loc(op));
+    fn_.insertAfter(op, convert);
+    fn_.replaceAllUses(result, fn_.result(convert));
+    fn_.addOperand(convert, result);
+  }
+
+  void request(OpId op, unsigned operand, const Layout &layout) {
+    const ValueId value = fn_.operand(op, operand);
+    if (fn_.type(value).isTile()) {
+      fn_.setOperand(op, operand, underLayout(value, layout));
+    }
+  }
+
+  // The value under the layout: itself, computed again, or converted. The layout comes by value: the
+  // function's table of layouts grows meanwhile.
+  ValueId underLayout(ValueId value, Layout layout) {
+    if (layoutOf(value) == layout) {
+      return value;
+    }
+    const LayoutId id = fn_.internLayout(layout);
+    const auto known = made_.find({value.index, id.index});
+    if (known != made_.end()) {
+      return known->second;
+    }
+    const OpId op = fn_.def(value);
+    const bool moves = !registerMap(layout, layoutOf(value)).has_value();
+    const bool throughShape = op.valid() && (fn_.opcode(op) == Opcode::Broadcast ||
+                                             fn_.opcode(op) == Opcode::ExpandDims ||
+                                             fn_.opcode(op) == Opcode::Trans);
+    int32_t budget = 16;
+    const ValueId result = moves && (throughShape || isCheap(value, budget))
+                               ? computeAgain(op, layout)
+                               : insertConversion(value, id);
+    made_[{value.index, id.index}] = result;
+    return result;
+  }
+
+  // The value is made of indices and constants by at most `budget` ops.
+  [[nodiscard]] bool isCheap(ValueId value, int32_t &budget) const {
+    const OpId op = fn_.def(value);
+    if (!fn_.type(value).isTile()) {
+      return true;
+    }
+    if (!op.valid() || --budget < 0) {
+      return false;
+    }
+    const Opcode opcode = fn_.opcode(op);
+    const bool leaf = opcode == Opcode::Constant || opcode == Opcode::Splat ||
+                      opcode == Opcode::Arange;
+    const bool inner = ir::isElementwise(opcode) || opcode == Opcode::Hint ||
+                       opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast;
+    if (!leaf && (!inner || fn_.type(value).isFloating())) {
+      return false;
+    }
+    for (const ValueId operand : fn_.operands(op)) {
+      if (!leaf && !isCheap(operand, budget)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  ValueId computeAgain(OpId op, const Layout &layout) {
+    const Opcode opcode = fn_.opcode(op);
+    const bool shapeOp = opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast ||
+                         opcode == Opcode::Trans;
+    ir::Values operands;
+    for (const ValueId operand : fn_.operands(op)) {
+      if (!fn_.type(operand).isTile()) {
+        operands.push_back(operand);
+      } else if (shapeOp) {
+        const auto needed = operandLayout(fn_, op, layout);
+        operands.push_back(underLayout(operand, needed.value()));
+      } else {
+        operands.push_back(underLayout(operand, layout));
+      }
+    }
+    const Type type = fn_.type(fn_.result(op)).withLayout(fn_.internLayout(layout));
+    const OpId copy = fn_.createOp(opcode, operands, {&type, 1}, fn_.loc(op));
+    fn_.copyAttrs(op, copy);
+    fn_.insertAfter(op, copy);
+    return fn_.result(copy);
+  }
+
+  ValueId insertConversion(ValueId value, LayoutId layout) {
+    const Type type = fn_.type(value).withLayout(layout);
+    const OpId op = fn_.def(value);
+    const OpId first = fn_.first(fn_.defBlock(value));
+    const OpId convert = fn_.createOp(Opcode::ConvertLayout, {&value, 1}, {&type, 1},
+                                      fn_.loc(op.valid() ? op : first));
+    if (op.valid()) {
+      fn_.insertAfter(op, convert);
+    } else {
+      fn_.insertBefore(first, convert);
+    }
+    return fn_.result(convert);
+  }
+
+  ir::Function &fn_;
+  const PassContext &context_;
+  const int32_t warps_;
+  std::map<std::pair<uint32_t, uint32_t>, ValueId> made_; // (value, layout)
+};
+
+} // namespace
+
+bool assignLayouts(ir::Function &fn, const PassContext &context) {
+  widenAccumulators(fn);
+  const int32_t warps = chooseWarps(fn, context);
+  const Facts facts = computeFacts(fn);
+  const LayoutProblem problem = proposeLayouts(fn, facts, context, warps);
+  const std::vector<Layout> layouts = chooseLayouts(fn, problem, warps);
+  Rewriter(fn, context, warps).run(problem, layouts);
+  fn.numWarps = warps;
+  fn.stage = ir::Stage::LaidOut;
+  return true;
+}
+
+} // namespace libtile::passes

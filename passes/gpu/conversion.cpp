@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/conversion.h"
+
+#include "ir/diagnostic.h"
+#include "passes/gpu/layout_maps.h"
+
+#include <bit>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Coords;
+using ir::HwDim;
+using ir::Layout;
+
+// The linear map from source lanes to registers, given that the receiving lane l takes register
+// regs[l] of lane lanes[l] (columns of two linear maps). nullopt: one lane would have to show two
+// registers at once.
+std::optional<std::array<int32_t, 6>> sendColumns(std::span<const int32_t> lanes,
+                                                  std::span<const int32_t> regs) {
+  struct Row {
+    uint32_t lane, reg;
+  };
+  std::vector<Row> rows;
+  const auto reduce = [&](Row row) {
+    for (const Row &pivot : rows) {
+      if ((row.lane & std::bit_floor(pivot.lane)) != 0) {
+        row.lane ^= pivot.lane;
+        row.reg ^= pivot.reg;
+      }
+    }
+    return row;
+  };
+  for (size_t bit = 0; bit < lanes.size(); ++bit) {
+    const Row row = reduce({static_cast<uint32_t>(lanes[bit]), static_cast<uint32_t>(regs[bit])});
+    if (row.lane != 0) {
+      rows.push_back(row);
+    } else if (row.reg != 0) {
+      return std::nullopt;
+    }
+  }
+  // Lanes that nobody reads show anything: complete the rows by units that show register 0.
+  for (size_t bit = 0; bit < lanes.size(); ++bit) {
+    const Row row = reduce({1U << bit, 0});
+    if (row.lane != 0) {
+      rows.push_back({row.lane, 0});
+    }
+  }
+  std::array<int32_t, 6> columns{};
+  for (size_t bit = 0; bit < lanes.size(); ++bit) {
+    columns[bit] = static_cast<int32_t>(reduce({1U << bit, 0}).reg);
+  }
+  return columns;
+}
+
+bool planShuffles(const Layout &from, const Layout &to, Conversion &plan) {
+  if (to.bases(HwDim::Warp) != from.bases(HwDim::Warp) ||
+      to.bases(HwDim::Lane).size() != from.bases(HwDim::Lane).size()) {
+    return false;
+  }
+  const ir::LayoutInverse source(from);
+  const int32_t subRegs = from.subtileSize(HwDim::Reg);
+  std::vector<int32_t> lanes, regs;
+  for (const Coords &basis : to.bases(HwDim::Lane)) {
+    const auto holder = source.holderOf(basis);
+    if (!holder || holder->warp != 0 || holder->reg >= subRegs) {
+      return false;
+    }
+    lanes.push_back(holder->lane);
+    regs.push_back(holder->reg);
+  }
+  const auto send = sendColumns(lanes, regs);
+  if (!send) {
+    return false;
+  }
+  LaneMap sendLinear{0, *send};
+  for (int32_t reg = 0; reg < to.size(HwDim::Reg); ++reg) {
+    const auto holder = source.holderOf(to.applyOne(HwDim::Reg, reg)).value_or(ir::Holder{});
+    if (holder.warp != 0) {
+      return false;
+    }
+    Conversion::Shuffle shuffle;
+    shuffle.firstRegister = holder.reg / subRegs * subRegs;
+    shuffle.lane.base = holder.lane;
+    std::copy(lanes.begin(), lanes.end(), shuffle.lane.columns.begin());
+    // The receiver wants register (holder.reg XOR regs * l) of lane (holder.lane XOR lanes * l).
+    shuffle.send.columns = *send;
+    shuffle.send.base = holder.reg % subRegs ^ sendLinear.at(holder.lane);
+    plan.shuffles.push_back(shuffle);
+  }
+  return true;
+}
+
+// A shuffle moves at most 4 bytes of a lane and costs about as much as an access of a warp to shared
+// memory; the way through memory adds a barrier.
+bool shufflesPay(const Conversion &plan, const Layout &from, const Layout &to,
+                 int32_t elementBytes) {
+  constexpr int64_t kBarrier = 16;
+  const int64_t shuffles = int64_t(plan.shuffles.size()) * (elementBytes > 4 ? 2 : 1);
+  const int64_t memory = accessCost(from, plan.buffer, elementBytes, plan.write) +
+                         accessCost(to, plan.buffer, elementBytes, plan.read) + kBarrier;
+  return shuffles <= memory;
+}
+
+} // namespace
+
+int32_t LaneMap::at(int32_t lane) const {
+  int32_t result = base;
+  for (size_t bit = 0; bit < columns.size(); ++bit) {
+    result ^= (lane >> bit & 1) != 0 ? columns[bit] : 0;
+  }
+  return result;
+}
+
+bool LaneMap::isConstant() const { return columns == std::array<int32_t, 6>{}; }
+
+Conversion planConversion(const Layout &from, const Layout &to, std::span<const int32_t> shape,
+                          int32_t elementBytes) {
+  Conversion plan;
+  if (auto registers = registerMap(to, from)) {
+    plan.registers = std::move(*registers);
+    return plan;
+  }
+  plan.buffer = chooseBuffer(shape, {.writers = {&from, 1}, .readers = {&to, 1},
+                                     .elementBytes = elementBytes});
+  plan.write = writeAccess(from, plan.buffer, elementBytes);
+  plan.read = readAccess(to, plan.buffer, elementBytes);
+  plan.kind = Conversion::Kind::Shared;
+  if (planShuffles(from, to, plan) && shufflesPay(plan, from, to, elementBytes)) {
+    plan.kind = Conversion::Kind::Shuffles;
+  } else {
+    plan.shuffles.clear();
+  }
+  return plan;
+}
+
+std::vector<int64_t> simulate(const Conversion &conversion, const Layout &from, const Layout &to,
+                              std::span<const int64_t> data) {
+  const int32_t lanes = to.size(HwDim::Lane), warps = to.size(HwDim::Warp);
+  const int32_t fromRegs = from.size(HwDim::Reg), toRegs = to.size(HwDim::Reg);
+  const auto index = [&](int32_t regs, int32_t reg, int32_t lane, int32_t warp) {
+    return (static_cast<size_t>(warp) * lanes + lane) * regs + reg;
+  };
+  std::vector<int64_t> memory;
+  if (conversion.kind == Conversion::Kind::Shared) {
+    const ir::LayoutInverse buffer(conversion.buffer);
+    memory.assign(static_cast<size_t>(conversion.buffer.size(HwDim::Offset)), -1);
+    for (int32_t warp = 0; warp < warps; ++warp) {
+      for (int32_t lane = 0; lane < lanes; ++lane) {
+        for (int32_t reg = 0; reg < fromRegs; ++reg) {
+          const Coords coords = from.apply(reg, lane, warp);
+          memory.at(static_cast<size_t>(buffer.offsetOf(coords))) =
+              data[index(fromRegs, reg, lane, warp)];
+        }
+      }
+    }
+  }
+  const ir::LayoutInverse buffer(conversion.buffer);
+  std::vector<int64_t> result(static_cast<size_t>(toRegs) * lanes * warps, -1);
+  for (int32_t warp = 0; warp < warps; ++warp) {
+    for (int32_t lane = 0; lane < lanes; ++lane) {
+      for (int32_t reg = 0; reg < toRegs; ++reg) {
+        int64_t &out = result[index(toRegs, reg, lane, warp)];
+        if (conversion.kind == Conversion::Kind::Registers) {
+          out = data[index(fromRegs, conversion.registers[static_cast<size_t>(reg)], lane, warp)];
+        } else if (conversion.kind == Conversion::Kind::Shuffles) {
+          const auto &shuffle = conversion.shuffles[static_cast<size_t>(reg)];
+          const int32_t source = shuffle.lane.at(lane);
+          const int32_t sent = shuffle.firstRegister + shuffle.send.at(source);
+          out = data[index(fromRegs, sent, source, warp)];
+        } else {
+          out = memory.at(static_cast<size_t>(buffer.offsetOf(to.apply(reg, lane, warp))));
+        }
+      }
+    }
+  }
+  return result;
+}
+
+} // namespace libtile::passes

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/lower_conversions.h"
+
+#include "ir/builder.h"
+#include "passes/gpu/conversion.h"
+#include "passes/gpu/fragments.h"
+
+#include <numeric>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Layout;
+using ir::OpId;
+using ir::Opcode;
+using ir::Type;
+using ir::ValueId;
+
+// Shared memory holds numbers: i1 takes a byte, pointers are 64-bit integers.
+ir::Elem storedElem(const Type &type) {
+  return type.isPointer() ? ir::Elem::I64 : type.isBool() ? ir::Elem::I8 : type.elem();
+}
+
+ValueId asStored(ir::Builder &builder, ValueId value) {
+  const Type type = builder.function().type(value);
+  const Type stored = type.withElement(storedElem(type));
+  if (type.isPointer()) {
+    return builder.make(Opcode::PtrToInt, {value}, stored);
+  }
+  return type.isBool() ? builder.make(Opcode::ZExt, {value}, stored) : value;
+}
+
+ValueId fromStored(ir::Builder &builder, ValueId value, const Type &type) {
+  if (type.isPointer()) {
+    return builder.make(Opcode::IntToPtr, {value}, type);
+  }
+  return type.isBool() ? builder.make(Opcode::Trunc, {value}, type) : value;
+}
+
+ValueId makeBuffer(ir::Builder &builder, const Type &tile, ir::Elem elem, const Layout &layout) {
+  const Type type = Type::buffer(tile.shape(), elem, builder.function().internLayout(layout));
+  return builder.make(Opcode::Alloc, {}, type);
+}
+
+void writeBuffer(ir::Builder &builder, ValueId buffer, ValueId value) {
+  const ValueId operands[] = {buffer, value};
+  builder.op(Opcode::BufferWrite, operands);
+}
+
+bool lowerConversion(ir::Function &fn, OpId op) {
+  const ValueId value = fn.operand(op, 0);
+  const Type from = fn.type(value), to = fn.type(fn.result(op));
+  const auto bytes = static_cast<int32_t>(from.elementBytes());
+  const Conversion plan =
+      planConversion(fn.layout(from.layout()), fn.layout(to.layout()), from.shape(), bytes);
+  if (plan.kind != Conversion::Kind::Shared) {
+    return false;
+  }
+  ir::Builder builder(fn, op);
+  const ValueId buffer = makeBuffer(builder, from, storedElem(from), plan.buffer);
+  writeBuffer(builder, buffer, asStored(builder, value));
+  const Type stored = to.withElement(storedElem(to));
+  const ValueId read = builder.make(Opcode::BufferRead, {buffer}, stored);
+  fn.replaceAllUses(fn.result(op), fromStored(builder, read, to));
+  fn.erase(op);
+  return true;
+}
+
+// Rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one a for many lanes and
+// neighbours of b.
+ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
+  const OpId def = fn.def(value);
+  if (def.valid() && fn.opcode(def) == Opcode::BufferRead) {
+    return fn.operand(def, 0);
+  }
+  const Type type = fn.type(value);
+  const Layout registers = fn.layout(type.layout());
+  const Layout layout = chooseBuffer(
+      type.shape(), {.writers = {&registers, 1},
+                     .readers = {},
+                     .elementBytes = static_cast<int32_t>(type.elementBytes()),
+                     .fastAxis = static_cast<int32_t>(type.rank()) - 1});
+  const ValueId buffer = makeBuffer(builder, type, storedElem(type), layout);
+  writeBuffer(builder, buffer, asStored(builder, value));
+  return buffer;
+}
+
+bool lowerOperands(ir::Function &fn, OpId op, const ir::Target &target) {
+  if (findMma(fn, op, target) != nullptr || fn.type(fn.operand(op, 0)).isBuffer()) {
+    return false;
+  }
+  ir::Builder builder(fn, op);
+  for (const unsigned operand : {0U, 1U}) {
+    fn.setOperand(op, operand, operandBuffer(fn, builder, fn.operand(op, operand)));
+  }
+  return true;
+}
+
+} // namespace
+
+bool lowerConversions(ir::Function &fn, const PassContext &context) {
+  bool changed = false;
+  for (const OpId op : fn.walk()) {
+    if (fn.opcode(op) == Opcode::ConvertLayout) {
+      changed |= lowerConversion(fn, op);
+    } else if (fn.opcode(op) == Opcode::Dot) {
+      changed |= lowerOperands(fn, op, context.target);
+    }
+  }
+  return changed;
+}
+
+} // namespace libtile::passes

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes explicit what goes through shared memory: a buffer, a write and a read.
+//
+//   %y = convert_layout %x              %buf = alloc : buffer<.., swizzled>
+//                                  ->   buffer_write %buf, %x
+//                                       %y = buffer_read %buf
+//
+// when no shuffle can do it (conversion.h). The operands of a dot by fused multiply-adds become buffers,
+// which such a dot reads element by element; one that comes from a buffer already is read there.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace libtile::passes {
+
+// Requires: laid-out. Ensures: laid-out; what is left of convert_layout are register moves and
+// shuffles; a dot has two fragments or two buffers as operands.
+bool lowerConversions(ir::Function &fn, const PassContext &context);
+
+} // namespace libtile::passes

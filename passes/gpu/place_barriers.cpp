@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/place_barriers.h"
+
+#include "passes/analysis/alias.h"
+#include "passes/gpu/shared_accesses.h"
+
+#include <algorithm>
+#include <set>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Attr;
+using ir::BlockId;
+using ir::Effects;
+using ir::OpId;
+using ir::Opcode;
+using ir::ValueId;
+
+struct Bytes {
+  int64_t begin = 0, end = 0;
+  [[nodiscard]] bool overlaps(const Bytes &other) const {
+    return begin < other.end && other.begin < end;
+  }
+  friend bool operator==(const Bytes &, const Bytes &) = default;
+};
+
+// An access to shared memory that other threads may not have seen.
+struct SharedPending {
+  enum class Kind : uint8_t { Read, Write, Arrived } kind; // Arrived: an asynchronous write
+  Bytes bytes;
+  friend bool operator==(const SharedPending &, const SharedPending &) = default;
+};
+
+// An access to global memory; `loop` is the body whose back edge it has crossed, if any.
+struct GlobalPending {
+  OpId op;
+  BlockId loop;
+  friend bool operator==(const GlobalPending &, const GlobalPending &) = default;
+};
+
+template <class T> void addOnce(std::vector<T> &list, const T &item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) {
+    list.push_back(item);
+  }
+}
+
+struct State {
+  std::vector<SharedPending> shared;
+  std::vector<GlobalPending> global;
+  std::vector<Bytes> flying; // asynchronous copies not waited for
+  bool acquired = false;     // an acquire whose order not all threads have
+
+  void merge(const State &other) {
+    for (const SharedPending &pending : other.shared) {
+      addOnce(shared, pending);
+    }
+    for (const GlobalPending &pending : other.global) {
+      addOnce(global, pending);
+    }
+    for (const Bytes &bytes : other.flying) {
+      addOnce(flying, bytes);
+    }
+    acquired |= other.acquired;
+  }
+  [[nodiscard]] bool includes(const State &other) const {
+    State both = *this;
+    both.merge(other);
+    return both.shared.size() == shared.size() && both.global.size() == global.size() &&
+           both.flying.size() == flying.size() && both.acquired == acquired;
+  }
+  void synchronise() {
+    shared.clear();
+    global.clear();
+    acquired = false;
+  }
+};
+
+class Placer {
+public:
+  explicit Placer(ir::Function &fn) : fn_(fn), facts_(computeFacts(fn)) {
+    for (const SharedObject &object : sharedObjects(fn)) {
+      const int64_t offset = fn.getInt(object.owner, Attr::offset);
+      bytes_.set(object.owner, {offset, offset + object.bytes});
+    }
+  }
+
+  void run() {
+    State state;
+    walk(fn_.body(), state);
+    for (const OpId op : placed_) {
+      fn_.insertBefore(op, fn_.createOp(Opcode::Barrier, {}, {}, fn_.loc(op)));
+    }
+  }
+
+private:
+  void walk(BlockId block, State &state) {
+    for (const OpId op : fn_.opsIn(block)) {
+      const Opcode opcode = fn_.opcode(op);
+      if (opcode == Opcode::For || opcode == Opcode::While) {
+        walkLoop(op, state);
+      } else if (opcode == Opcode::If) {
+        State other = state;
+        walk(fn_.region(op, 0), state);
+        walk(fn_.region(op, 1), other);
+        state.merge(other);
+      } else {
+        visit(op, state);
+      }
+    }
+  }
+
+  // The barriers of the body and what flows over the back edge depend on each other: the body is
+  // walked, with its barriers decided anew, until what flows back is what was assumed. If that takes
+  // long, barriers are kept and what flows back only grows.
+  void walkLoop(OpId loop, State &state) {
+    constexpr int kPatience = 4;
+    const std::set<OpId> before = placed_;
+    State back;
+    for (int round = 0;; ++round) {
+      if (round < kPatience) {
+        placed_ = before;
+      }
+      State inside = state;
+      inside.merge(back);
+      for (const BlockId block : fn_.regions(loop)) {
+        walk(block, inside);
+      }
+      const BlockId body = fn_.regions(loop).back();
+      for (GlobalPending &pending : inside.global) {
+        if (fn_.isInside(fn_.block(pending.op), body)) {
+          pending.loop = body;
+        }
+      }
+      if (back.includes(inside) && (round >= kPatience || inside.includes(back))) {
+        break;
+      }
+      if (round < kPatience) {
+        back = std::move(inside);
+      } else {
+        back.merge(inside);
+      }
+    }
+    state.merge(back);
+  }
+
+  void visit(OpId op, State &state) {
+    if (fn_.opcode(op) == Opcode::Barrier) {
+      return state.synchronise();
+    }
+    if (needsBarrier(op, state)) {
+      placed_.insert(op);
+      state.synchronise();
+    }
+    record(op, state);
+  }
+
+  [[nodiscard]] bool isAsync(OpId op) const { return fn_.opcode(op) == Opcode::AsyncCopy; }
+  [[nodiscard]] bool isAtomic(OpId op) const {
+    return fn_.opcode(op) == Opcode::AtomicRmw || fn_.opcode(op) == Opcode::AtomicCas;
+  }
+  [[nodiscard]] bool touchesGlobal(OpId op) const {
+    const Effects effects = fn_.ownEffects(op);
+    return effects.has(Effects::ReadsGlobal) || effects.has(Effects::WritesGlobal);
+  }
+
+  [[nodiscard]] bool needsBarrier(OpId op, const State &state) const {
+    for (const SharedAccess &access : sharedAccesses(fn_, op)) {
+      for (const SharedPending &pending : state.shared) {
+        const bool ordered =
+            pending.kind == SharedPending::Kind::Read      ? access.write
+            : pending.kind == SharedPending::Kind::Arrived ? !isAsync(op)
+                                                           : true;
+        if (ordered && pending.bytes.overlaps(bytes_[access.owner])) {
+          return true;
+        }
+      }
+    }
+    if (!touchesGlobal(op)) {
+      return false;
+    }
+    if (state.acquired || (isRelease(op) && !state.global.empty())) {
+      return true;
+    }
+    return std::any_of(state.global.begin(), state.global.end(), [&](const GlobalPending &pending) {
+      return conflicts(pending, op);
+    });
+  }
+
+  [[nodiscard]] bool orderIs(OpId op, ir::MemOrder order) const {
+    return isAtomic(op) && fn_.getEnum<ir::MemOrder>(op, Attr::sem) == order;
+  }
+  [[nodiscard]] bool isRelease(OpId op) const {
+    return orderIs(op, ir::MemOrder::release) || orderIs(op, ir::MemOrder::acq_rel);
+  }
+  [[nodiscard]] bool isAcquire(OpId op) const {
+    return orderIs(op, ir::MemOrder::acquire) || orderIs(op, ir::MemOrder::acq_rel);
+  }
+
+  [[nodiscard]] bool conflicts(const GlobalPending &pending, OpId op) const {
+    const bool writes = fn_.ownEffects(pending.op).has(Effects::WritesGlobal) ||
+                        fn_.ownEffects(op).has(Effects::WritesGlobal);
+    if (!writes || (isAtomic(pending.op) && isAtomic(op))) {
+      return false;
+    }
+    const ValueId a = fn_.operand(pending.op, 0), b = fn_.operand(op, 0);
+    if (pending.loop.valid()) {
+      return mayAliasAcross(fn_, pending.loop, a, b, facts_);
+    }
+    return mayAlias(fn_, a, b, facts_) && !meetsOwnElements(a, b);
+  }
+
+  [[nodiscard]] bool meetsOwnElements(ValueId a, ValueId b) const {
+    const ir::Type type = fn_.type(a);
+    if (!type.isTile() || type.layout() != fn_.type(b).layout() ||
+        !sameElements(fn_, a, b, facts_)) {
+      return false;
+    }
+    const ir::Layout &layout = fn_.layout(type.layout());
+    return layout.canonicalBits(ir::HwDim::Lane) == layout.size(ir::HwDim::Lane) - 1 &&
+           layout.canonicalBits(ir::HwDim::Warp) == layout.size(ir::HwDim::Warp) - 1;
+  }
+
+  void record(OpId op, State &state) {
+    if (fn_.opcode(op) == Opcode::AsyncWait) {
+      for (const Bytes &bytes : state.flying) {
+        addOnce(state.shared, {SharedPending::Kind::Arrived, bytes});
+      }
+      if (fn_.getInt(op, Attr::count) == 0) {
+        state.flying.clear();
+      }
+      return;
+    }
+    const std::vector<SharedAccess> accesses = sharedAccesses(fn_, op);
+    if (fn_.opcode(op) == Opcode::Reduce && !accesses.empty()) {
+      // The warps meet inside.
+      state.synchronise();
+      addOnce(state.shared, {SharedPending::Kind::Read, bytes_[op]});
+      return;
+    }
+    for (const SharedAccess &access : accesses) {
+      const Bytes bytes = bytes_[access.owner];
+      if (isAsync(op)) {
+        addOnce(state.flying, bytes);
+      } else {
+        addOnce(state.shared, {access.write ? SharedPending::Kind::Write
+                                            : SharedPending::Kind::Read, bytes});
+      }
+    }
+    if (touchesGlobal(op)) {
+      addOnce(state.global, {op, {}});
+      state.acquired |= isAcquire(op);
+    }
+  }
+
+  ir::Function &fn_;
+  const Facts facts_;
+  ir::IndexMap<OpId, Bytes> bytes_;
+  std::set<OpId> placed_; // ops with a barrier in front
+};
+
+} // namespace
+
+bool placeBarriers(ir::Function &fn, const PassContext &) {
+  Placer(fn).run();
+  fn.stage = ir::Stage::Staged;
+  return true;
+}
+
+} // namespace libtile::passes

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/plan_pipeline.h"
+
+#include "passes/analysis/alias.h"
+#include "passes/gpu/layout_maps.h"
+#include "passes/gpu/shared_layouts.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Attr;
+using ir::BlockId;
+using ir::Layout;
+using ir::OpId;
+using ir::Opcode;
+using ir::Type;
+using ir::ValueId;
+
+constexpr int32_t kDefaultStages = 3;
+
+class Planner {
+public:
+  Planner(const ir::Function &fn, const Facts &facts, const PassContext &context)
+      : fn_(fn), facts_(facts), context_(context) {}
+
+  Plan run() {
+    if (!context_.target.asyncCopy) {
+      return {};
+    }
+    for (const OpId op : fn_.walk()) {
+      if (fn_.opcode(op) == Opcode::For) {
+        planLoop(op);
+      }
+    }
+    return std::move(plan_);
+  }
+
+private:
+  void planLoop(OpId loop) {
+    const BlockId body = fn_.region(loop);
+    std::vector<OpId> loads;
+    for (const OpId op : fn_.opsIn(body)) {
+      if (fn_.opcode(op) == Opcode::Load && fn_.type(fn_.result(op)).isTile() &&
+          feedsDotsOnly(op)) {
+        loads.push_back(op);
+      }
+    }
+    if (loads.empty()) {
+      return;
+    }
+    LoopPlan plan{loop, 0, {}, {}, {}};
+    if (const char *why = loopRefusal(loop)) {
+      return refuse(loop, why);
+    }
+    for (const OpId load : loads) {
+      planLoad(plan, body, load);
+    }
+    chooseStages(plan);
+    if (!plan.loads.empty() && plan.stages >= 2) {
+      plan_.loops.push_back(std::move(plan));
+    }
+  }
+
+  void refuse(OpId op, const std::string &why) {
+    const ir::Location &location = fn_.locationOf(op);
+    plan_.refusals.push_back((location.known() ? location.str() + ": " : "") + why);
+  }
+
+  // Each use makes the tile go through shared memory, and a dot of the loop is the reason.
+  [[nodiscard]] bool feedsDotsOnly(OpId load) const {
+    const ValueId value = fn_.result(load);
+    return !fn_.unused(value) &&
+           std::all_of(fn_.uses(value).begin(), fn_.uses(value).end(), [&](ir::Use use) {
+             if (fn_.block(use.op) != fn_.block(load)) {
+               return false;
+             }
+             if (fn_.opcode(use.op) == Opcode::Dot) {
+               return true;
+             }
+             const ValueId converted = fn_.opcode(use.op) == Opcode::ConvertLayout
+                                           ? fn_.result(use.op)
+                                           : ValueId{};
+             return converted.valid() &&
+                    !registerMap(layoutOf(converted), layoutOf(value)).has_value() &&
+                    reachesDot(converted);
+           });
+  }
+  [[nodiscard]] bool reachesDot(ValueId value) const {
+    return std::any_of(fn_.uses(value).begin(), fn_.uses(value).end(), [&](ir::Use use) {
+      return fn_.opcode(use.op) == Opcode::Dot ||
+             (fn_.opcode(use.op) == Opcode::Trans && reachesDot(fn_.result(use.op)));
+    });
+  }
+  [[nodiscard]] const Layout &layoutOf(ValueId value) const {
+    return fn_.layout(fn_.type(value).layout());
+  }
+
+  [[nodiscard]] const char *loopRefusal(OpId loop) const {
+    if (fn_.getBool(loop, Attr::stop)) {
+      return "no copies ahead: the loop may stop early";
+    }
+    if (fn_.constantInt(fn_.operand(loop, 2)).value_or(0) <= 0) {
+      return "no copies ahead: the loop's step is not a positive constant";
+    }
+    // iv + stages * step is computed in 64 bits and must not wrap.
+    constexpr int64_t kFar = int64_t{1} << 62;
+    const Type bound = fn_.type(fn_.operand(loop, 1));
+    if (bound.elementBits() > 32 && !facts_.range(fn_.operand(loop, 1)).within(-kFar, kFar)) {
+      return "no copies ahead: the loop's bounds may be near the end of 64 bits";
+    }
+    return nullptr;
+  }
+
+  void planLoad(LoopPlan &plan, BlockId body, OpId load) {
+    if (fn_.ownEffects(load).has(ir::Effects::Ordered)) {
+      return refuse(load, "no copy ahead: a volatile load");
+    }
+    if (fn_.numOperands(load) > 2 && !isZero(fn_.operand(load, 2))) {
+      return refuse(load, "no copy ahead: masked-off elements are not 0");
+    }
+    if (mayWriteTo(fn_, body, load, facts_)) {
+      return refuse(load, "no copy ahead: a store of the loop may write what is loaded");
+    }
+    const auto planned = layOut(load);
+    if (!planned) {
+      return refuse(load, "no copy ahead: neighbours of fewer than 4 bytes, or not aligned");
+    }
+    if (!addAhead(plan, body, load)) {
+      return refuse(load, "no copy ahead: the addresses depend on what the loop computes");
+    }
+    plan.loads.push_back(*planned);
+  }
+
+  [[nodiscard]] bool isZero(ValueId value) const {
+    const OpId op = fn_.def(value);
+    if (op.valid() && fn_.opcode(op) == Opcode::Splat) {
+      return isZero(fn_.operand(op, 0));
+    }
+    return fn_.constantInt(value) == int64_t{0} || fn_.constantFloat(value) == 0.0;
+  }
+
+  [[nodiscard]] std::optional<PlannedLoad> layOut(OpId load) const {
+    const ValueId value = fn_.result(load), pointers = fn_.operand(load, 0);
+    const Type type = fn_.type(value);
+    const auto bytes = static_cast<int32_t>(type.elementBytes());
+    const Layout &writer = layoutOf(value);
+    const std::optional<unsigned> fast = contiguousAxis(writer);
+    if (!fast) {
+      return std::nullopt;
+    }
+    int64_t elements = facts_.maxVectorElements(pointers, *fast, context_.target.maxVectorBytes);
+    if (fn_.numOperands(load) > 1) {
+      const int64_t mask = facts_.maskAlignment(fn_.operand(load, 1), *fast);
+      while (elements > 1 && mask % elements != 0) {
+        elements /= 2;
+      }
+    }
+    elements = std::min<int64_t>(elements, neighbours(writer, *fast));
+    const auto vectorBytes = static_cast<int32_t>(elements * bytes);
+    if (vectorBytes < 4) {
+      return std::nullopt;
+    }
+    std::vector<Layout> readers;
+    for (const ir::Use use : fn_.uses(value)) {
+      if (fn_.opcode(use.op) == Opcode::ConvertLayout) {
+        readers.push_back(layoutOf(fn_.result(use.op)));
+      }
+    }
+    PlannedLoad planned{load, {}, vectorBytes, 0};
+    planned.slot = chooseBuffer(type.shape(), {.writers = {&writer, 1},
+                                               .readers = readers,
+                                               .elementBytes = bytes,
+                                               .minUnitBytes = vectorBytes,
+                                               .fastAxis = static_cast<int32_t>(*fast)});
+    planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * bytes;
+    const BufferAccess write = writeAccess(writer, planned.slot, bytes);
+    return write.elements * bytes >= vectorBytes ? std::optional(planned) : std::nullopt;
+  }
+
+  // The axis along which a thread's registers are neighbours; any for one register.
+  static std::optional<unsigned> contiguousAxis(const Layout &layout) {
+    for (unsigned axis = layout.rank(); axis-- > 0;) {
+      if (neighbours(layout, axis) > 1) {
+        return axis;
+      }
+    }
+    return layout.rank() - 1;
+  }
+  static int32_t neighbours(const Layout &layout, unsigned axis) {
+    int32_t run = 1;
+    for (const ir::Coords &basis : layout.bases(ir::HwDim::Reg)) {
+      ir::Coords next(layout.rank(), 0);
+      next[axis] = run;
+      if (basis != next) {
+        break;
+      }
+      run *= 2;
+    }
+    return run;
+  }
+
+  // Adds what the load's addresses need to the plan; false if that is more than pure scalar and index
+  // code.
+  bool addAhead(LoopPlan &plan, BlockId body, OpId load) const {
+    std::vector<OpId> ops = plan.ahead;
+    std::vector<unsigned> carried = plan.carriedAhead;
+    std::vector<ValueId> work(fn_.operands(load).begin(), fn_.operands(load).end());
+    while (!work.empty()) {
+      const ValueId value = work.back();
+      work.pop_back();
+      if (fn_.isDefinedOutside(value, body)) {
+        continue;
+      }
+      if (fn_.isArg(value)) {
+        const unsigned position = fn_.defIndex(value);
+        if (position == 0 || std::count(carried.begin(), carried.end(), position - 1) != 0) {
+          continue;
+        }
+        carried.push_back(position - 1);
+        work.push_back(fn_.operand(fn_.last(body), position - 1));
+        continue;
+      }
+      const OpId op = fn_.def(value);
+      if (std::count(ops.begin(), ops.end(), op) != 0) {
+        continue;
+      }
+      if (!fn_.effects(op).pure() || fn_.block(op) != body || !fn_.regions(op).empty() ||
+          fn_.opcode(op) == Opcode::Dot) {
+        return false;
+      }
+      ops.push_back(op);
+      work.insert(work.end(), fn_.operands(op).begin(), fn_.operands(op).end());
+    }
+    std::sort(carried.begin(), carried.end());
+    plan.carriedAhead = std::move(carried);
+    plan.ahead.clear();
+    for (const OpId op : fn_.opsIn(body)) {
+      if (std::count(ops.begin(), ops.end(), op) != 0) {
+        plan.ahead.push_back(op);
+      }
+    }
+    return true;
+  }
+
+  void chooseStages(LoopPlan &plan) const {
+    int64_t wanted = fn_.getInt(plan.loop, Attr::num_stages);
+    wanted = wanted > 0 ? wanted : context_.numStages > 0 ? context_.numStages : kDefaultStages;
+    int64_t slotBytes = 0;
+    for (const PlannedLoad &load : plan.loads) {
+      slotBytes += load.slotBytes;
+    }
+    const int64_t fits = slotBytes == 0 ? 0 : context_.target.sharedMemory / slotBytes;
+    plan.stages = static_cast<int32_t>(std::min(wanted, fits));
+  }
+
+  const ir::Function &fn_;
+  const Facts &facts_;
+  const PassContext &context_;
+  Plan plan_;
+};
+
+} // namespace
+
+Plan planPipeline(const ir::Function &fn, const Facts &facts, const PassContext &context) {
+  return Planner(fn, facts, context).run();
+}
+
+std::string Plan::str(const ir::Function &fn) const {
+  std::string out;
+  for (const LoopPlan &loop : loops) {
+    const ir::Location &location = fn.locationOf(loop.loop);
+    out += "for" + (location.known() ? " at " + location.str() : "") + ": " +
+           std::to_string(loop.stages) + " stages, " + std::to_string(loop.ahead.size()) +
+           " ops and " + std::to_string(loop.carriedAhead.size()) + " carried values run ahead\n";
+    for (const PlannedLoad &load : loop.loads) {
+      out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": copies of " +
+             std::to_string(load.vectorBytes) + " bytes, slots of " +
+             std::to_string(load.slotBytes) + ", " + load.slot.str() + "\n";
+    }
+  }
+  for (const std::string &refusal : refusals) {
+    out += refusal + "\n";
+  }
+  return out;
+}
+
+bool pipelineLoops(ir::Function &fn, const PassContext &context) {
+  const Facts facts = computeFacts(fn);
+  const Plan plan = planPipeline(fn, facts, context);
+  applyPlan(fn, plan);
+  fn.fallbacks.insert(fn.fallbacks.end(), plan.refusals.begin(), plan.refusals.end());
+  return !plan.loops.empty() || !plan.refusals.empty();
+}
+
+} // namespace libtile::passes

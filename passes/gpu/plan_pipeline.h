@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which loads of a loop run ahead of it, decided as data and applied by one rewrite.
+//
+// A loop is pipelined when it feeds dots: a load whose elements are needed only under another layout
+// than the one it is made in (they have to go through shared memory anyway) is copied there
+// asynchronously, `stages - 1` iterations ahead, into a ring of `stages` slots. What computes its
+// addresses and mask, with the carried values that takes, runs ahead in a copy of its own. Loops that
+// only stream memory are left alone: enough bytes are in flight without.
+//
+//   with n = stages
+//   copy 0, commit, ..., copy n-2, commit
+//   for i:  wait until n-2 groups are pending     slot i has arrived
+//           copy i+n-1, commit                    into the slot that iteration i-1 has read
+//           read slot i, dots
+//   wait for all
+//
+// The barriers that this needs follow from the buffers' dependences (place_barriers.h): one between
+// the wait and what comes after it.
+#pragma once
+
+#include "passes/analysis/facts.h"
+#include "passes/pass.h"
+
+#include <string>
+#include <vector>
+
+namespace libtile::passes {
+
+struct PlannedLoad {
+  ir::OpId load;
+  ir::Layout slot;         // of one slot
+  int32_t vectorBytes = 0; // of one thread's copy: 4, 8 or 16
+  int64_t slotBytes = 0;
+};
+
+struct LoopPlan {
+  ir::OpId loop;
+  int32_t stages = 0;
+  std::vector<PlannedLoad> loads;
+  // Ops of the body that run ahead, in order, and positions among the carried values that they use.
+  std::vector<ir::OpId> ahead;
+  std::vector<unsigned> carriedAhead;
+};
+
+struct Plan {
+  std::vector<LoopPlan> loops;
+  // Why a loop with dots has loads that do not run ahead, in words.
+  std::vector<std::string> refusals;
+  // "for at matmul.py:30: 3 stages of 16384 bytes, loads %12 (16 bytes), %15 (16 bytes)", one a line.
+  [[nodiscard]] std::string str(const ir::Function &fn) const;
+};
+
+// Requires: laid-out.
+[[nodiscard]] Plan planPipeline(const ir::Function &fn, const Facts &facts,
+                                const PassContext &context);
+// Requires: the plan is of this function as it is.
+void applyPlan(ir::Function &fn, const Plan &plan);
+
+// Both. Ensures: laid-out; refusals are recorded as fallbacks.
+bool pipelineLoops(ir::Function &fn, const PassContext &context);
+
+} // namespace libtile::passes

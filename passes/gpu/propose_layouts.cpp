@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/propose_layouts.h"
+
+#include "passes/gpu/fragments.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Attr;
+using ir::BlockId;
+using ir::Layout;
+using ir::OpId;
+using ir::Opcode;
+using ir::Type;
+using ir::ValueId;
+
+// The lowest id of a set stands for it.
+class UnionFind {
+public:
+  explicit UnionFind(uint32_t size) : parent_(size) {
+    std::iota(parent_.begin(), parent_.end(), 0U);
+  }
+  uint32_t find(uint32_t x) {
+    while (parent_[x] != x) {
+      x = parent_[x] = parent_[parent_[x]];
+    }
+    return x;
+  }
+  void unite(uint32_t a, uint32_t b) {
+    a = find(a), b = find(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+private:
+  std::vector<uint32_t> parent_;
+};
+
+class Components {
+public:
+  explicit Components(const ir::Function &fn) : fn_(fn), sets_(fn.numValues()) {
+    const std::vector<OpId> ops = fn.walk();
+    for (const OpId op : ops) {
+      tie(op);
+    }
+    tieStores(ops);
+  }
+  uint32_t of(ValueId value) { return sets_.find(value.index); }
+
+private:
+  void unite(ValueId a, ValueId b) {
+    if (fn_.type(a).isTile() && fn_.type(b).isTile()) {
+      sets_.unite(a.index, b.index);
+    }
+  }
+  void uniteAll(std::span<const ValueId> values) {
+    for (size_t i = 1; i < values.size(); ++i) {
+      unite(values[0], values[i]);
+    }
+  }
+  void uniteEach(std::span<const ValueId> a, std::span<const ValueId> b) {
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+      unite(a[i], b[i]);
+    }
+  }
+  [[nodiscard]] std::span<const ValueId> yielded(BlockId block, bool stop) const {
+    return fn_.operands(fn_.last(block)).subspan(stop ? 1 : 0);
+  }
+
+  void tie(OpId op) {
+    const Opcode opcode = fn_.opcode(op);
+    const auto operands = fn_.operands(op);
+    const auto results = fn_.results(op);
+    const bool stop = fn_.getBool(op, Attr::stop);
+    if (ir::isElementwise(opcode) || opcode == Opcode::Load || opcode == Opcode::Hint ||
+        opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas) {
+      uniteAll(operands);
+      unite(operands[0], results[0]);
+    } else if (opcode == Opcode::Store && operands.size() > 2) {
+      unite(operands[0], operands[2]);
+    } else if (opcode == Opcode::Dot) {
+      unite(operands[2], results[0]);
+    } else if (opcode == Opcode::Reduce) {
+      uniteAll(operands);
+      uniteAll(results);
+    } else if (opcode == Opcode::For) {
+      uniteEach(operands.subspan(3), results);
+      uniteEach(fn_.args(fn_.region(op)).subspan(1), results);
+      uniteEach(yielded(fn_.region(op), stop), results);
+    } else if (opcode == Opcode::While) {
+      uniteEach(operands, results);
+      uniteEach(fn_.args(fn_.region(op, 0)), results);
+      uniteEach(fn_.args(fn_.region(op, 1)), results);
+      uniteEach(yielded(fn_.region(op, 1), stop), results);
+    } else if (opcode == Opcode::If) {
+      uniteEach(yielded(fn_.region(op, 0), false), results);
+      uniteEach(yielded(fn_.region(op, 1), false), results);
+    }
+  }
+
+  // What is stored takes the layout of the access, unless a dot decides it.
+  void tieStores(std::span<const OpId> ops) {
+    std::vector<uint32_t> dots;
+    for (const OpId op : ops) {
+      if (fn_.opcode(op) == Opcode::Dot) {
+        dots.push_back(fn_.result(op).index);
+      }
+    }
+    for (const OpId op : ops) {
+      if (fn_.opcode(op) != Opcode::Store) {
+        continue;
+      }
+      const uint32_t value = sets_.find(fn_.operand(op, 1).index);
+      const bool fixed = std::any_of(dots.begin(), dots.end(), [&](uint32_t dot) {
+        return sets_.find(dot) == value;
+      });
+      if (!fixed) {
+        unite(fn_.operand(op, 0), fn_.operand(op, 1));
+      }
+    }
+  }
+
+  const ir::Function &fn_;
+  UnionFind sets_;
+};
+
+int32_t floorPowerOfTwo(int64_t x) {
+  return x < 1 ? 1 : static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(x)));
+}
+int32_t ceilPowerOfTwo(int64_t x) {
+  return x < 1 ? 1 : static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(x)));
+}
+
+// Axes from the one with the longest runs of consecutive addresses to the one with the shortest.
+std::vector<int32_t> orderByRuns(const ir::Function &fn, ValueId pointers, const Facts &facts) {
+  const Type type = fn.type(pointers);
+  std::vector<int32_t> order(type.rank());
+  for (unsigned i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<int32_t>(type.rank() - 1 - i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return facts.accessRun(pointers, static_cast<unsigned>(a)).elements >
+           facts.accessRun(pointers, static_cast<unsigned>(b)).elements;
+  });
+  return order;
+}
+
+// Bytes of an element as it lies in memory somewhere: the widest tile of numbers of the component.
+int64_t tileBytes(const Type &type) { return type.numElements() * type.elementBytes(); }
+
+class Proposer {
+public:
+  Proposer(const ir::Function &fn, const Facts &facts, const PassContext &context, int32_t warps)
+      : fn_(fn), facts_(facts), context_(context), warps_(warps) {}
+
+  LayoutProblem run() {
+    Components components(fn_);
+    const std::vector<OpId> ops = fn_.walk();
+    const auto place = [&](ValueId value) {
+      if (!fn_.type(value).isTile()) {
+        return;
+      }
+      const ValueId root{components.of(value)};
+      if (problem_.componentOf[root] < 0) {
+        problem_.componentOf.set(root, static_cast<int32_t>(problem_.components.size()));
+        problem_.components.emplace_back();
+      }
+      const int32_t index = problem_.componentOf[root];
+      problem_.componentOf.set(value, index);
+      problem_.components[static_cast<size_t>(index)].values.push_back(value);
+    };
+    for (const OpId op : ops) {
+      for (const BlockId block : fn_.regions(op)) {
+        std::for_each(fn_.args(block).begin(), fn_.args(block).end(), place);
+      }
+      std::for_each(fn_.results(op).begin(), fn_.results(op).end(), place);
+    }
+    for (const OpId op : ops) {
+      if (fn_.opcode(op) == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).isTile()) {
+        reducedAxis_.set(componentIndex(fn_.operand(op, 0)),
+                         static_cast<int32_t>(fn_.getInt(op, Attr::axis)));
+      }
+    }
+    for (const OpId op : ops) {
+      propose(op);
+    }
+    return std::move(problem_);
+  }
+
+private:
+  ir::Id<struct ComponentTag> componentIndex(ValueId value) const {
+    return {static_cast<uint32_t>(problem_.componentOf[value])};
+  }
+  LayoutComponent &component(ValueId value) {
+    return problem_.components[static_cast<size_t>(problem_.componentOf[value])];
+  }
+
+  void propose(OpId op) {
+    const Opcode opcode = fn_.opcode(op);
+    const bool memory = opcode == Opcode::Load || opcode == Opcode::Store ||
+                        opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas;
+    if (memory && fn_.type(fn_.operand(op, 0)).isTile()) {
+      const ValueId pointers = fn_.operand(op, 0);
+      const Type accessed = fn_.type(pointers).pointee();
+      component(pointers).proposals.push_back(
+          {memoryLayout(fn_, pointers, facts_, warps_, context_.target.maxVectorBytes,
+                        reducedAxis_[componentIndex(pointers)]),
+           static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
+    } else if (opcode == Opcode::Dot) {
+      proposeDot(op);
+    } else if (opcode == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).isTile()) {
+      proposeReduce(op);
+    }
+  }
+
+  void proposeDot(OpId op) {
+    const Type acc = fn_.type(fn_.result(op));
+    const Type a = fn_.type(fn_.operand(op, 0));
+    const ir::MmaShape *mma = findMma(fn_, op, context_.target);
+    const int32_t k = a.dim(a.rank() - 1);
+    LayoutProposal proposal{{}, static_cast<double>(tileBytes(acc)) * frequency(fn_, op),
+                            mma != nullptr};
+    if (mma != nullptr) {
+      proposal.layout = fragmentLayouts(*mma, acc.dim(0), acc.dim(1), k, warps_).acc;
+    } else if (acc.rank() == 2) {
+      proposal.layout = multiplyAddLayout(acc.dim(0), acc.dim(1), warps_);
+    } else {
+      proposal.layout = defaultLayout(acc);
+    }
+    component(fn_.result(op)).proposals.push_back(std::move(proposal));
+  }
+
+  [[nodiscard]] Layout defaultLayout(const Type &type) const {
+    std::vector<int32_t> order(type.rank());
+    std::iota(order.rbegin(), order.rend(), 0);
+    return Layout::blocked(type.shape(), order, 1, warps_, {}, context_.target.warpSize);
+  }
+
+  void proposeReduce(OpId op) {
+    const Type type = fn_.type(fn_.operand(op, 0));
+    const auto axis = static_cast<int32_t>(fn_.getInt(op, Attr::axis));
+    std::vector<int32_t> order = {axis}, others;
+    for (int32_t d = static_cast<int32_t>(type.rank()); d-- > 0;) {
+      if (d != axis) {
+        order.push_back(d);
+        others.push_back(d);
+      }
+    }
+    others.push_back(axis);
+    const int64_t perThread = type.numElements() / (int64_t{warps_} * context_.target.warpSize);
+    const int32_t vector = floorPowerOfTwo(std::min<int64_t>(perThread, 4));
+    component(fn_.operand(op, 0))
+        .proposals.push_back(
+            {Layout::blocked(type.shape(), order, vector, warps_, others, context_.target.warpSize),
+             1.0});
+  }
+
+  const ir::Function &fn_;
+  const Facts &facts_;
+  const PassContext &context_;
+  const int32_t warps_;
+  LayoutProblem problem_;
+  ir::IndexMap<ir::Id<struct ComponentTag>, int32_t> reducedAxis_{-1};
+};
+
+} // namespace
+
+double frequency(const ir::Function &fn, OpId op) {
+  double result = 1;
+  for (OpId owner = fn.parentOp(fn.block(op)); owner.valid();
+       owner = fn.parentOp(fn.block(owner))) {
+    const Opcode opcode = fn.opcode(owner);
+    result *= opcode == Opcode::For || opcode == Opcode::While ? 10 : 1;
+  }
+  return std::min(result, 1e6);
+}
+
+Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts, int32_t warps,
+                    int32_t maxVectorBytes, int32_t reducedAxis) {
+  const Type type = fn.type(pointers);
+  const std::vector<int32_t> order = orderByRuns(fn, pointers, facts);
+  const int64_t widest =
+      facts.maxVectorElements(pointers, static_cast<unsigned>(order[0]), maxVectorBytes);
+  const int64_t perThread = type.numElements() / (int64_t{warps} * 32);
+  const int32_t vector = floorPowerOfTwo(std::min(widest, perThread));
+  std::vector<int32_t> warpOrder = order;
+  if (reducedAxis >= 0) {
+    std::stable_partition(warpOrder.begin(), warpOrder.end(),
+                          [&](int32_t axis) { return axis != reducedAxis; });
+  }
+  return Layout::blocked(type.shape(), order, vector, warps, warpOrder);
+}
+
+int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
+  const int32_t most = std::max(1, context.target.maxWarps);
+  if (context.numWarps > 0) {
+    return std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
+  }
+  int64_t dot = 0, row = 0, widest = 0;
+  for (const OpId op : fn.walk()) {
+    const Opcode opcode = fn.opcode(op);
+    if (opcode == Opcode::Dot) {
+      dot = std::max(dot, fn.type(fn.result(op)).numElements());
+    } else if (opcode == Opcode::Load && fn.type(fn.result(op)).isTile()) {
+      widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
+    } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
+      widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
+    } else if (opcode == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
+      row = std::max(row, fn.type(fn.operand(op, 0)).numElements());
+    }
+  }
+  int64_t warps = 0;
+  if (dot > 0) {
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(dot / (32 * 64)), 1, 8);
+  } else if (row > 0) {
+    // 128 bytes of each loaded tile to a thread.
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(std::max(widest, row * 2) / 4096), 1, 16);
+  } else {
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(widest / 2048), 1, 8);
+  }
+  return static_cast<int32_t>(std::min<int64_t>(warps, floorPowerOfTwo(most)));
+}
+
+LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts,
+                             const PassContext &context, int32_t warps) {
+  return Proposer(fn, facts, context, warps).run();
+}
+
+} // namespace libtile::passes

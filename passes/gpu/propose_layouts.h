@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The question that layout assignment answers, as data.
+//
+// Tiles that elementwise ops, memory ops or loops tie together must have one layout: a *component*.
+// Anchors propose layouts to the components of their operands:
+//
+//   load, store, atomics  lanes along the contiguous axis, the widest vector that the facts allow;
+//                         where that axis is reduced, warps go to the other axes first, so that a row
+//                         lies within one warp
+//   dot                   the accumulator's fragment; nothing else will do
+//   reduce                where nothing touches memory: neighbours of the axis in one thread
+//
+// Each proposal carries what it costs not to take it: the bytes that would be moved or accessed
+// badly, times how often the loops around run it.
+#pragma once
+
+#include "passes/analysis/facts.h"
+#include "passes/pass.h"
+
+#include <vector>
+
+namespace libtile::passes {
+
+struct LayoutProposal {
+  ir::Layout layout;
+  double weight = 0;
+  bool strict = false;
+};
+
+struct LayoutComponent {
+  std::vector<ir::ValueId> values;
+  std::vector<LayoutProposal> proposals;
+};
+
+struct LayoutProblem {
+  ir::IndexMap<ir::ValueId, int32_t> componentOf{-1}; // tiles only
+  std::vector<LayoutComponent> components;
+};
+
+// Number of warps: the user's, or from the dots' accumulators (64 registers a thread), the reduced
+// rows (128 bytes a thread), or the widest tile.
+[[nodiscard]] int32_t chooseWarps(const ir::Function &fn, const PassContext &context);
+
+[[nodiscard]] LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts,
+                                           const PassContext &context, int32_t warps);
+
+// How often an op runs, as far as the loops around it tell.
+[[nodiscard]] double frequency(const ir::Function &fn, ir::OpId op);
+// The layout for accesses through these pointers.
+[[nodiscard]] ir::Layout memoryLayout(const ir::Function &fn, ir::ValueId pointers,
+                                      const Facts &facts, int32_t warps, int32_t maxVectorBytes,
+                                      int32_t reducedAxis = -1);
+
+} // namespace libtile::passes

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/shared_accesses.h"
+
+#include "passes/gpu/reduce_plan.h"
+
+namespace libtile::passes {
+
+using ir::OpId;
+using ir::Opcode;
+
+std::vector<SharedObject> sharedObjects(const ir::Function &fn) {
+  std::vector<SharedObject> objects;
+  for (const OpId op : fn.walk()) {
+    if (fn.opcode(op) == Opcode::Alloc) {
+      const ir::Type type = fn.type(fn.result(op));
+      const int64_t elements = type.layout().valid()
+                                   ? fn.layout(type.layout()).size(ir::HwDim::Offset)
+                                   : type.numElements();
+      const int64_t align = fn.hasAttr(op, ir::Attr::align) ? fn.getInt(op, ir::Attr::align) : 128;
+      objects.push_back({op, elements * type.elementBytes(), align});
+    } else if (fn.opcode(op) == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
+      if (const int64_t bytes = planReduce(fn, op).scratchBytes; bytes > 0) {
+        objects.push_back({op, bytes, 16});
+      }
+    }
+  }
+  return objects;
+}
+
+OpId allocOf(const ir::Function &fn, ir::ValueId buffer) {
+  OpId op = fn.def(buffer);
+  while (op.valid() && fn.opcode(op) == Opcode::BufferSlot) {
+    op = fn.def(fn.operand(op, 0));
+  }
+  ir::check(op.valid() && fn.opcode(op) == Opcode::Alloc, "a buffer comes from an alloc");
+  return op;
+}
+
+std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, OpId op) {
+  if (fn.opcode(op) == Opcode::Reduce && fn.hasAttr(op, ir::Attr::offset)) {
+    return {{op, true}, {op, false}};
+  }
+  std::vector<SharedAccess> accesses;
+  const bool writes = fn.ownEffects(op).has(ir::Effects::WritesBuffer);
+  for (const ir::ValueId operand : fn.operands(op)) {
+    if (fn.type(operand).isBuffer() && fn.opcode(op) != Opcode::BufferSlot) {
+      accesses.push_back({allocOf(fn, operand), writes});
+    }
+  }
+  return accesses;
+}
+
+} // namespace libtile::passes

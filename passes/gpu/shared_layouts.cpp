@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/shared_layouts.h"
+
+#include "ir/diagnostic.h"
+
+#include <llvm/ADT/SmallVector.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Coords;
+using ir::HwDim;
+using ir::Layout;
+
+unsigned log2Of(int64_t x) { return std::bit_width(static_cast<uint64_t>(x)) - 1; }
+
+// Offsets of a register layout's bases. The threads' part of an offset is linear: it lies inside the
+// subtile.
+struct Columns {
+  std::vector<int32_t> regs, lanes, warps;
+  int32_t subtileSize = 1; // elements of the buffer's subtile
+
+  template <class Map> [[nodiscard]] Columns mapped(Map map) const {
+    Columns result = *this;
+    for (std::vector<int32_t> *list : {&result.regs, &result.lanes, &result.warps}) {
+      std::transform(list->begin(), list->end(), list->begin(), map);
+    }
+    return result;
+  }
+};
+
+template <class OffsetOf>
+Columns columnsOf(const Layout &registers, int32_t subtileSize, OffsetOf offsetOf) {
+  Columns result;
+  result.subtileSize = subtileSize;
+  const std::pair<HwDim, std::vector<int32_t> *> lists[] = {
+      {HwDim::Reg, &result.regs}, {HwDim::Lane, &result.lanes}, {HwDim::Warp, &result.warps}};
+  for (const auto &[dim, list] : lists) {
+    for (const Coords &basis : registers.bases(dim)) {
+      list->push_back(offsetOf(basis));
+    }
+  }
+  return result;
+}
+
+Columns columnsOf(const Layout &registers, const Layout &buffer) {
+  const ir::LayoutInverse inverse(buffer);
+  return columnsOf(registers, buffer.subtileSize(HwDim::Offset),
+                   [&](const Coords &basis) { return inverse.offsetOf(basis); });
+}
+
+// XOR of the entries that the bits of `value` choose.
+int32_t combine(std::span<const int32_t> columns, int32_t value) {
+  int32_t result = 0;
+  for (size_t bit = 0; bit < columns.size(); ++bit) {
+    result ^= (value >> bit & 1) != 0 ? columns[bit] : 0;
+  }
+  return result;
+}
+
+// The register bits whose offsets are 1, 2, 4, ...: as many as there are, at most `limit`.
+std::vector<int32_t> contiguousBits(std::span<const int32_t> regs, unsigned limit) {
+  std::vector<int32_t> result;
+  while (result.size() < limit) {
+    const auto found = std::find(regs.begin(), regs.end(), 1 << result.size());
+    if (found == regs.end()) {
+      break;
+    }
+    result.push_back(static_cast<int32_t>(found - regs.begin()));
+  }
+  return result;
+}
+
+// No other part of the coordinate touches the low bits: each group starts at a multiple of its size.
+bool aligned(const Columns &columns, std::span<const int32_t> group) {
+  const int32_t low = (1 << group.size()) - 1;
+  for (size_t bit = 0; bit < columns.regs.size(); ++bit) {
+    if (std::find(group.begin(), group.end(), static_cast<int32_t>(bit)) == group.end() &&
+        (columns.regs[bit] & low) != 0) {
+      return false;
+    }
+  }
+  const auto outside = [&](int32_t offset) { return (offset & low) == 0; };
+  return std::all_of(columns.lanes.begin(), columns.lanes.end(), outside) &&
+         std::all_of(columns.warps.begin(), columns.warps.end(), outside) &&
+         columns.subtileSize > low;
+}
+
+// Lane bits 0.. hold the offset bits from `first` on: lanes[i] == 1 << (first + i) for `count` bits
+// starting at lane bit `from`.
+bool lanesCount(std::span<const int32_t> lanes, unsigned from, unsigned count, unsigned first) {
+  for (unsigned i = 0; i < count; ++i) {
+    if (lanes.size() <= from + i || lanes[from + i] != 1 << (first + i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t elementBytes) {
+  const auto &[regs, lanes, warps, subtileSize] = columns;
+  if (elementBytes > 4 || lanes.size() != 5) {
+    return std::nullopt;
+  }
+  const unsigned unitBits = log2Of(4 / elementBytes);
+  const int32_t rowMask = 16 / elementBytes - 1;
+  // Rows of 16 bytes: apart from the bits that count inside a row nothing may touch it.
+  const auto outsideRow = [&](int32_t offset) { return (offset & rowMask) == 0; };
+  if (!std::all_of(warps.begin(), warps.end(), outsideRow)) {
+    return std::nullopt;
+  }
+  const std::vector<int32_t> unit = contiguousBits(regs, unitBits);
+  const auto othersOutside = [&](std::span<const int32_t> except) {
+    for (size_t bit = 0; bit < regs.size(); ++bit) {
+      if (std::find(except.begin(), except.end(), static_cast<int32_t>(bit)) == except.end() &&
+          !outsideRow(regs[bit])) {
+        return false;
+      }
+    }
+    return true;
+  };
+  if (unit.size() == unitBits && lanesCount(lanes, 0, 2, unitBits) && outsideRow(lanes[2]) &&
+      outsideRow(lanes[3]) && outsideRow(lanes[4]) && othersOutside(unit)) {
+    return BufferAccess{AccessKind::Matrix, 1 << unitBits, unit};
+  }
+  if (elementBytes == 2 && !regs.empty() && lanesCount(lanes, 2, 3, 0) && outsideRow(lanes[0]) &&
+      outsideRow(lanes[1]) && othersOutside({})) {
+    return BufferAccess{AccessKind::MatrixTransposed, 2, {0}};
+  }
+  return std::nullopt;
+}
+
+// Parts that serving one access of all lanes takes: each of `bytes` bytes at the byte addresses.
+int32_t parts(std::span<const int32_t> addresses, int32_t bytes) {
+  const size_t lanesAtOnce = std::min<size_t>(addresses.size(), 128 / std::max(bytes, 4));
+  int32_t total = 0;
+  for (size_t first = 0; first < addresses.size(); first += lanesAtOnce) {
+    // Different words of each bank.
+    std::array<llvm::SmallVector<int32_t, 4>, 32> words;
+    size_t most = 1;
+    for (size_t i = first; i < std::min(first + lanesAtOnce, addresses.size()); ++i) {
+      for (int32_t word = addresses[i] / 4; word <= (addresses[i] + bytes - 1) / 4; ++word) {
+        auto &bank = words[static_cast<size_t>(word) % 32];
+        if (std::find(bank.begin(), bank.end(), word) == bank.end()) {
+          bank.push_back(word);
+          most = std::max(most, bank.size());
+        }
+      }
+    }
+    total += static_cast<int32_t>(most);
+  }
+  return total;
+}
+
+// Byte addresses that the lanes give for their first access.
+std::vector<int32_t> laneAddresses(const Columns &columns, int32_t elementBytes,
+                                   const BufferAccess &access) {
+  const std::vector<int32_t> &lanes = columns.lanes;
+  // Vectors: the lanes; matrices: the eight rows of one.
+  const std::vector<int32_t> rows =
+      access.kind == AccessKind::Vector ? lanes
+      : access.kind == AccessKind::Matrix
+          ? std::vector<int32_t>{lanes[2], lanes[3], lanes[4]}
+          : std::vector<int32_t>{columns.regs[static_cast<size_t>(access.registerBits[0])],
+                                 lanes[0], lanes[1]};
+  std::vector<int32_t> result;
+  for (int32_t row = 0; row < 1 << rows.size(); ++row) {
+    result.push_back(combine(rows, row) * elementBytes);
+  }
+  return result;
+}
+
+int32_t accessBytes(const BufferAccess &access, int32_t elementBytes) {
+  return access.kind == AccessKind::Vector ? access.elements * elementBytes : 16;
+}
+
+BufferAccess writeAccess(const Columns &columns, int32_t elementBytes, int32_t maxBytes) {
+  for (unsigned limit = log2Of(std::max(1, maxBytes / elementBytes)); limit > 0; --limit) {
+    std::vector<int32_t> group = contiguousBits(columns.regs, limit);
+    if (group.size() == limit && aligned(columns, group)) {
+      return {AccessKind::Vector, 1 << limit, std::move(group)};
+    }
+  }
+  return {};
+}
+
+BufferAccess readAccess(const Columns &columns, int32_t elementBytes) {
+  BufferAccess vector = writeAccess(columns, elementBytes, 16);
+  if (vector.elements * elementBytes < 16) {
+    if (auto matrix = matrixAccess(columns, elementBytes)) {
+      return *matrix;
+    }
+  }
+  return vector;
+}
+
+int32_t partsOf(const Columns &columns, int32_t elementBytes, const BufferAccess &access) {
+  return parts(laneAddresses(columns, elementBytes, access), accessBytes(access, elementBytes));
+}
+
+// Axes of a buffer from the one side by side to the outermost.
+std::vector<int32_t> axisOrder(size_t rank, size_t fast) {
+  std::vector<int32_t> order = {static_cast<int32_t>(fast)};
+  for (size_t d = rank; d-- > 0;) {
+    if (d != fast) {
+      order.push_back(static_cast<int32_t>(d));
+    }
+  }
+  return order;
+}
+
+int32_t positionOf(const Coords &coords, std::span<const int32_t> subtile,
+                   std::span<const int32_t> order) {
+  int32_t position = 0, stride = 1;
+  for (const int32_t axis : order) {
+    position += coords[static_cast<size_t>(axis)] % subtile[static_cast<size_t>(axis)] * stride;
+    stride *= subtile[static_cast<size_t>(axis)];
+  }
+  return position;
+}
+
+// Subtiles as large as the layouts' and as the shape allows without more padding.
+std::vector<int32_t> chooseSubtile(std::span<const int32_t> shape, const BufferUse &use) {
+  std::vector<int32_t> subtile(shape.size(), 1);
+  for (const auto &list : {use.writers, use.readers}) {
+    for (const Layout &layout : list) {
+      for (size_t d = 0; d < shape.size(); ++d) {
+        subtile[d] = std::max(subtile[d], layout.subtile()[d]);
+      }
+    }
+  }
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const auto padded = [&](int32_t unit) { return (shape[d] + unit - 1) / unit * unit; };
+    while (subtile[d] < shape[d] && padded(2 * subtile[d]) <= padded(subtile[d])) {
+      subtile[d] *= 2;
+    }
+  }
+  return subtile;
+}
+
+// Swizzles worth a try: units of 4 to 16 bytes, within rows of at most 128.
+std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits) {
+  std::vector<Swizzle> result = {{}};
+  for (int32_t unitBytes = 16; unitBytes >= std::max(elementBytes, 4); unitBytes /= 2) {
+    const auto unit = static_cast<int32_t>(log2Of(unitBytes / elementBytes));
+    for (int32_t bits = 1; bits <= 7 - static_cast<int32_t>(log2Of(unitBytes)); ++bits) {
+      for (int32_t shift = unit + bits; shift + bits <= positionBits; ++shift) {
+        for (int32_t rotation = 0; rotation < bits; ++rotation) {
+          result.push_back({unit, bits, shift, rotation});
+        }
+      }
+    }
+  }
+  return result;
+}
+
+class BufferCost {
+public:
+  BufferCost(const BufferUse &use, std::span<const int32_t> subtile, std::span<const int32_t> order)
+      : use_(use) {
+    int32_t size = 1;
+    for (const int32_t extent : subtile) {
+      size *= extent;
+    }
+    const auto position = [&](const Coords &basis) { return positionOf(basis, subtile, order); };
+    for (const Layout &layout : use.writers) {
+      writers_.push_back(columnsOf(layout, size, position));
+    }
+    for (const Layout &layout : use.readers) {
+      readers_.push_back(columnsOf(layout, size, position));
+    }
+  }
+  [[nodiscard]] int64_t of(const Swizzle &swizzle) const {
+    const auto map = [&](int32_t position) { return swizzle.apply(position); };
+    int64_t cost = 0;
+    for (size_t i = 0; i < writers_.size(); ++i) {
+      const Columns columns = writers_[i].mapped(map);
+      const BufferAccess access = writeAccess(columns, use_.elementBytes, 16);
+      cost += int64_t{partsOf(columns, use_.elementBytes, access)} *
+              use_.writers[i].size(HwDim::Reg) / access.elements;
+      // A copy in parts smaller than its width is no copy.
+      cost += access.elements * use_.elementBytes < use_.minUnitBytes ? int64_t{1} << 40 : 0;
+    }
+    for (size_t i = 0; i < readers_.size(); ++i) {
+      const Columns columns = readers_[i].mapped(map);
+      const BufferAccess access = readAccess(columns, use_.elementBytes);
+      cost += int64_t{partsOf(columns, use_.elementBytes, access)} *
+              use_.readers[i].size(HwDim::Reg) / access.elements;
+    }
+    return cost;
+  }
+
+private:
+  const BufferUse &use_;
+  std::vector<Columns> writers_, readers_;
+};
+
+} // namespace
+
+int32_t Swizzle::apply(int32_t position) const {
+  const int32_t mask = (1 << bits) - 1;
+  const int32_t row = position >> shift & mask;
+  const int32_t rotated = bits == 0 ? 0 : (row << rotation | row >> (bits - rotation)) & mask;
+  return position ^ rotated << unit;
+}
+
+Layout bufferLayout(std::span<const int32_t> shape, std::span<const int32_t> subtile,
+                    std::span<const int32_t> order, Swizzle swizzle) {
+  unsigned total = 0;
+  for (const int32_t extent : subtile) {
+    total += log2Of(extent);
+  }
+  ir::check(swizzle.bits == 0 || swizzle.shift >= swizzle.unit + swizzle.bits,
+            "a swizzle reads rows above the units it permutes");
+  std::array<Layout::Bases, ir::kNumHwDims> bases;
+  for (unsigned bit = 0; bit < total; ++bit) {
+    int32_t position = swizzle.apply(1 << bit);
+    Coords coords(subtile.size(), 0);
+    for (const int32_t axis : order) {
+      const int32_t extent = subtile[static_cast<size_t>(axis)];
+      coords[static_cast<size_t>(axis)] = position & (extent - 1);
+      position /= extent;
+    }
+    bases[unsigned(HwDim::Offset)].push_back(std::move(coords));
+  }
+  const std::vector<int32_t> once(subtile.size(), 1);
+  return Layout({subtile.begin(), subtile.end()}, once, std::move(bases)).coveringShape(shape);
+}
+
+Layout ringLayout(const Layout &slot, int32_t depth) {
+  const Layout wide = slot.expandDims(0);
+  std::vector<int32_t> repeats(wide.repeats().begin(), wide.repeats().end());
+  repeats[0] = depth;
+  std::array<Layout::Bases, ir::kNumHwDims> bases;
+  bases[unsigned(HwDim::Offset)] = wide.bases(HwDim::Offset);
+  return Layout({wide.subtile().begin(), wide.subtile().end()}, std::move(repeats),
+                std::move(bases));
+}
+
+Layout slotLayout(const Layout &ring) { return ring.slice(0); }
+
+BufferAccess writeAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes,
+                         int32_t maxBytes) {
+  return writeAccess(columnsOf(registers, buffer), elementBytes, maxBytes);
+}
+
+BufferAccess readAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes) {
+  return readAccess(columnsOf(registers, buffer), elementBytes);
+}
+
+int32_t bankConflicts(const Layout &registers, const Layout &buffer, int32_t elementBytes,
+                      const BufferAccess &access) {
+  const int32_t lanes = access.kind == AccessKind::Vector ? registers.size(HwDim::Lane) : 8;
+  const int32_t least = std::max(1, lanes * accessBytes(access, elementBytes) / 128);
+  return std::max(0, partsOf(columnsOf(registers, buffer), elementBytes, access) - least);
+}
+
+int64_t accessCost(const Layout &registers, const Layout &buffer, int32_t elementBytes,
+                   const BufferAccess &access) {
+  const int32_t once = partsOf(columnsOf(registers, buffer), elementBytes, access);
+  return int64_t{once} * registers.size(HwDim::Reg) / access.elements;
+}
+
+Layout chooseBuffer(std::span<const int32_t> shape, const BufferUse &use) {
+  const std::vector<int32_t> subtile = chooseSubtile(shape, use);
+  int32_t positionBits = 0;
+  for (const int32_t extent : subtile) {
+    positionBits += static_cast<int32_t>(log2Of(extent));
+  }
+  const std::vector<Swizzle> candidates = swizzles(use.elementBytes, positionBits);
+  std::vector<int32_t> bestOrder;
+  Swizzle best;
+  int64_t bestCost = std::numeric_limits<int64_t>::max();
+  for (size_t fast = shape.size(); fast-- > 0;) {
+    if (use.fastAxis >= 0 && fast != static_cast<size_t>(use.fastAxis)) {
+      continue;
+    }
+    const std::vector<int32_t> order = axisOrder(shape.size(), fast);
+    const BufferCost cost(use, subtile, order);
+    for (const Swizzle &swizzle : candidates) {
+      if (const int64_t now = cost.of(swizzle); now < bestCost) {
+        bestCost = now;
+        best = swizzle;
+        bestOrder = order;
+      }
+    }
+  }
+  return bufferLayout(shape, subtile, bestOrder, best);
+}
+
+} // namespace libtile::passes

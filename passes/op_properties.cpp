@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/op_properties.h"
+
+#include <algorithm>
+#include <array>
+
+namespace libtile::passes {
+
+using ir::CmpPred;
+using ir::Opcode;
+
+bool commutes(Opcode opcode) {
+  static constexpr std::array kOps = {Opcode::Add,  Opcode::Mul,  Opcode::And,
+                                      Opcode::Or,   Opcode::Xor,  Opcode::SMin,
+                                      Opcode::SMax, Opcode::UMin, Opcode::UMax};
+  return std::ranges::find(kOps, opcode) != kOps.end();
+}
+
+bool associatesOnIntegers(Opcode opcode) { return commutes(opcode); }
+
+CmpPred swapped(CmpPred predicate) {
+  switch (predicate) {
+  case CmpPred::slt:
+    return CmpPred::sgt;
+  case CmpPred::sle:
+    return CmpPred::sge;
+  case CmpPred::sgt:
+    return CmpPred::slt;
+  case CmpPred::sge:
+    return CmpPred::sle;
+  case CmpPred::ult:
+    return CmpPred::ugt;
+  case CmpPred::ule:
+    return CmpPred::uge;
+  case CmpPred::ugt:
+    return CmpPred::ult;
+  case CmpPred::uge:
+    return CmpPred::ule;
+  case CmpPred::olt:
+    return CmpPred::ogt;
+  case CmpPred::ole:
+    return CmpPred::oge;
+  case CmpPred::ogt:
+    return CmpPred::olt;
+  case CmpPred::oge:
+    return CmpPred::ole;
+  case CmpPred::eq:
+  case CmpPred::ne:
+  case CmpPred::oeq:
+  case CmpPred::one:
+  case CmpPred::une:
+    return predicate;
+  }
+  return predicate;
+}
+
+CmpPred inverted(CmpPred predicate) {
+  switch (predicate) {
+  case CmpPred::eq:
+    return CmpPred::ne;
+  case CmpPred::ne:
+    return CmpPred::eq;
+  case CmpPred::slt:
+    return CmpPred::sge;
+  case CmpPred::sle:
+    return CmpPred::sgt;
+  case CmpPred::sgt:
+    return CmpPred::sle;
+  case CmpPred::sge:
+    return CmpPred::slt;
+  case CmpPred::ult:
+    return CmpPred::uge;
+  case CmpPred::ule:
+    return CmpPred::ugt;
+  case CmpPred::ugt:
+    return CmpPred::ule;
+  case CmpPred::uge:
+    return CmpPred::ult;
+  case CmpPred::oeq:
+    return CmpPred::une;
+  case CmpPred::une:
+    return CmpPred::oeq;
+  case CmpPred::one:
+  case CmpPred::olt:
+  case CmpPred::ole:
+  case CmpPred::ogt:
+  case CmpPred::oge:
+    return predicate;
+  }
+  return predicate;
+}
+
+} // namespace libtile::passes

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Algebraic properties of opcodes that several passes ask for.
+#pragma once
+
+#include "ir/opcode.h"
+
+namespace libtile::passes {
+
+// a op b == b op a, bit for bit (which NaN a float op gives is not defined).
+[[nodiscard]] bool commutes(ir::Opcode opcode);
+// (a op b) op c == a op (b op c) exactly; of Add and Mul for integers only.
+[[nodiscard]] bool associatesOnIntegers(ir::Opcode opcode);
+// a p b == b swapped(p) a.
+[[nodiscard]] ir::CmpPred swapped(ir::CmpPred predicate);
+// not (a p b), for integers; of floats only oeq and une have one.
+[[nodiscard]] ir::CmpPred inverted(ir::CmpPred predicate);
+
+} // namespace libtile::passes

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What surrounds the run of a pass: time, verification and a dump after it, as the options ask, and
+// on a failure that is not the user's an InternalError that carries a reproducer: the function's
+// text before the pass, and the tile-opt command that runs it again. Nothing is printed or checked
+// unless asked for; the text before is made by replaying, only after a failure.
+#pragma once
+
+#include "passes/pipeline.h"
+
+#include <functional>
+#include <string>
+
+namespace libtile::passes {
+
+struct PassRun {
+  const PassRow &row;
+  unsigned nth; // the how manyth run of a pass of this name, from 1
+};
+
+class PassScope {
+public:
+  // `textBefore` is called after a failure only.
+  PassScope(PassRun run, ir::Function &fn, const PassContext &context,
+            const PipelineOptions &options, std::function<std::string()> textBefore)
+      : run_(run), fn_(fn), context_(context), options_(options),
+        textBefore_(std::move(textBefore)) {}
+
+  // Runs the pass. UserError and Unsupported pass through; all else becomes InternalError.
+  bool run();
+
+private:
+  bool runChecked();
+  [[noreturn]] void fail(const std::string &message, const ir::Location &location) const;
+
+  PassRun run_;
+  ir::Function &fn_;
+  const PassContext &context_;
+  const PipelineOptions &options_;
+  std::function<std::string()> textBefore_;
+};
+
+// "simplify" names each run of that pass, "simplify:2" the second, "all" every pass.
+[[nodiscard]] bool names(const std::string &pattern, const PassRun &run);
+
+} // namespace libtile::passes

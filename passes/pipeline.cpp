@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of passes in the order of running, and the reasons for that order. Nothing else calls a
+// pass. Tests run with verifyEach; a release compile verifies once, at the end, which costs a few
+// percent of the pipeline.
+#include "passes/pipeline.h"
+
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "passes/cpu/allocate_scratch.h"
+#include "passes/cpu/form_nests.h"
+#include "passes/eliminate_common_subexpressions.h"
+#include "passes/eliminate_dead_code.h"
+#include "passes/gpu/allocate_shared.h"
+#include "passes/gpu/assign_layouts.h"
+#include "passes/gpu/lower_conversions.h"
+#include "passes/gpu/place_barriers.h"
+#include "passes/gpu/plan_pipeline.h"
+#include "passes/hoist_loop_invariants.h"
+#include "passes/pass_scope.h"
+#include "passes/request_guards.h"
+#include "passes/simplify.h"
+#include "passes/split_carried_offsets.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace libtile::passes {
+
+using ir::Function;
+using ir::Stage;
+
+namespace {
+
+constexpr auto kAlways = When::Always;
+
+constexpr std::array kTable = {
+    // ---- tile stage
+    PassRow{"simplify", simplify, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"split_carried_offsets", splitCarriedOffsets, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, kAlways, Stage::Tile,
+            Stage::Tile},
+    PassRow{"hoist_loop_invariants", hoistLoopInvariants, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"simplify", simplify, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, kAlways, Stage::Tile,
+            Stage::Tile},
+    PassRow{"eliminate_dead_code", eliminateDeadCode, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
+    // ---- CPU: nests
+    PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
+    PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
+    PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::Nests,
+            Stage::Nested, Stage::Nested},
+    PassRow{"eliminate_dead_code", eliminateDeadCode, When::Nests, Stage::Nested, Stage::Nested},
+    PassRow{"allocate_scratch", allocateScratch, When::Nests, Stage::Nested, Stage::Nested},
+    // ---- GPU: layouts, staging
+    PassRow{"assign_layouts", assignLayouts, When::LaysOut, Stage::Tile, Stage::LaidOut},
+    PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::LaysOut,
+            Stage::LaidOut, Stage::LaidOut},
+    PassRow{"eliminate_dead_code", eliminateDeadCode, When::LaysOut, Stage::LaidOut,
+            Stage::LaidOut},
+    PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
+    PassRow{"lower_conversions", lowerConversions, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
+    PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::LaysOut, Stage::LaidOut,
+            Stage::LaidOut},
+    PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::LaysOut,
+            Stage::LaidOut, Stage::LaidOut},
+    PassRow{"eliminate_dead_code", eliminateDeadCode, When::LaysOut, Stage::LaidOut,
+            Stage::LaidOut},
+    PassRow{"allocate_shared", allocateShared, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
+    PassRow{"place_barriers", placeBarriers, When::LaysOut, Stage::LaidOut, Stage::Staged},
+};
+
+constexpr auto kSome = OrderConstraint::SomeBefore;
+constexpr auto kAll = OrderConstraint::AllBefore;
+constexpr auto kLater = OrderConstraint::SomeAfter;
+
+constexpr std::array kConstraints = {
+    OrderConstraint{"simplify", "split_carried_offsets", kSome,
+                    "it recognises steps that are splats or constants, a canonical form"},
+    OrderConstraint{"split_carried_offsets", "simplify", kLater,
+                    "(splat p + t) + splat off becomes a scalar base plus t"},
+    OrderConstraint{"split_carried_offsets", "eliminate_dead_code", kLater,
+                    "it leaves the old slots going round unread"},
+    OrderConstraint{"hoist_loop_invariants", "eliminate_common_subexpressions", kLater,
+                    "equal values of two loops meet only in front of them"},
+    OrderConstraint{"simplify", "request_guards", kSome,
+                    "accesses that are dead or go to the same place need no guard"},
+    OrderConstraint{"eliminate_dead_code", "request_guards", kSome,
+                    "a parameter that is not used needs no guard"},
+    OrderConstraint{"request_guards", "form_nests", kAll,
+                    "which accesses may overlap decides what is read again and what is stored"},
+    OrderConstraint{"split_carried_offsets", "form_nests", kAll,
+                    "a carried tile of pointers would become a buffer of pointers"},
+    OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},
+    OrderConstraint{"eliminate_dead_code", "allocate_scratch", kAll,
+                    "a buffer that is never read needs no place"},
+    OrderConstraint{"request_guards", "assign_layouts", kAll,
+                    "which accesses may overlap decides where threads must meet"},
+    OrderConstraint{"split_carried_offsets", "assign_layouts", kAll,
+                    "layouts of addresses follow from their affine forms"},
+    OrderConstraint{"assign_layouts", "eliminate_dead_code", kLater,
+                    "values that were made anew in another layout leave the first ones behind"},
+    OrderConstraint{"assign_layouts", "pipeline_loops", kAll,
+                    "loads that go through shared memory are known by their layouts"},
+    OrderConstraint{"pipeline_loops", "lower_conversions", kAll,
+                    "what runs ahead is read from its ring, not converted"},
+    OrderConstraint{"lower_conversions", "allocate_shared", kAll, "it makes buffers"},
+    OrderConstraint{"allocate_shared", "place_barriers", kAll,
+                    "buffers conflict by the bytes that they share"},
+    OrderConstraint{"eliminate_dead_code", "allocate_shared", kAll,
+                    "a buffer that is never read needs no place"},
+
+    bool runsOn(const PassRow &row, bool laysOut){return row.when == When::Always ||
+                                                         (row.when == When::LaysOut) == laysOut;
+}
+
+bool holds(const OrderConstraint &constraint, std::span<const PassRow> rows) {
+  std::vector<size_t> before, after;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (std::string_view(rows[i].name) == constraint.before) {
+      before.push_back(i);
+    }
+    if (std::string_view(rows[i].name) == constraint.after) {
+      after.push_back(i);
+    }
+  }
+  if (before.empty() || after.empty()) {
+    return true;
+  }
+  switch (constraint.kind) {
+  case OrderConstraint::SomeBefore:
+    return before.front() < after.front();
+  case OrderConstraint::AllBefore:
+    return before.back() < after.front();
+  case OrderConstraint::SomeAfter:
+    return before.back() < after.back();
+  }
+  return false;
+}
+
+bool isDisabled(const PipelineOptions &options, const PassRun &run) {
+  return std::ranges::any_of(options.disabled,
+                             [&](const std::string &pattern) { return names(pattern, run); });
+}
+
+// The runs that a pipeline makes, in order.
+std::vector<PassRun> schedule(const PassContext &context, const PipelineOptions &options) {
+  std::vector<PassRun> runs;
+  std::map<std::string_view, unsigned> count;
+  for (const PassRow &row : kTable) {
+    if (!runsOn(row, context.target.laysOut)) {
+      continue;
+    }
+    const PassRun run{row, ++count[row.name]};
+    if (!isDisabled(options, run)) {
+      runs.push_back(run);
+    }
+    if (names(options.stopAfter, run)) {
+      break;
+    }
+  }
+  return runs;
+}
+
+// The text after the first `count` runs on the function.
+std::string replay(const Function &start, std::span<const PassRun> runs,
+                   const PassContext &context) {
+  Function fn = start.clone();
+  for (const PassRun &run : runs) {
+    run.row.fn(fn, context);
+  }
+  return ir::print(fn);
+}
+
+} // namespace
+
+std::span<const PassRow> pipelineTable() { return kTable; }
+std::span<const OrderConstraint> orderConstraints() { return kConstraints; }
+
+const PassRow *findPass(std::string_view name) {
+  const auto found =
+      std::ranges::find_if(kTable, [&](const PassRow &row) { return row.name == name; });
+  return found == kTable.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> checkPipeline(std::span<const PassRow> table,
+                                       std::span<const OrderConstraint> constraints) {
+  std::vector<std::string> wrong;
+  for (const bool laysOut : {false, true}) {
+    std::vector<PassRow> rows;
+    std::ranges::copy_if(table, std::back_inserter(rows),
+                         [&](const PassRow &row) { return runsOn(row, laysOut); });
+    Stage stage = Stage::Tile;
+    for (const PassRow &row : rows) {
+      if (row.needs != stage) {
+        wrong.push_back(std::string(row.name) + " needs the stage " + ir::stageName(row.needs) +
+                        " and finds " + ir::stageName(stage));
+      }
+      stage = row.gives;
+    }
+    for (const OrderConstraint &constraint : constraints) {
+      if (!holds(constraint, rows)) {
+        wrong.push_back(std::string(constraint.before) + " before " + constraint.after + ": " +
+                        constraint.reason);
+      }
+    }
+  }
+  return wrong;
+}
+
+void runPipeline(Function &fn, const PassContext &context, const PipelineOptions &options) {
+  const std::vector<PassRun> runs = schedule(context, options);
+  const Function start = fn.clone();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    PassScope scope(runs[i], fn, context, options,
+                    [&] { return replay(start, std::span(runs).first(i), context); });
+    scope.run();
+  }
+  if (options.verifyEnd) {
+    ir::verifyOrThrow(fn, "the pipeline");
+  }
+}
+
+void runPass(const PassRow &row, Function &fn, const PassContext &context,
+             const PipelineOptions &options) {
+  const Function start = fn.clone();
+  PassScope({row, 1}, fn, context, options, [&] { return ir::print(start); }).run();
+}
+
+} // namespace libtile::passes

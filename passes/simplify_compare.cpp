@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons and selects. Canonical: a constant is compared on the right, not is xor with true.
+#include "passes/op_properties.h"
+#include "passes/simplify_rules.h"
+
+namespace libtile::passes {
+
+using ir::Attr;
+using ir::CmpPred;
+using ir::Elem;
+using ir::Opcode;
+using ir::OpId;
+using ir::Type;
+using ir::ValueId;
+
+namespace {
+
+bool holdsOnEqual(CmpPred predicate) {
+  return predicate == CmpPred::eq || predicate == CmpPred::sle || predicate == CmpPred::sge ||
+         predicate == CmpPred::ule || predicate == CmpPred::uge;
+}
+
+} // namespace
+
+ValueId simplifyCompare(Rewriter &rw, OpId op) {
+  if (rw.fn.opcode(op) != Opcode::Cmp) {
+    return {};
+  }
+  const ValueId a = rw.fn.operand(op, 0), b = rw.fn.operand(op, 1);
+  const auto predicate = rw.fn.getEnum<CmpPred>(op, Attr::predicate);
+  const Type result = rw.fn.type(rw.fn.result(op));
+  if (a == b && !rw.fn.type(a).isFloating()) {
+    return rw.constant(result, int64_t{holdsOnEqual(predicate)});
+  }
+  if (rw.isConstant(a) && !rw.isConstant(b)) {
+    return rw.builder.cmp(swapped(predicate), b, a);
+  }
+  // b != false -> b; b == true -> b; b == false, b != true -> not b
+  const bool equality = predicate == CmpPred::eq || predicate == CmpPred::ne;
+  if (equality && rw.fn.type(a).isBool() && rw.isConstant(b)) {
+    const bool same = (predicate == CmpPred::eq) == rw.isInt(b, 1);
+    return same ? a : rw.make(Opcode::Xor, {a, rw.constant(result, int64_t{1})});
+  }
+  // x < 0 and x >= 0, unsigned
+  if (rw.isInt(b, 0) && (predicate == CmpPred::ult || predicate == CmpPred::uge)) {
+    return rw.constant(result, int64_t{predicate == CmpPred::uge});
+  }
+  return {};
+}
+
+ValueId simplifySelect(Rewriter &rw, OpId op) {
+  if (rw.fn.opcode(op) != Opcode::Select) {
+    return {};
+  }
+  const ValueId c = rw.fn.operand(op, 0), a = rw.fn.operand(op, 1), b = rw.fn.operand(op, 2);
+  if (a == b || rw.isInt(c, 1)) {
+    return a;
+  }
+  if (rw.isInt(c, 0)) {
+    return b;
+  }
+  if (rw.fn.type(a).isBool() && rw.isInt(a, 1) && rw.isInt(b, 0)) {
+    return c;
+  }
+  if (rw.is(c, Opcode::Xor) && rw.isInt(rw.fn.operand(rw.def(c), 1), 1)) { // not
+    return rw.make(Opcode::Select, {rw.fn.operand(rw.def(c), 0), b, a});
+  }
+  // select(c, select(c, x, y), b) -> select(c, x, b), and the other arm
+  const auto sameCondition = [&](ValueId value) {
+    return rw.is(value, Opcode::Select) && rw.fn.operand(rw.def(value), 0) == c;
+  };
+  if (sameCondition(a)) {
+    return rw.make(Opcode::Select, {c, rw.fn.operand(rw.def(a), 1), b});
+  }
+  if (sameCondition(b)) {
+    return rw.make(Opcode::Select, {c, a, rw.fn.operand(rw.def(b), 2)});
+  }
+  return {};
+}
+
+} // namespace libtile::passes
