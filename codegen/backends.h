@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each folder of a target gives to targets.cpp and generate.cpp: its rows, and its generator.
+#pragma once
+
+#include "codegen/codegen.h"
+
+#include <span>
+
+namespace libtile::codegen {
+
+// Thrown by LLVM's fatal-error handler; generate() turns it into InternalError.
+struct LlvmFatalError {
+  std::string message;
+};
+
+namespace cpu {
+[[nodiscard]] std::span<const ir::Target> targets();
+[[nodiscard]] const ir::Target &host();
+// LLVM's context and module are put into `keep`: destroyed last to first, or leaked after a fatal error,
+// which leaves them in an unknown state.
+[[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
+                            std::vector<std::shared_ptr<void>> &keep);
+} // namespace cpu
+
+namespace nvidia {
+[[nodiscard]] std::span<const ir::Target> targets();
+[[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
+                            std::vector<std::shared_ptr<void>> &keep);
+} // namespace nvidia
+
+} // namespace libtile::codegen

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Atomic operations: one after another, lane by lane in ascending order.
+#include "codegen/cpu/emitter.h"
+
+namespace libtile::codegen::cpu {
+
+using ir::Attr;
+using ir::AtomicKind;
+using ir::Elem;
+using ir::ValueId;
+using llvm::Value;
+
+namespace {
+
+llvm::AtomicOrdering orderOf(ir::MemOrder order) {
+  switch (order) {
+  case ir::MemOrder::relaxed: return llvm::AtomicOrdering::Monotonic;
+  case ir::MemOrder::acquire: return llvm::AtomicOrdering::Acquire;
+  case ir::MemOrder::release: return llvm::AtomicOrdering::Release;
+  case ir::MemOrder::acq_rel: return llvm::AtomicOrdering::AcquireRelease;
+  }
+  throw ir::InternalError("unknown memory order");
+}
+
+llvm::AtomicRMWInst::BinOp kindOf(AtomicKind kind) {
+  using R = llvm::AtomicRMWInst;
+  switch (kind) {
+  case AtomicKind::add: return R::Add;
+  case AtomicKind::fadd: return R::FAdd;
+  case AtomicKind::smax: return R::Max;
+  case AtomicKind::umax: return R::UMax;
+  case AtomicKind::smin: return R::Min;
+  case AtomicKind::umin: return R::UMin;
+  case AtomicKind::and_: return R::And;
+  case AtomicKind::or_: return R::Or;
+  case AtomicKind::xor_: return R::Xor;
+  case AtomicKind::xchg: return R::Xchg;
+  }
+  throw ir::InternalError("unknown atomic kind");
+}
+
+} // namespace
+
+void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp body) {
+  const ValueId result = fn_.result(op);
+  llvm::Type *held = elementwise_.registerType(fn_.type(result));
+  bool varying = false;
+  for (ValueId operand : fn_.operands(op)) {
+    varying |= isVarying(operand);
+  }
+  const bool asVector = varying && lanes_.count > 1;
+  std::vector<Value *> operands;
+  for (unsigned i = 0; i < numOperands; ++i) {
+    operands.push_back(inForm(fn_.operand(op, i), asVector));
+  }
+  Value *active = mask.valid() ? inForm(mask, asVector) : nullptr;
+  if (asVector) {
+    active = laneMask(active);
+  }
+  const auto guarded = [&](Value *condition, Value *idle, llvm::function_ref<Value *()> act) -> Value * {
+    if (condition == nullptr) {
+      return act();
+    }
+    Value *done = nullptr;
+    const Joined joined = branch(condition, [&] { done = act(); }, [] {});
+    llvm::PHINode *phi = builder_.CreatePHI(idle->getType(), 2);
+    phi->addIncoming(done, joined.taken);
+    phi->addIncoming(idle, joined.skipped);
+    return phi;
+  };
+  if (!asVector) {
+    Value *old = guarded(active, llvm::Constant::getNullValue(held), [&] { return body(operands); });
+    define(result, old, depth(), varying);
+    return;
+  }
+  std::vector<Value *> carried = {llvm::Constant::getNullValue(Elementwise::widen(held, lanes_.count))};
+  countedLoop({0, lanes_.count, 1}, fn_.effects(op), carried, [&](Value *lane) {
+    Value *on = active != nullptr ? builder_.CreateExtractElement(active, lane) : nullptr;
+    carried[0] = guarded(on, carried[0], [&] {
+      std::vector<Value *> scalars;
+      for (Value *operand : operands) {
+        scalars.push_back(builder_.CreateExtractElement(operand, lane));
+      }
+      return builder_.CreateInsertElement(carried[0], body(scalars), lane);
+    });
+  });
+  define(result, carried[0], depth(), true);
+}
+
+// f16 and bf16 have no atomic addition: compare and swap until nobody came between.
+Value *Emitter::narrowAtomicAdd(Elem elem, Value *pointer, Value *value, llvm::AtomicOrdering order) {
+  llvm::Type *bits = builder_.getInt16Ty();
+  llvm::LoadInst *first = builder_.CreateAlignedLoad(bits, pointer, llvm::Align(2));
+  first->setAtomic(llvm::AtomicOrdering::Monotonic);
+  llvm::BasicBlock *entry = builder_.GetInsertBlock();
+  llvm::BasicBlock *loop = newBlock("retry");
+  llvm::BasicBlock *exit = newBlock("added");
+  builder_.CreateBr(loop);
+  builder_.SetInsertPoint(loop);
+  llvm::PHINode *old = builder_.CreatePHI(bits, 2);
+  old->addIncoming(first, entry);
+  Value *sum = builder_.CreateFAdd(elementwise_.toFloat(elem, old), elementwise_.toFloat(elem, value));
+  Value *pair = builder_.CreateAtomicCmpXchg(
+      pointer, old, elementwise_.fromFloat(elem, sum), llvm::Align(2), order,
+      llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
+  old->addIncoming(builder_.CreateExtractValue(pair, 0), loop);
+  builder_.CreateCondBr(builder_.CreateExtractValue(pair, 1), exit, loop);
+  builder_.SetInsertPoint(exit);
+  return old;
+}
+
+Value *Emitter::atomicRmw(ir::OpId op, Value *pointer, Value *value) {
+  const auto kind = fn_.getEnum<AtomicKind>(op, Attr::kind);
+  const llvm::AtomicOrdering order = orderOf(fn_.getEnum<ir::MemOrder>(op, Attr::sem));
+  const ir::Type type = fn_.type(fn_.operand(op, 1));
+  if (kind == AtomicKind::fadd && type.elementBytes() == 2) {
+    return narrowAtomicAdd(type.elem(), pointer, value, order);
+  }
+  return builder_.CreateAtomicRMW(kindOf(kind), pointer, value, llvm::Align(type.elementBytes()), order);
+}
+
+void Emitter::emitAtomicRmw(ir::OpId op) {
+  const ValueId mask = fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ValueId();
+  const ir::Type type = fn_.type(fn_.result(op));
+  eachLane(op, mask, 2, [&](llvm::ArrayRef<Value *> operands) {
+    Value *old = atomicRmw(op, operands[0], elementwise_.toMemory(type, operands[1]));
+    return elementwise_.fromMemory(type, old);
+  });
+}
+
+void Emitter::emitAtomicCas(ir::OpId op) {
+  const llvm::AtomicOrdering order = orderOf(fn_.getEnum<ir::MemOrder>(op, Attr::sem));
+  const ir::Type type = fn_.type(fn_.result(op));
+  llvm::Type *held = elementwise_.registerType(type);
+  llvm::Type *bits = held->isFloatingPointTy() ? builder_.getIntNTy(held->getScalarSizeInBits())
+                                               : elementwise_.memoryType(type);
+  eachLane(op, {}, 3, [&](llvm::ArrayRef<Value *> operands) {
+    const auto toBits = [&](Value *value) {
+      return held->isFloatingPointTy() ? builder_.CreateBitCast(value, bits)
+                                       : elementwise_.toMemory(type, value);
+    };
+    Value *pair = builder_.CreateAtomicCmpXchg(
+        operands[0], toBits(operands[1]), toBits(operands[2]), llvm::Align(type.elementBytes()), order,
+        llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
+    Value *old = builder_.CreateExtractValue(pair, 0);
+    return held->isFloatingPointTy() ? builder_.CreateBitCast(old, held)
+                                     : elementwise_.fromMemory(type, old);
+  });
+}
+
+} // namespace libtile::codegen::cpu

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// contract: acc[m,n] += sum over kk < k of a[m,kk] * b[kk,n], the innermost of every dot.
+//
+// The accumulators of a register block, block_m rows of block_n columns, are read from acc once, stay in
+// registers over all of k and are written back. A step along k reads the vectors of one row of b and,
+// row by row, one number of a broadcast to all lanes; what the block needs besides the accumulators is
+// thus one vector for each column of vectors and one more. block_m and block_n were chosen so that all
+// that fits the registers (passes/cpu/contract_blocks.h has the shapes of the buffers).
+//
+// The block of columns is the outer loop: its panel of b is then the one that the caches hold on to while
+// all rows pass over it.
+#include "codegen/cpu/emitter.h"
+
+#include "codegen/llvm_compat.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+namespace libtile::codegen::cpu {
+
+using ir::Attr;
+using ir::Elem;
+using ir::ValueId;
+using llvm::Value;
+
+void Emitter::emitContract(ir::OpId op) {
+  const ir::Type a = fn_.type(fn_.operand(op, 0));
+  const ir::Type b = fn_.type(fn_.operand(op, 1));
+  const ir::Type acc = fn_.type(fn_.operand(op, 2));
+  Contraction plan{};
+  plan.a = scalar(fn_.operand(op, 0));
+  plan.b = scalar(fn_.operand(op, 1));
+  plan.acc = scalar(fn_.operand(op, 2));
+  plan.packed = a.elem();
+  plan.accumulator = acc.elem();
+  // Pairs lie side by side: as <K/2 x N x 2>, or as words of both halves.
+  const bool words = b.elem() == Elem::I32 && a.elementBytes() == 2;
+  plan.pairs = b.rank() == 3 || words;
+  plan.rows = acc.dim(0);
+  plan.columns = acc.dim(1);
+  plan.rowA = int64_t{a.dim(1)} * a.elementBytes();
+  plan.rowB = int64_t{b.dim(1)} * a.elementBytes() * (plan.pairs ? 2 : 1);
+  plan.lanes = target_.vectorBytes / acc.elementBytes();
+  plan.blockM = fn_.getInt(op, Attr::block_m);
+  const int64_t blockN = fn_.getInt(op, Attr::block_n);
+  plan.vectors = blockN / plan.lanes;
+  ir::check(a.rank() == 2 && acc.rank() == 2 && (b.elem() == a.elem() || words) && plan.vectors > 0 &&
+                blockN % plan.lanes == 0 && plan.rows % plan.blockM == 0 && plan.columns % blockN == 0,
+            "a contract's buffers fit its register block");
+  Value *k = builder_.CreateZExt(scalar(fn_.operand(op, 3)), builder_.getInt64Ty());
+  plan.steps = plan.pairs ? builder_.CreateLShr(k, builder_.getInt64(1)) : k;
+  const ir::Effects effects = fn_.effects(op);
+  const auto blocks = [&] {
+    std::vector<Value *> none;
+    countedLoop({0, plan.columns, blockN}, effects, none, [&](Value *n) {
+      countedLoop({0, plan.rows, plan.blockM}, effects, none,
+                  [&](Value *m) { contractBlock(plan, m, n); });
+    });
+  };
+  branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)), blocks, [] {});
+}
+
+void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
+  llvm::Type *byte = builder_.getInt8Ty();
+  const auto at = [&](Value *base, Value *bytes) { return builder_.CreateGEP(byte, base, bytes); };
+  const auto times = [&](Value *index, int64_t bytes) {
+    return builder_.CreateMul(index, builder_.getInt64(bytes));
+  };
+  const int64_t accBytes = ir::byteSize(plan.accumulator);
+  llvm::Type *vector = Elementwise::widen(elementwise_.registerType(plan.accumulator), plan.lanes);
+  Value *corner = at(at(plan.acc, times(m, plan.columns * accBytes)), times(n, accBytes));
+  const auto accAddress = [&](unsigned row, unsigned column) {
+    return builder_.CreateConstGEP1_64(byte, corner,
+                                       (row * plan.columns + column * plan.lanes) * accBytes);
+  };
+  const llvm::Align align(target_.vectorBytes);
+  std::vector<Value *> sums;
+  for (unsigned i = 0; i < plan.blockM * plan.vectors; ++i) {
+    Value *place = accAddress(i / plan.vectors, i % plan.vectors);
+    sums.push_back(builder_.CreateAlignedLoad(vector, place, align));
+  }
+  const int64_t group = plan.pairs ? 2 : 1;
+  const int64_t stepA = group * ir::byteSize(plan.packed);
+  Value *startA = at(plan.a, times(m, plan.rowA));
+  Value *startB = at(plan.b, times(n, stepA));
+  llvm::BasicBlock *entry = builder_.GetInsertBlock();
+  llvm::BasicBlock *loop = newBlock("contract");
+  llvm::BasicBlock *exit = newBlock("contract.end");
+  builder_.CreateBr(loop);
+  builder_.SetInsertPoint(loop);
+  const auto carry = [&](Value *start) {
+    llvm::PHINode *phi = builder_.CreatePHI(start->getType(), 2);
+    phi->addIncoming(start, entry);
+    return phi;
+  };
+  llvm::PHINode *left = carry(plan.steps);
+  llvm::PHINode *rowOfA = carry(startA);
+  llvm::PHINode *rowOfB = carry(startB);
+  std::vector<llvm::PHINode *> phis;
+  for (Value *&sum : sums) {
+    phis.push_back(carry(sum));
+    sum = phis.back();
+  }
+  contractStep(plan, rowOfA, rowOfB, sums);
+  Value *rest = builder_.CreateSub(left, builder_.getInt64(1));
+  left->addIncoming(rest, loop);
+  rowOfA->addIncoming(builder_.CreateConstGEP1_64(byte, rowOfA, stepA), loop);
+  rowOfB->addIncoming(builder_.CreateConstGEP1_64(byte, rowOfB, plan.rowB), loop);
+  for (unsigned i = 0; i < sums.size(); ++i) {
+    phis[i]->addIncoming(sums[i], loop);
+  }
+  builder_.CreateCondBr(builder_.CreateICmpNE(rest, builder_.getInt64(0)), loop, exit);
+  builder_.SetInsertPoint(exit);
+  for (unsigned i = 0; i < sums.size(); ++i) {
+    builder_.CreateAlignedStore(sums[i], accAddress(i / plan.vectors, i % plan.vectors), align);
+  }
+}
+
+// A pair of a is broadcast as one number of 32 bits.
+void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB, std::vector<Value *> &sums) {
+  llvm::Type *byte = builder_.getInt8Ty();
+  const unsigned group = plan.pairs ? 2 : 1;
+  llvm::Type *single = elementwise_.registerType(plan.packed);
+  llvm::Type *element = plan.pairs ? builder_.getInt32Ty() : single;
+  llvm::Type *vector = Elementwise::widen(element, plan.lanes);
+  const llvm::Align align(ir::byteSize(plan.packed));
+  std::vector<Value *> columns;
+  for (unsigned i = 0; i < plan.vectors; ++i) {
+    const int64_t offset = int64_t{i} * plan.lanes * group * ir::byteSize(plan.packed);
+    Value *place = builder_.CreateConstGEP1_64(byte, rowOfB, offset);
+    columns.push_back(builder_.CreateAlignedLoad(vector, place, align));
+  }
+  for (unsigned row = 0; row < plan.blockM; ++row) {
+    Value *place = builder_.CreateConstGEP1_64(byte, rowOfA, row * plan.rowA);
+    Value *number = splat(builder_.CreateAlignedLoad(element, place, align), plan.lanes);
+    for (unsigned i = 0; i < plan.vectors; ++i) {
+      Value *&sum = sums[row * plan.vectors + i];
+      sum = multiplyAdd(plan, number, columns[i], sum);
+    }
+  }
+}
+
+Value *Emitter::multiplyAdd(const Contraction &plan, Value *a, Value *b, Value *sum) {
+  namespace I = llvm::Intrinsic;
+  if (!plan.pairs) {
+    if (sum->getType()->isIntOrIntVectorTy()) {
+      return builder_.CreateAdd(sum, builder_.CreateMul(a, b));
+    }
+    return builder_.CreateIntrinsic(I::fma, {sum->getType()}, {a, b, sum});
+  }
+  // The types that pairs have differ between LLVM's versions; the declaration knows.
+  const auto call = [&](I::ID id, llvm::ArrayRef<Value *> operands) -> Value * {
+    llvm::Function *callee = compat::intrinsic(module_, id);
+    llvm::SmallVector<Value *, 3> cast;
+    for (unsigned i = 0; i < operands.size(); ++i) {
+      cast.push_back(builder_.CreateBitCast(operands[i], callee->getFunctionType()->getParamType(i)));
+    }
+    return builder_.CreateCall(callee, cast);
+  };
+  const bool wide = target_.vectorBytes == 64;
+  if (plan.packed == Elem::BF16) {
+    ir::check(wide, "bf16 pairs need 512-bit registers");
+    return call(I::x86_avx512bf16_dpbf16ps_512, {sum, a, b});
+  }
+  ir::check(plan.packed == Elem::I16 && target_.vectorBytes >= 32, "pairs of i16 on x86");
+  if (wide && target_.features.find("avx512vnni") != std::string::npos) {
+    return call(I::x86_avx512_vpdpwssd_512, {sum, a, b});
+  }
+  Value *products = call(wide ? I::x86_avx512_pmaddw_d_512 : I::x86_avx2_pmadd_wd, {a, b});
+  return builder_.CreateAdd(sum, products);
+}
+
+} // namespace libtile::codegen::cpu

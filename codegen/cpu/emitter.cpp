@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cpu/emitter.h"
+
+#include "codegen/llvm_compat.h"
+
+#include <llvm/Transforms/Utils/Local.h>
+
+namespace libtile::codegen::cpu {
+
+using ir::Attr;
+using ir::Opcode;
+using ir::ValueId;
+using llvm::Value;
+
+// ---- elementwise ops of a CPU
+
+Value *CpuElementwise::math(Opcode opcode, Value *value) {
+  return emitMath(builder_, opcode, value, hasAvx512_);
+}
+
+// The exact quotient is at least 1/|d| below the next integer, and rounding moves it by less: by at
+// most |a/d| 2^-53, with |a| < 2^33 (float: 2^-24 and 2^17). So truncation gives the integer one.
+Value *CpuElementwise::divideSafe(bool isSigned, Value *a, Value *d) {
+  const unsigned width = a->getType()->getScalarSizeInBits();
+  if (!a->getType()->isVectorTy() || width > 32 || width == 1 || llvm::isa<llvm::Constant>(d)) {
+    return Elementwise::divideSafe(isSigned, a, d);
+  }
+  llvm::Type *type = typeLike(a, width == 32 ? builder_.getDoubleTy() : builder_.getFloatTy());
+  const auto toWide = [&](Value *v) {
+    return isSigned ? builder_.CreateSIToFP(v, type) : builder_.CreateUIToFP(v, type);
+  };
+  Value *quotient = builder_.CreateFDiv(toWide(a), toWide(d));
+  return isSigned ? builder_.CreateFPToSI(quotient, a->getType())
+                  : builder_.CreateFPToUI(quotient, a->getType());
+}
+
+// ---- the function
+
+Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module)
+    : fn_(fn), target_(target), module_(module), builder_(module.getContext()), elementwise_(builder_, target),
+      forms_(fn.numValues()) {}
+
+void Emitter::run() {
+  ir::check(fn_.stage == ir::Stage::Nested, "the CPU's generator takes the nested stage");
+  llvm::Type *pointer = builder_.getPtrTy();
+  llvm::Type *int64 = builder_.getInt64Ty();
+  auto *type = llvm::FunctionType::get(builder_.getVoidTy(), {pointer, pointer, int64, int64, pointer},
+                                       false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, fn_.name, module_);
+  function_->setDoesNotThrow();
+  for (unsigned i : {0u, 1u, 4u}) {
+    function_->addParamAttr(i, llvm::Attribute::NoAlias);
+  }
+  arena_ = function_->getArg(4);
+  builder_.SetInsertPoint(newBlock("entry"));
+  scopes_.emplace_back();
+  loadArguments();
+  emitPrograms(function_->getArg(2), function_->getArg(3));
+  scopes_.pop_back();
+  sweep();
+}
+
+void Emitter::loadArguments() {
+  for (unsigned i = 0; i < fn_.args(fn_.body()).size(); ++i) {
+    const ValueId argument = fn_.arg(fn_.body(), i);
+    const ir::Type type = fn_.type(argument);
+    Value *slot = builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), function_->getArg(0), i);
+    Value *value = builder_.CreateLoad(elementwise_.memoryType(type), slot);
+    define(argument, elementwise_.fromMemory(type, value), 0, false);
+  }
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    Value *slot = builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), function_->getArg(1), axis);
+    grid_[axis] = builder_.CreateLoad(builder_.getInt32Ty(), slot);
+  }
+}
+
+// Program indices count up with carries; one division at the start finds the first.
+void Emitter::emitPrograms(Value *first, Value *count) {
+  llvm::Type *int32 = builder_.getInt32Ty();
+  llvm::Type *int64 = builder_.getInt64Ty();
+  Value *x64 = builder_.CreateZExt(grid_[0], int64);
+  Value *y64 = builder_.CreateZExt(grid_[1], int64);
+  Value *rows = builder_.CreateUDiv(first, x64);
+  Value *start[3] = {builder_.CreateTrunc(builder_.CreateURem(first, x64), int32),
+                     builder_.CreateTrunc(builder_.CreateURem(rows, y64), int32),
+                     builder_.CreateTrunc(builder_.CreateUDiv(rows, y64), int32)};
+  llvm::BasicBlock *entry = builder_.GetInsertBlock();
+  llvm::BasicBlock *head = newBlock("program");
+  llvm::BasicBlock *exit = newBlock("exit");
+  openScope(builder_.CreateBr(head), false, fn_.ownEffects(fn_.last(fn_.body())));
+  builder_.SetInsertPoint(head);
+  llvm::PHINode *left = builder_.CreatePHI(int64, 2);
+  left->addIncoming(count, entry);
+  llvm::PHINode *index[3];
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    index[axis] = builder_.CreatePHI(int32, 2);
+    index[axis]->addIncoming(start[axis], entry);
+    program_[axis] = index[axis];
+  }
+  emitBlock(fn_.body());
+  Value *one = builder_.getInt32(1);
+  Value *next = builder_.CreateAdd(index[0], one);
+  Value *wrapsX = builder_.CreateICmpEQ(next, grid_[0]);
+  Value *nextX = builder_.CreateSelect(wrapsX, builder_.getInt32(0), next);
+  Value *nextY = builder_.CreateAdd(index[1], builder_.CreateZExt(wrapsX, int32));
+  Value *wrapsY = builder_.CreateICmpEQ(nextY, grid_[1]);
+  nextY = builder_.CreateSelect(wrapsY, builder_.getInt32(0), nextY);
+  Value *nextZ = builder_.CreateAdd(index[2], builder_.CreateZExt(wrapsY, int32));
+  llvm::BasicBlock *latch = builder_.GetInsertBlock();
+  index[0]->addIncoming(nextX, latch);
+  index[1]->addIncoming(nextY, latch);
+  index[2]->addIncoming(nextZ, latch);
+  Value *rest = builder_.CreateSub(left, builder_.getInt64(1));
+  left->addIncoming(rest, latch);
+  builder_.CreateCondBr(builder_.CreateICmpNE(rest, builder_.getInt64(0)), head, exit);
+  closeScope();
+  builder_.SetInsertPoint(exit);
+  builder_.CreateRetVoid();
+}
+
+// Drops what nothing uses: vectors of addresses above all.
+void Emitter::sweep() {
+  llvm::SmallVector<llvm::WeakTrackingVH, 64> dead;
+  for (llvm::BasicBlock &block : *function_) {
+    for (llvm::Instruction &instruction : block) {
+      if (llvm::isInstructionTriviallyDead(&instruction)) {
+        dead.emplace_back(&instruction);
+      }
+    }
+  }
+  llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(dead);
+}
+
+// ---- scopes
+
+llvm::BasicBlock *Emitter::newBlock(const char *name) {
+  return llvm::BasicBlock::Create(module_.getContext(), name, function_);
+}
+
+void Emitter::openScope(llvm::Instruction *jump, bool mayHoistOut, ir::Effects effects) {
+  scopes_.back().jump = jump;
+  Scope &scope = scopes_.emplace_back();
+  scope.mayHoistOut = mayHoistOut;
+  scope.writesGlobal = effects.has(ir::Effects::WritesGlobal) || effects.has(ir::Effects::Ordered);
+  scope.writesBuffer = effects.has(ir::Effects::WritesBuffer);
+}
+
+void Emitter::forgetValues(size_t from) {
+  auto &values = scopes_.back().values;
+  for (size_t i = from; i < values.size(); ++i) {
+    forms_[values[i].index] = Form();
+  }
+  values.resize(from);
+}
+
+void Emitter::closeScope() {
+  forgetValues();
+  scopes_.pop_back();
+  scopes_.back().jump = nullptr;
+}
+
+void Emitter::atDepth(unsigned depth, Body body) {
+  if (depth == this->depth()) {
+    body();
+    return;
+  }
+  const llvm::IRBuilderBase::InsertPointGuard guard(builder_);
+  builder_.SetInsertPoint(scopes_[depth].jump);
+  body();
+}
+
+Emitter::Joined Emitter::branch(Value *cond, Body taken, Body skipped) {
+  llvm::BasicBlock *head = builder_.GetInsertBlock();
+  llvm::BasicBlock *merge = nullptr;
+  if (builder_.GetInsertPoint() == head->end()) {
+    merge = newBlock("join");
+  } else {
+    merge = head->splitBasicBlock(builder_.GetInsertPoint(), "join");
+    head->getTerminator()->eraseFromParent();
+  }
+  llvm::BasicBlock *takenBlock = newBlock("then");
+  llvm::BasicBlock *skippedBlock = newBlock("else");
+  builder_.SetInsertPoint(head);
+  builder_.CreateCondBr(cond, takenBlock, skippedBlock);
+  Joined joined{};
+  builder_.SetInsertPoint(takenBlock);
+  taken();
+  joined.taken = builder_.GetInsertBlock();
+  builder_.CreateBr(merge);
+  builder_.SetInsertPoint(skippedBlock);
+  skipped();
+  joined.skipped = builder_.GetInsertBlock();
+  builder_.CreateBr(merge);
+  // Before what was split off, if anything was.
+  builder_.SetInsertPoint(merge, merge->begin());
+  return joined;
+}
+
+// ---- values
+
+Emitter::Form &Emitter::define(ValueId value, Value *exact, unsigned depth, bool varying) {
+  Form &form = forms_[value.index];
+  form = Form();
+  form.exact = exact;
+  form.depth = depth;
+  form.lanesId = varying ? lanes_.id : -1;
+  scopes_[depth].values.push_back(value);
+  return form;
+}
+
+const Emitter::Form &Emitter::form(ValueId value) const {
+  const Form &form = forms_[value.index];
+  ir::check(form.exact != nullptr, "a value is defined before its use");
+  return form;
+}
+
+bool Emitter::isVarying(ValueId value) const {
+  return lanes_.id >= 0 && form(value).lanesId == lanes_.id;
+}
+
+Value *Emitter::scalar(ValueId value) {
+  ir::check(lanes_.count == 1 || !isVarying(value), "a uniform value");
+  return form(value).exact;
+}
+
+Value *Emitter::splat(Value *value, unsigned lanes) {
+  if (lanes == 1) {
+    return value;
+  }
+  if (auto *number = llvm::dyn_cast<llvm::Constant>(value)) {
+    return llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(lanes), number);
+  }
+  return builder_.CreateVectorSplat(lanes, value);
+}
+
+Value *Emitter::vector(ValueId value) {
+  const Form &known = form(value);
+  if (lanes_.count == 1 || isVarying(value)) {
+    return known.exact;
+  }
+  auto *made = llvm::cast_or_null<llvm::FixedVectorType>(known.splat ? known.splat->getType() : nullptr);
+  if (made == nullptr || made->getNumElements() != lanes_.count) {
+    Value *result = nullptr;
+    atDepth(known.depth, [&] { result = splat(known.exact, lanes_.count); });
+    forms_[value.index].splat = result;
+  }
+  return forms_[value.index].splat;
+}
+
+std::pair<Value *, unsigned> Emitter::anchorOf(ValueId value) const {
+  const Form &known = form(value);
+  return isVarying(value) ? std::pair(known.anchor, known.anchorDepth)
+                          : std::pair(known.exact, known.depth);
+}
+
+llvm::Constant *Emitter::iota(llvm::Type *integer) {
+  llvm::SmallVector<llvm::Constant *, 64> numbers;
+  for (unsigned i = 0; i < lanes_.count; ++i) {
+    numbers.push_back(llvm::ConstantInt::get(integer, i));
+  }
+  return llvm::ConstantVector::get(numbers);
+}
+
+// ---- pure ops
+
+void Emitter::emitPure(ir::OpId op) {
+  unsigned depth = 0;
+  bool varying = false;
+  for (ValueId operand : fn_.operands(op)) {
+    depth = std::max(depth, depthOf(operand));
+    varying |= isVarying(operand);
+  }
+  llvm::SmallVector<Value *, 3> operands;
+  for (ValueId operand : fn_.operands(op)) {
+    operands.push_back(inForm(operand, varying));
+  }
+  Value *exact = nullptr;
+  atDepth(depth, [&] { exact = elementwise_.emit(fn_, op, operands); });
+  Form &made = define(fn_.result(op), exact, depth, varying);
+  if (varying) {
+    deriveAnchor(op, made);
+  }
+}
+
+// An index that wraps is a wild pointer, and only addresses use anchors, so sign extension and
+// arithmetic pass through.
+void Emitter::deriveAnchor(ir::OpId op, Form &made) {
+  const Opcode opcode = fn_.opcode(op);
+  const auto strideOf = [&](unsigned i) { return isVarying(fn_.operand(op, i)) ? form(fn_.operand(op, i)).stride : 0; };
+  const bool isCast = opcode == Opcode::SExt || opcode == Opcode::Trunc ||
+                      (opcode == Opcode::Bitcast && fn_.type(fn_.result(op)).isPointer());
+  const bool isSum = opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::PtrAdd;
+  const bool isProduct = opcode == Opcode::Mul || opcode == Opcode::Shl;
+  const ir::Type type = fn_.type(fn_.result(op));
+  if ((!isCast && !isSum && !isProduct) || type.isFloating() || type.isBool()) {
+    return;
+  }
+  llvm::SmallVector<Value *, 2> operands;
+  unsigned depth = 0;
+  for (ValueId operand : fn_.operands(op)) {
+    if (isVarying(operand) && !form(operand).affine) {
+      return;
+    }
+    const auto [anchor, anchorDepth] = anchorOf(operand);
+    operands.push_back(anchor);
+    depth = std::max(depth, anchorDepth);
+  }
+  int64_t stride = strideOf(0);
+  if (opcode == Opcode::Add) {
+    stride += strideOf(1);
+  } else if (opcode == Opcode::Sub) {
+    stride -= strideOf(1);
+  } else if (opcode == Opcode::PtrAdd) {
+    stride += strideOf(1) * type.pointee().elementBytes();
+  } else if (isProduct) {
+    const auto isNumber = [&](unsigned i) { return fn_.constantInt(fn_.operand(op, i)).has_value(); };
+    const unsigned number = isNumber(1) ? 1 : 0;
+    if (!isNumber(number) || (opcode == Opcode::Shl && number == 0)) {
+      return;
+    }
+    const int64_t factor = *fn_.constantInt(fn_.operand(op, number));
+    if (opcode == Opcode::Shl && (factor < 0 || factor > 30)) {
+      return;
+    }
+    stride = strideOf(1 - number) * (opcode == Opcode::Shl ? int64_t{1} << factor : factor);
+  }
+  if (stride > INT32_MAX || stride < INT32_MIN) {
+    return;
+  }
+  atDepth(depth, [&] { made.anchor = elementwise_.emit(fn_, op, operands); });
+  made.anchorDepth = depth;
+  made.stride = stride;
+  made.affine = true;
+}
+
+void Emitter::emitConstant(ir::OpId op) { define(fn_.result(op), elementwise_.constant(fn_, op), 0, false); }
+
+void Emitter::emitAlloc(ir::OpId op) {
+  ir::check(fn_.hasAttr(op, Attr::offset), "scratch has been allocated");
+  Value *pointer = nullptr;
+  atDepth(0, [&] {
+    pointer = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), arena_,
+                                                  static_cast<uint64_t>(fn_.getInt(op, Attr::offset)));
+  });
+  define(fn_.result(op), pointer, 0, false);
+}
+
+// ---- dispatch
+
+void Emitter::emitBlock(ir::BlockId block) {
+  for (ir::OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
+    // Hoisted when this block was emitted before.
+    if (!fn_.results(op).empty() && forms_[fn_.result(op).index].exact != nullptr) {
+      continue;
+    }
+    emitOp(op);
+  }
+}
+
+// No `default`: an op without a case here does not build.
+void Emitter::emitOp(ir::OpId op) {
+  switch (fn_.opcode(op)) {
+  case Opcode::Constant: return emitConstant(op);
+  case Opcode::ProgramId:
+    define(fn_.result(op), program_[fn_.getInt(op, Attr::axis)], 1, false);
+    return;
+  case Opcode::NumPrograms:
+    define(fn_.result(op), grid_[fn_.getInt(op, Attr::axis)], 0, false);
+    return;
+  case Opcode::Add: case Opcode::Sub: case Opcode::Mul: case Opcode::SDiv: case Opcode::UDiv:
+  case Opcode::SRem: case Opcode::URem: case Opcode::FDiv: case Opcode::FRem: case Opcode::And:
+  case Opcode::Or: case Opcode::Xor: case Opcode::Shl: case Opcode::LShr: case Opcode::AShr:
+  case Opcode::SMin: case Opcode::SMax: case Opcode::UMin: case Opcode::UMax: case Opcode::FMin:
+  case Opcode::FMax: case Opcode::Fma: case Opcode::Neg: case Opcode::Abs: case Opcode::Exp:
+  case Opcode::Exp2: case Opcode::Log: case Opcode::Log2: case Opcode::Sqrt: case Opcode::Rsqrt:
+  case Opcode::Cmp: case Opcode::Select: case Opcode::SExt: case Opcode::ZExt: case Opcode::Trunc:
+  case Opcode::FpExt: case Opcode::FpTrunc: case Opcode::SIToFp: case Opcode::UIToFp:
+  case Opcode::FpToSI: case Opcode::FpToUI: case Opcode::Bitcast: case Opcode::PtrToInt:
+  case Opcode::IntToPtr: case Opcode::PtrAdd:
+    return emitPure(op);
+  case Opcode::Load: return emitLoad(op);
+  case Opcode::Store: return emitStore(op);
+  case Opcode::AtomicRmw: return emitAtomicRmw(op);
+  case Opcode::AtomicCas: return emitAtomicCas(op);
+  case Opcode::For: return emitFor(op);
+  case Opcode::While: return emitWhile(op);
+  case Opcode::If: return emitIf(op);
+  // The owner of the region reads the yielded values.
+  case Opcode::Yield:
+  case Opcode::Return: return;
+  case Opcode::Alloc: return emitAlloc(op);
+  case Opcode::Nest: return emitNest(op);
+  case Opcode::Fold: return emitFold(op);
+  case Opcode::ElementRead: return emitElementRead(op);
+  case Opcode::ElementWrite: return emitElementWrite(op);
+  case Opcode::Contract: return emitContract(op);
+  case Opcode::Arange: case Opcode::Splat: case Opcode::Broadcast: case Opcode::ExpandDims:
+  case Opcode::Reshape: case Opcode::Trans: case Opcode::Hint: case Opcode::Assume: case Opcode::Dot:
+  case Opcode::Reduce: case Opcode::ConvertLayout: case Opcode::BufferSlot: case Opcode::BufferRead:
+  case Opcode::BufferWrite: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
+  case Opcode::Barrier: break;
+  }
+  throw ir::InternalError(std::string(fn_.opInfo(op).mnemonic) + " is not an op of the nested stage",
+                          fn_.locationOf(op));
+}
+
+} // namespace libtile::codegen::cpu

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// A function of the nested stage as LLVM IR for a CPU.
+//
+// Idea: bodies of nests are scalar code on one element; this emitter runs them on `lanes` elements at
+// once. Each value has a form: *uniform* (one LLVM scalar serves all lanes) or *varying* (a vector,
+// one element a lane). Integers and pointers that grow by a constant from lane to lane have an
+// *anchor* besides: the scalar that the value has where the lane index is 0. An address with an
+// anchor and a stride of one element is a contiguous access at anchor + index; vectors of addresses
+// are made only for gathers. (Whatever turns out unused is swept away at the end.)
+//
+// Scopes nest like the loops: arguments, program, each loop. A pure value is emitted in the outermost
+// scope in which its operands exist, before the jump into the next scope: that hoists all that is
+// invariant. Reads leave a loop too if nothing in it writes that kind of memory; they never leave a
+// branch or a loop of the kernel's own, which may not run at all.
+//
+// Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
+// memory. Files: emitter.cpp (scopes, values), control.cpp, nests.cpp, memory.cpp, atomics.cpp,
+// contract.cpp.
+#pragma once
+
+#include "codegen/cpu/math.h"
+#include "codegen/emit_elementwise.h"
+#include "ir/target.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/IR/Module.h>
+
+namespace libtile::codegen::cpu {
+
+// The elementwise ops as a CPU wants them.
+class CpuElementwise : public Elementwise {
+public:
+  CpuElementwise(llvm::IRBuilder<> &builder, const ir::Target &target)
+      : Elementwise(builder), hasAvx512_(target.vectorBytes == 64) {}
+  using Elementwise::floatLike;
+  using Elementwise::intLike;
+
+protected:
+  llvm::Value *math(ir::Opcode opcode, llvm::Value *value) override;
+  // Vectors of up to 32 bits by a float division that is exact enough: no division of integer vectors
+  // exists on a CPU.
+  llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *d) override;
+
+private:
+  bool hasAvx512_;
+};
+
+class Emitter {
+public:
+  Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module);
+  // Adds the function of codegen.h's ABI to the module.
+  void run();
+
+private:
+  using Body = llvm::function_ref<void()>;
+
+  struct Form {
+    llvm::Value *exact = nullptr; // a scalar, or a vector where varying in several lanes
+    unsigned depth = 0;           // scope of `exact`
+    llvm::Value *splat = nullptr; // of a uniform value, made when asked for
+    int lanesId = -1;             // the Lanes that it varies with
+    bool affine = false;          // varying, with anchor and stride
+    llvm::Value *anchor = nullptr;
+    unsigned anchorDepth = 0;
+    int64_t stride = 0; // per lane: of integers in units, of pointers in bytes
+  };
+
+  struct Scope {
+    llvm::Instruction *jump = nullptr; // into the next scope, once that is open
+    std::vector<ir::ValueId> values;
+    bool mayHoistOut = true; // always entered, so reads may leave it
+    bool writesGlobal = false;
+    bool writesBuffer = false;
+  };
+
+  // The lanes that values vary in: those of the innermost vectorised dimension.
+  struct Lanes {
+    int id = -1;                 // of this vectorisation; -1: there is none
+    unsigned depth = 0;          // its scope
+    unsigned count = 1;
+    unsigned valid = 1;          // lanes below this are elements; the rest is the tail
+    llvm::Value *base = nullptr; // i64 index of lane 0 in this step
+  };
+
+  // Where an access goes: one address and a stride of one element, or one address a lane.
+  struct Address {
+    llvm::Value *pointer; // scalar, or a vector of pointers
+    bool contiguous;      // lane i at pointer[i]
+    bool perLane;         // `pointer` is a vector
+    unsigned depth;
+  };
+
+  const ir::Function &fn_;
+  const ir::Target &target_;
+  llvm::Module &module_;
+  llvm::IRBuilder<> builder_;
+  CpuElementwise elementwise_;
+  llvm::Function *function_ = nullptr;
+  llvm::Value *arena_ = nullptr;
+  llvm::Value *program_[3] = {};
+  llvm::Value *grid_[3] = {};
+  std::vector<Form> forms_; // by ValueId
+  std::vector<Scope> scopes_;
+  Lanes lanes_;
+  int numLanes_ = 0;
+
+  // ---- emitter.cpp: the function, scopes, values
+  void loadArguments();
+  void emitPrograms(llvm::Value *first, llvm::Value *count);
+  void sweep();
+  void emitBlock(ir::BlockId block);
+  void emitOp(ir::OpId op);
+  void emitPure(ir::OpId op);
+  void emitConstant(ir::OpId op);
+  void emitAlloc(ir::OpId op);
+  // The affine half of a pure op's result, where there is one.
+  void deriveAnchor(ir::OpId op, Form &form);
+
+  [[nodiscard]] unsigned depth() const { return scopes_.size() - 1; }
+  // Opens a scope: jumps from the current block into `entry` (a conditional jump is made by the
+  // caller, which then passes it).
+  void openScope(llvm::Instruction *jump, bool mayHoistOut, ir::Effects effects);
+  void closeScope();
+  // Those of the innermost scope, from the given one on.
+  void forgetValues(size_t from = 0);
+  // Runs `body` with the builder before the jump out of that scope.
+  void atDepth(unsigned depth, Body body);
+  llvm::BasicBlock *newBlock(const char *name);
+  // if (cond) then(), at the builder's place; values through phis by the caller. Returns the block in
+  // which `then` ended and that from which it was skipped.
+  struct Joined {
+    llvm::BasicBlock *taken, *skipped;
+  };
+  Joined branch(llvm::Value *cond, Body taken, Body skipped);
+
+  Form &define(ir::ValueId value, llvm::Value *exact, unsigned depth, bool varying);
+  [[nodiscard]] const Form &form(ir::ValueId value) const;
+  [[nodiscard]] bool isVarying(ir::ValueId value) const;
+  // The value in the form that `lanes` = 1 or lanes_.count asks for.
+  llvm::Value *scalar(ir::ValueId value);
+  llvm::Value *vector(ir::ValueId value);
+  llvm::Value *inForm(ir::ValueId value, bool asVector) { return asVector ? vector(value) : scalar(value); }
+  llvm::Value *splat(llvm::Value *value, unsigned lanes);
+  // The value at lane index 0 and the scope of that.
+  std::pair<llvm::Value *, unsigned> anchorOf(ir::ValueId value) const;
+  [[nodiscard]] unsigned depthOf(ir::ValueId value) const { return form(value).depth; }
+  llvm::Constant *iota(llvm::Type *integer);
+
+  // ---- control.cpp
+  void emitFor(ir::OpId op);
+  void emitWhile(ir::OpId op);
+  void emitIf(ir::OpId op);
+  // Binds the yield's operands in the form that values carried here have.
+  std::vector<llvm::Value *> yielded(ir::BlockId block, unsigned skip);
+  llvm::Type *carriedType(ir::ValueId value);
+  llvm::Value *carriedIn(ir::ValueId value);
+  [[nodiscard]] bool carriesVarying() const { return lanes_.id >= 0; }
+  llvm::Value *uniformCondition(ir::ValueId value);
+
+  // ---- nests.cpp
+  // index = begin, begin + step, ... < end, at least once, in a scope; `carried` goes through phis.
+  struct Range {
+    int64_t begin, end, step;
+  };
+  using LoopBody = llvm::function_ref<void(llvm::Value *index)>;
+  void countedLoop(Range range, ir::Effects effects, std::vector<llvm::Value *> &carried, LoopBody body);
+  Lanes enterLanes(unsigned count, unsigned valid, llvm::Value *base);
+  void bindIndex(ir::ValueId argument, llvm::Value *index);
+  void bindLaneIndex(ir::ValueId argument);
+  void emitNest(ir::OpId op);
+  void emitNestAxis(ir::OpId op, unsigned axis);
+  void emitNestLanes(ir::OpId op);
+
+  // ---- folds.cpp
+  struct FoldPlan {
+    ir::OpId op;
+    int64_t extent;
+    unsigned lanes;  // of the fold itself; 1 where it runs inside of lanes
+    unsigned unroll; // independent sets of accumulators
+    bool ownLanes;   // it vectorises its own index
+    llvm::Constant *neutral;
+  };
+  FoldPlan planFold(ir::OpId op);
+  void emitFold(ir::OpId op);
+  void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first,
+                 std::vector<llvm::Value *> &accumulators);
+  void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned valid, llvm::Value *isFirst,
+                llvm::MutableArrayRef<llvm::Value *> accumulators);
+  std::vector<llvm::Value *> combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left,
+                                     llvm::ArrayRef<llvm::Value *> right);
+  // Folds the lanes of each value, of which `valid` hold something.
+  void combineLanes(ir::OpId fold, std::vector<llvm::Value *> &values, unsigned lanes, int64_t valid);
+  llvm::Constant *neutral(ir::OpId fold);
+
+  // ---- memory.cpp
+  void emitLoad(ir::OpId op);
+  void emitStore(ir::OpId op);
+  void emitElementRead(ir::OpId op);
+  void emitElementWrite(ir::OpId op);
+  Address addressOf(ir::ValueId pointer, const ir::Type &pointee);
+  Address elementAddress(ir::ValueId buffer, std::span<const ir::ValueId> indices);
+  // Scope to which a read with operands of that depth may go.
+  [[nodiscard]] unsigned readDepth(unsigned depth, bool global) const;
+  // Lanes that may touch memory: the user's mask and the tail's; null: all.
+  llvm::Value *laneMask(llvm::Value *mask);
+  [[nodiscard]] bool needsMask() const { return lanes_.valid < lanes_.count; }
+  llvm::Value *readScalar(const ir::Type &type, llvm::Value *pointer, llvm::Value *mask,
+                          llvm::Value *other, bool isVolatile);
+  llvm::Value *readVector(const ir::Type &type, const Address &address, llvm::Value *mask,
+                          llvm::Value *other);
+  llvm::Value *readContiguous(llvm::Type *type, llvm::Value *pointer, llvm::Align align,
+                              llvm::Value *mask, llvm::Value *other);
+  void write(const ir::Type &type, const Address &address, llvm::Value *value, llvm::Value *mask,
+             bool asVector, bool isVolatile);
+  void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
+  llvm::Value *allOf(llvm::Value *mask);
+  llvm::Value *harmlessPointer();
+
+  // ---- atomics.cpp
+  void emitAtomicRmw(ir::OpId op);
+  void emitAtomicCas(ir::OpId op);
+  // One lane's operation, given its scalar operands; masked by a branch.
+  using LaneOp = llvm::function_ref<llvm::Value *(llvm::ArrayRef<llvm::Value *>)>;
+  void eachLane(ir::OpId op, ir::ValueId mask, unsigned numOperands, LaneOp body);
+  llvm::Value *atomicRmw(ir::OpId op, llvm::Value *pointer, llvm::Value *value);
+  llvm::Value *narrowAtomicAdd(ir::Elem elem, llvm::Value *pointer, llvm::Value *value,
+                               llvm::AtomicOrdering order);
+
+  // ---- contract.cpp
+  struct Contraction {
+    llvm::Value *a, *b, *acc; // addresses of the buffers
+    llvm::Value *steps;       // i64: elements, or pairs, along k; at least 1
+    ir::Elem packed, accumulator;
+    bool pairs;
+    int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
+    unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
+  };
+  void emitContract(ir::OpId op);
+  void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
+  void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB,
+                    std::vector<llvm::Value *> &sums);
+  llvm::Value *multiplyAdd(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *sum);
+};
+
+} // namespace libtile::codegen::cpu

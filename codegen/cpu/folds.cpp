@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fold: accumulators in registers, one set for each unrolled step and lane, combined in a fixed
+// order at the end: step sets first, then lanes by halves. So the order depends on the op's own
+// attributes only, never on the data.
+//
+// The first element starts the fold: by the neutral element of the combine region if it is one op
+// that has one, else by a select in the first step. Inside of lanes the fold runs element after
+// element in each lane.
+#include "codegen/cpu/emitter.h"
+
+namespace libtile::codegen::cpu {
+
+using ir::Attr;
+using ir::Elem;
+using ir::Opcode;
+using ir::ValueId;
+using llvm::Value;
+
+namespace {
+
+// x such that op(x, y) = y for all y, in the number's own bits.
+llvm::Constant *neutralOf(Elementwise &elementwise, Opcode opcode, bool nan, ir::Type type) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto integer = [&](const llvm::APInt &value) -> llvm::Constant * {
+    return llvm::ConstantInt::get(elementwise.registerType(type), value);
+  };
+  const auto floating = [&](double value) { return elementwise.floatConstant(type.elem(), value); };
+  const double quietNan = std::numeric_limits<double>::quiet_NaN();
+  const unsigned width = ir::bitWidth(type.elem());
+  if (type.isPointer()) {
+    return nullptr;
+  }
+  if (opcode == Opcode::Add) {
+    return type.isFloating() ? floating(-0.0) : integer(llvm::APInt(width, 0));
+  }
+  if (opcode == Opcode::Mul) {
+    return type.isFloating() ? floating(1.0) : integer(llvm::APInt(width, 1));
+  }
+  if (opcode == Opcode::FMax || opcode == Opcode::FMin) {
+    return floating(!nan ? quietNan : opcode == Opcode::FMax ? -infinity : infinity);
+  }
+  if (opcode == Opcode::SMax) {
+    return integer(llvm::APInt::getSignedMinValue(width));
+  }
+  if (opcode == Opcode::SMin) {
+    return integer(llvm::APInt::getSignedMaxValue(width));
+  }
+  if (opcode == Opcode::UMin || opcode == Opcode::And) {
+    return integer(llvm::APInt::getAllOnes(width));
+  }
+  if (opcode == Opcode::UMax || opcode == Opcode::Or || opcode == Opcode::Xor) {
+    return integer(llvm::APInt(width, 0));
+  }
+  return nullptr;
+}
+
+} // namespace
+
+llvm::Constant *Emitter::neutral(ir::OpId fold) {
+  const ir::BlockId block = fn_.region(fold, 1);
+  const ir::OpId op = fn_.first(block);
+  if (fn_.args(block).size() != 2 || fn_.next(op) != fn_.last(block) || fn_.numOperands(op) != 2) {
+    return nullptr;
+  }
+  const ValueId left = fn_.arg(block, 0);
+  const ValueId right = fn_.arg(block, 1);
+  const bool plain = fn_.operand(op, 0) == left && fn_.operand(op, 1) == right;
+  const bool swapped = fn_.operand(op, 0) == right && fn_.operand(op, 1) == left;
+  if ((!plain && !swapped) || fn_.results(op).empty() || fn_.operand(fn_.last(block), 0) != fn_.result(op)) {
+    return nullptr;
+  }
+  return neutralOf(elementwise_, fn_.opcode(op), fn_.getBool(op, Attr::nan), fn_.type(left));
+}
+
+Emitter::FoldPlan Emitter::planFold(ir::OpId op) {
+  FoldPlan plan{op, fn_.getInt(op, Attr::extent), 1, 1, lanes_.count == 1, neutral(op)};
+  if (plan.ownLanes) {
+    plan.lanes = std::max<int64_t>(fn_.getInt(op, Attr::lanes), 1);
+  }
+  ir::check(llvm::isPowerOf2_32(plan.lanes), "a fold's lanes are a power of two");
+  const int64_t full = plan.extent / plan.lanes;
+  const int64_t wanted = std::min(std::max<int64_t>(fn_.getInt(op, Attr::unroll), 1), full);
+  for (int64_t unroll = 1; unroll <= wanted; ++unroll) {
+    // A divisor of the steps, or else a short rest after a loop.
+    plan.unroll = full % unroll == 0 || full >= 4 * unroll ? unroll : plan.unroll;
+  }
+  return plan;
+}
+
+void Emitter::emitFold(ir::OpId op) {
+  const FoldPlan plan = planFold(op);
+  const unsigned width = plan.ownLanes ? plan.lanes : lanes_.count;
+  std::vector<Value *> accumulators;
+  for (unsigned copy = 0; copy < plan.unroll; ++copy) {
+    for (ValueId result : fn_.results(op)) {
+      llvm::Constant *start = plan.neutral != nullptr
+                                  ? plan.neutral
+                                  : llvm::Constant::getNullValue(elementwise_.registerType(fn_.type(result)));
+      accumulators.push_back(splat(start, width));
+    }
+  }
+  const int64_t lanes = plan.lanes;
+  const int64_t full = plan.extent / lanes * lanes;
+  const int64_t unrolled = full / (lanes * plan.unroll) * (lanes * plan.unroll);
+  if (unrolled > 0) {
+    foldSteps(plan, {0, unrolled, lanes * plan.unroll}, plan.unroll, lanes, true, accumulators);
+  }
+  for (int64_t at = unrolled; at < full; at += lanes) {
+    foldSteps(plan, {at, at + lanes, lanes}, 1, lanes, false, accumulators);
+  }
+  if (plan.extent > full) {
+    foldSteps(plan, {full, plan.extent, lanes}, 1, plan.extent - full, full == 0, accumulators);
+  }
+  const Lanes outer = plan.ownLanes ? enterLanes(plan.lanes, plan.lanes, nullptr) : lanes_;
+  const size_t count = fn_.results(op).size();
+  std::vector<Value *> values(accumulators.begin(), accumulators.begin() + count);
+  for (unsigned copy = 1; copy < plan.unroll; ++copy) {
+    values = combine(op, values, llvm::ArrayRef(accumulators).slice(copy * count, count));
+  }
+  lanes_ = outer;
+  if (plan.ownLanes) {
+    combineLanes(op, values, plan.lanes, std::min<int64_t>(plan.extent, plan.lanes));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    define(fn_.result(op, i), values[i], depth(), !plan.ownLanes);
+  }
+}
+
+// `first`: the range holds the fold's first element.
+void Emitter::foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first,
+                        std::vector<Value *> &accumulators) {
+  const size_t count = fn_.results(plan.op).size();
+  countedLoop(range, fn_.effects(plan.op), accumulators, [&](Value *index) {
+    Value *isFirst = nullptr;
+    if (first && plan.neutral == nullptr) {
+      isFirst = builder_.CreateICmpEQ(index, builder_.getInt64(0));
+    }
+    for (unsigned copy = 0; copy < copies; ++copy) {
+      Value *at = builder_.CreateAdd(index, builder_.getInt64(copy * plan.lanes), "", true, true);
+      foldStep(plan, at, valid, isFirst,
+               llvm::MutableArrayRef(accumulators).slice(copy * count, count));
+      forgetValues();
+    }
+  });
+}
+
+void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned valid, Value *isFirst,
+                       llvm::MutableArrayRef<Value *> accumulators) {
+  const ir::BlockId element = fn_.region(plan.op, 0);
+  const Lanes outer = plan.ownLanes ? enterLanes(plan.lanes, valid, index) : lanes_;
+  if (plan.ownLanes) {
+    bindLaneIndex(fn_.arg(element, 0));
+  } else {
+    bindIndex(fn_.arg(element, 0), index);
+  }
+  emitBlock(element);
+  const std::vector<Value *> elements = yielded(element, 0);
+  const std::vector<Value *> combined = combine(plan.op, accumulators, elements);
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    Value *result = combined[i];
+    if (plan.ownLanes && valid < plan.lanes) {
+      llvm::SmallVector<llvm::Constant *, 64> inside;
+      for (unsigned lane = 0; lane < plan.lanes; ++lane) {
+        inside.push_back(builder_.getInt1(lane < valid));
+      }
+      result = builder_.CreateSelect(llvm::ConstantVector::get(inside), result, accumulators[i]);
+    }
+    accumulators[i] = isFirst != nullptr ? builder_.CreateSelect(isFirst, elements[i], result) : result;
+  }
+  lanes_ = outer;
+}
+
+std::vector<Value *> Emitter::combine(ir::OpId fold, llvm::ArrayRef<Value *> left,
+                                      llvm::ArrayRef<Value *> right) {
+  const ir::BlockId block = fn_.region(fold, 1);
+  const size_t before = scopes_.back().values.size();
+  for (size_t i = 0; i < left.size(); ++i) {
+    define(fn_.arg(block, i), left[i], depth(), true);
+    define(fn_.arg(block, left.size() + i), right[i], depth(), true);
+  }
+  emitBlock(block);
+  const std::vector<Value *> values = yielded(block, 0);
+  forgetValues(before);
+  return values;
+}
+
+void Emitter::combineLanes(ir::OpId fold, std::vector<Value *> &values, unsigned lanes, int64_t valid) {
+  while (lanes > 1) {
+    const unsigned half = lanes / 2;
+    std::vector<Value *> low, high;
+    for (Value *value : values) {
+      llvm::SmallVector<int, 64> mask;
+      for (unsigned i = 0; i < lanes; ++i) {
+        mask.push_back(static_cast<int>(i));
+      }
+      const auto take = [&](llvm::ArrayRef<int> part) -> Value * {
+        return half == 1 ? builder_.CreateExtractElement(value, part[0])
+                         : builder_.CreateShuffleVector(value, part);
+      };
+      low.push_back(take(llvm::ArrayRef(mask).take_front(half)));
+      high.push_back(take(llvm::ArrayRef(mask).drop_front(half)));
+    }
+    const Lanes outer = enterLanes(half, half, nullptr);
+    values = combine(fold, low, high);
+    lanes_ = outer;
+    if (valid < lanes) {
+      llvm::SmallVector<llvm::Constant *, 64> both;
+      for (unsigned i = 0; i < half; ++i) {
+        both.push_back(builder_.getInt1(i + half < valid));
+      }
+      llvm::Constant *mask = half == 1 ? both[0] : llvm::ConstantVector::get(both);
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = builder_.CreateSelect(mask, values[i], low[i]);
+      }
+    }
+    valid = std::min<int64_t>(valid, half);
+    lanes = half;
+  }
+}
+
+} // namespace libtile::codegen::cpu

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads, stores and accesses of scratch. In lanes an access is, in order of preference, one scalar for
+// all, one contiguous vector, or one element a lane (gather, scatter).
+//
+// Masked lanes touch no memory. Where the machine has no masked access of an element size, a branch
+// tests whether all lanes are on, which is the rule, and else goes lane by lane. A scalar read under
+// a mask reads a harmless place instead, without a branch, so that it can be hoisted.
+#include "codegen/cpu/emitter.h"
+
+namespace libtile::codegen::cpu {
+
+using ir::Attr;
+using ir::ValueId;
+using llvm::Value;
+
+namespace {
+
+llvm::Align alignOf(const ir::Type &type) { return llvm::Align(type.elementBytes()); }
+
+} // namespace
+
+// ---- addresses
+
+Emitter::Address Emitter::addressOf(ValueId pointer, const ir::Type &pointee) {
+  const Form &known = form(pointer);
+  if (!isVarying(pointer)) {
+    return {known.exact, false, false, known.depth};
+  }
+  const bool isContiguous = known.affine && known.stride == pointee.elementBytes();
+  if (!isContiguous && (lanes_.count > 1 || !known.affine)) {
+    return {known.exact, false, lanes_.count > 1, known.depth};
+  }
+  Address address{nullptr, lanes_.count > 1, false, std::max(known.anchorDepth, lanes_.depth)};
+  atDepth(address.depth, [&] {
+    address.pointer =
+        isContiguous
+            ? builder_.CreateGEP(elementwise_.memoryType(pointee), known.anchor, lanes_.base)
+            : builder_.CreateGEP(builder_.getInt8Ty(), known.anchor,
+                                 builder_.CreateMul(lanes_.base, builder_.getInt64(known.stride)));
+  });
+  return address;
+}
+
+// Row-major; the part of the sum that does not depend on the lane is a scalar of its own depth.
+Emitter::Address Emitter::elementAddress(ValueId buffer, std::span<const ValueId> indices) {
+  const ir::Type type = fn_.type(buffer);
+  ir::check(indices.size() == type.rank(), "one index for each axis of a buffer");
+  bool affine = true, varying = false;
+  for (ValueId index : indices) {
+    varying |= isVarying(index);
+    affine &= !isVarying(index) || form(index).affine;
+  }
+  const bool perLane = !affine && lanes_.count > 1;
+  const unsigned lanes = perLane ? lanes_.count : 1;
+  llvm::Type *int64 = Elementwise::widen(builder_.getInt64Ty(), lanes);
+  Value *sum = llvm::Constant::getNullValue(int64);
+  unsigned depth = 0;
+  int64_t step = 0, row = 1;
+  for (unsigned axis = type.rank(); axis-- > 0; row *= type.dim(axis)) {
+    auto [value, valueDepth] = affine ? anchorOf(indices[axis])
+                                      : std::pair(inForm(indices[axis], perLane), depthOf(indices[axis]));
+    depth = std::max(depth, valueDepth);
+    step += affine && isVarying(indices[axis]) ? form(indices[axis]).stride * row : 0;
+    atDepth(depth, [&] {
+      Value *wide = builder_.CreateSExt(value, int64);
+      Value *scaled = builder_.CreateMul(wide, elementwise_.intLike(wide, row));
+      sum = builder_.CreateAdd(sum, scaled);
+    });
+  }
+  const ir::Type element = ir::Type::scalar(type.elem());
+  llvm::Type *held = elementwise_.memoryType(element);
+  Address address{nullptr, false, perLane, depth};
+  atDepth(depth, [&] { address.pointer = builder_.CreateGEP(held, form(buffer).exact, sum); });
+  if (!affine || !varying || step == 0) {
+    return address;
+  }
+  address.depth = std::max(depth, lanes_.depth);
+  address.contiguous = step == 1 && lanes_.count > 1;
+  address.perLane = step != 1 && lanes_.count > 1;
+  atDepth(address.depth, [&] {
+    Value *offset = builder_.CreateMul(lanes_.base, builder_.getInt64(step));
+    if (address.perLane) {
+      Value *each = builder_.CreateMul(iota(builder_.getInt64Ty()),
+                                       splat(builder_.getInt64(step), lanes_.count));
+      offset = builder_.CreateAdd(splat(offset, lanes_.count), each);
+    }
+    address.pointer = builder_.CreateGEP(held, address.pointer, offset);
+  });
+  return address;
+}
+
+unsigned Emitter::readDepth(unsigned depth, bool global) const {
+  unsigned place = this->depth();
+  while (place > depth && scopes_[place].mayHoistOut &&
+         !(global ? scopes_[place].writesGlobal : scopes_[place].writesBuffer)) {
+    --place;
+  }
+  return place;
+}
+
+Value *Emitter::laneMask(Value *mask) {
+  if (!needsMask()) {
+    return mask;
+  }
+  llvm::SmallVector<llvm::Constant *, 64> inside;
+  for (unsigned lane = 0; lane < lanes_.count; ++lane) {
+    inside.push_back(builder_.getInt1(lane < lanes_.valid));
+  }
+  llvm::Constant *valid = llvm::ConstantVector::get(inside);
+  return mask != nullptr ? builder_.CreateAnd(mask, valid) : valid;
+}
+
+Value *Emitter::allOf(Value *mask) { return builder_.CreateAndReduce(mask); }
+
+Value *Emitter::harmlessPointer() {
+  constexpr const char *kName = "harmless";
+  llvm::GlobalVariable *found = module_.getNamedGlobal(kName);
+  if (found == nullptr) {
+    llvm::Type *type = builder_.getInt64Ty();
+    found = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::InternalLinkage,
+                                     llvm::ConstantInt::get(type, 0), kName);
+  }
+  return found;
+}
+
+// ---- reads
+
+Value *Emitter::readScalar(const ir::Type &type, Value *pointer, Value *mask, Value *other,
+                           bool isVolatile) {
+  if (mask != nullptr) {
+    pointer = builder_.CreateSelect(mask, pointer, harmlessPointer());
+  }
+  Value *read = builder_.CreateAlignedLoad(elementwise_.memoryType(type), pointer, alignOf(type), isVolatile);
+  Value *value = elementwise_.fromMemory(type, read);
+  return mask != nullptr ? builder_.CreateSelect(mask, value, other) : value;
+}
+
+Value *Emitter::readContiguous(llvm::Type *type, Value *pointer, llvm::Align align, Value *mask,
+                               Value *other) {
+  if (mask == nullptr) {
+    return builder_.CreateAlignedLoad(type, pointer, align);
+  }
+  const auto masked = [&] { return builder_.CreateMaskedLoad(type, pointer, align, mask, other); };
+  const bool hasMaskedRead = target_.vectorBytes >= 32 && type->getScalarSizeInBits() >= 32;
+  if (target_.maskedAccess || hasMaskedRead || llvm::isa<llvm::Constant>(mask)) {
+    return masked();
+  }
+  Value *whole = nullptr, *parts = nullptr;
+  const Joined joined = branch(
+      allOf(mask), [&] { whole = builder_.CreateAlignedLoad(type, pointer, align); },
+      [&] { parts = masked(); });
+  llvm::PHINode *value = builder_.CreatePHI(type, 2);
+  value->addIncoming(whole, joined.taken);
+  value->addIncoming(parts, joined.skipped);
+  return value;
+}
+
+Value *Emitter::readVector(const ir::Type &type, const Address &address, Value *mask, Value *other) {
+  llvm::Type *vector = Elementwise::widen(elementwise_.memoryType(type), lanes_.count);
+  const llvm::Align align = alignOf(type);
+  if (!address.contiguous && !address.perLane) {
+    Value *any = mask != nullptr ? builder_.CreateOrReduce(mask) : nullptr;
+    Value *zero = llvm::Constant::getNullValue(elementwise_.registerType(type));
+    Value *value = splat(readScalar(type, address.pointer, any, zero, false), lanes_.count);
+    return mask != nullptr ? builder_.CreateSelect(mask, value, other) : value;
+  }
+  Value *instead = elementwise_.toMemory(type, other);
+  Value *all = llvm::Constant::getAllOnesValue(Elementwise::widen(builder_.getInt1Ty(), lanes_.count));
+  Value *read = address.contiguous
+                    ? readContiguous(vector, address.pointer, align, mask, instead)
+                    : builder_.CreateMaskedGather(vector, address.pointer, align,
+                                                  mask != nullptr ? mask : all, instead);
+  return elementwise_.fromMemory(type, read);
+}
+
+void Emitter::emitLoad(ir::OpId op) {
+  const ir::Type type = fn_.type(fn_.result(op));
+  const bool isVolatile = fn_.getBool(op, Attr::is_volatile);
+  bool varying = false;
+  unsigned depth = 0;
+  const std::span<const ValueId> operands = fn_.operands(op);
+  for (ValueId operand : operands) {
+    varying |= isVarying(operand);
+  }
+  const bool asVector = varying && lanes_.count > 1;
+  const Address address = addressOf(operands[0], type);
+  depth = address.depth;
+  for (ValueId operand : operands.subspan(1)) {
+    depth = std::max(depth, depthOf(operand));
+  }
+  const unsigned place = isVolatile ? this->depth() : readDepth(depth, true);
+  Value *mask = operands.size() > 1 ? inForm(operands[1], asVector) : nullptr;
+  Value *other = operands.size() > 2
+                     ? inForm(operands[2], asVector)
+                     : llvm::Constant::getNullValue(Elementwise::widen(elementwise_.registerType(type),
+                                                                       asVector ? lanes_.count : 1));
+  Value *value = nullptr;
+  atDepth(place, [&] {
+    value = asVector ? readVector(type, address, laneMask(mask), other)
+                     : readScalar(type, address.pointer, mask, other, isVolatile);
+  });
+  define(fn_.result(op), value, place, varying);
+}
+
+void Emitter::emitElementRead(ir::OpId op) {
+  const ir::Type type = fn_.type(fn_.result(op));
+  const std::span<const ValueId> indices = fn_.operands(op).subspan(1);
+  bool varying = false;
+  for (ValueId index : indices) {
+    varying |= isVarying(index);
+  }
+  const bool asVector = varying && lanes_.count > 1;
+  const Address address = elementAddress(fn_.operand(op, 0), indices);
+  const unsigned place = readDepth(address.depth, false);
+  Value *value = nullptr;
+  atDepth(place, [&] {
+    llvm::Type *held = Elementwise::widen(elementwise_.registerType(type), lanes_.count);
+    value = asVector ? readVector(type, address, laneMask(nullptr), llvm::Constant::getNullValue(held))
+                     : readScalar(type, address.pointer, nullptr, nullptr, false);
+  });
+  define(fn_.result(op), value, place, varying);
+}
+
+// ---- writes
+
+void Emitter::writeContiguous(Value *value, Value *pointer, llvm::Align align, Value *mask) {
+  const auto whole = [&] { builder_.CreateAlignedStore(value, pointer, align); };
+  const auto masked = [&] { builder_.CreateMaskedStore(value, pointer, align, mask); };
+  if (mask == nullptr) {
+    whole();
+  } else if (target_.maskedAccess || llvm::isa<llvm::Constant>(mask)) {
+    masked();
+  } else {
+    branch(allOf(mask), whole, masked);
+  }
+}
+
+void Emitter::write(const ir::Type &type, const Address &address, Value *value, Value *mask, bool asVector,
+                    bool isVolatile) {
+  Value *stored = elementwise_.toMemory(type, value);
+  if (!asVector) {
+    const auto store = [&] {
+      builder_.CreateAlignedStore(stored, address.pointer, alignOf(type), isVolatile);
+    };
+    if (mask == nullptr) {
+      store();
+    } else {
+      branch(mask, store, [] {});
+    }
+  } else if (address.contiguous) {
+    writeContiguous(stored, address.pointer, alignOf(type), mask);
+  } else {
+    Value *pointers = address.perLane ? address.pointer : splat(address.pointer, lanes_.count);
+    builder_.CreateMaskedScatter(stored, pointers, alignOf(type), mask);
+  }
+}
+
+void Emitter::emitStore(ir::OpId op) {
+  const std::span<const ValueId> operands = fn_.operands(op);
+  const ir::Type type = fn_.type(operands[1]);
+  bool varying = false;
+  for (ValueId operand : operands) {
+    varying |= isVarying(operand);
+  }
+  const bool asVector = varying && lanes_.count > 1;
+  const Address address = addressOf(operands[0], type);
+  Value *mask = operands.size() > 2 ? inForm(operands[2], asVector) : nullptr;
+  write(type, address, inForm(operands[1], asVector), asVector ? laneMask(mask) : mask, asVector,
+        fn_.getBool(op, Attr::is_volatile));
+}
+
+void Emitter::emitElementWrite(ir::OpId op) {
+  const std::span<const ValueId> indices = fn_.operands(op).subspan(2);
+  const ValueId value = fn_.operand(op, 1);
+  bool varying = isVarying(value);
+  for (ValueId index : indices) {
+    varying |= isVarying(index);
+  }
+  const bool asVector = varying && lanes_.count > 1;
+  const Address address = elementAddress(fn_.operand(op, 0), indices);
+  write(fn_.type(value), address, inForm(value, asVector), asVector ? laneMask(nullptr) : nullptr, asVector,
+        false);
+}
+
+} // namespace libtile::codegen::cpu

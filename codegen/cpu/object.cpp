@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// LLVM's part on a CPU: from the module that the emitter filled to a relocatable object.
+//
+// What the emitter makes is clean SSA already, with invariants hoisted and nothing dead, so no
+// optimisation pipeline runs before instruction selection. (Loop strength reduction and code
+// preparation are part of the back end at this level.)
+#include "codegen/backends.h"
+#include "codegen/cpu/emitter.h"
+#include "codegen/llvm_compat.h"
+
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/SmallVectorMemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <mutex>
+
+namespace libtile::codegen::cpu {
+
+namespace {
+
+void initialise() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+  });
+}
+
+std::unique_ptr<llvm::TargetMachine> makeMachine(const ir::Target &target) {
+  initialise();
+  std::string error;
+  const llvm::Target *found = compat::lookupTarget(target.triple, error);
+  if (found == nullptr) {
+    throw ir::Unsupported("this LLVM cannot generate code for " + target.name + ": " + error);
+  }
+  llvm::TargetOptions options;
+  options.FunctionSections = true;
+  return compat::createTargetMachine(*found, target.triple, target.cpu, target.features, options,
+                                     llvm::CodeGenOptLevel::Default);
+}
+
+void emitFile(llvm::TargetMachine &machine, llvm::Module &module, llvm::CodeGenFileType type,
+              llvm::SmallVectorImpl<char> &out) {
+  llvm::raw_svector_ostream stream(out);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
+    throw ir::InternalError("LLVM's target cannot emit this kind of file");
+  }
+  passes.run(module);
+}
+
+} // namespace
+
+Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
+              std::vector<std::shared_ptr<void>> &keep) {
+  const std::shared_ptr<llvm::TargetMachine> machine = makeMachine(target);
+  keep.push_back(machine);
+  const auto context = std::make_shared<llvm::LLVMContext>();
+  keep.push_back(context);
+  context->setDiscardValueNames(!options.keepLlvm);
+  const auto module = std::make_shared<llvm::Module>(fn.name, *context);
+  keep.push_back(module);
+  compat::setTriple(*module, target.triple);
+  module->setDataLayout(machine->createDataLayout());
+  Emitter(fn, target, *module).run();
+  Code code;
+  std::string broken;
+  llvm::raw_string_ostream report(broken);
+  if (options.keepLlvm) {
+    llvm::raw_string_ostream stream(code.llvm);
+    module->print(stream, nullptr);
+  }
+  if (llvm::verifyModule(*module, &report)) {
+    throw ir::InternalError("the LLVM IR of @" + fn.name + " is broken: " + broken, {}, fn.str());
+  }
+  code.info.symbol = fn.name;
+  code.info.scratchBytes = fn.arenaBytes;
+  llvm::SmallVector<char, 0> out;
+  if (options.keepAssembly) {
+    // The back end changes the module, so the text comes from a copy made by a second emission.
+    llvm::Module copy(fn.name, *context);
+    compat::setTriple(copy, target.triple);
+    copy.setDataLayout(machine->createDataLayout());
+    Emitter(fn, target, copy).run();
+    emitFile(*machine, copy, llvm::CodeGenFileType::AssemblyFile, out);
+    code.assembly.assign(out.begin(), out.end());
+    out.clear();
+  }
+  emitFile(*machine, *module, llvm::CodeGenFileType::ObjectFile, out);
+  code.object.assign(out.begin(), out.end());
+  return code;
+}
+
+} // namespace libtile::codegen::cpu

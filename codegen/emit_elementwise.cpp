@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integers, comparisons and selects; floats and conversions are in emit_floating.cpp.
+#include "codegen/emit_elementwise.h"
+
+#include "codegen/llvm_compat.h"
+
+namespace libtile::codegen {
+
+using ir::CmpPred;
+using ir::Elem;
+using ir::Opcode;
+using llvm::Value;
+
+// ---- types
+
+llvm::Type *Elementwise::registerType(Elem elem) const {
+  switch (elem) {
+  case Elem::Void: break;
+  case Elem::I1:
+  case Elem::I8:
+  case Elem::I16:
+  case Elem::I32:
+  case Elem::I64: return builder_.getIntNTy(ir::bitWidth(elem));
+  case Elem::F16:
+  case Elem::BF16: return builder_.getInt16Ty();
+  case Elem::F32: return builder_.getFloatTy();
+  case Elem::F64: return builder_.getDoubleTy();
+  }
+  throw ir::InternalError("void has no values");
+}
+
+llvm::Type *Elementwise::registerType(const ir::Type &type) const {
+  return type.isPointer() ? pointerType() : registerType(type.elem());
+}
+
+llvm::Type *Elementwise::memoryType(const ir::Type &type) const {
+  return type.isBool() ? builder_.getInt8Ty() : registerType(type);
+}
+
+llvm::Type *Elementwise::widen(llvm::Type *scalar, unsigned lanes) {
+  return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, lanes);
+}
+
+llvm::Type *Elementwise::typeLike(Value *like, llvm::Type *type) {
+  const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(like->getType());
+  return vector != nullptr ? llvm::FixedVectorType::get(type, vector->getNumElements()) : type;
+}
+
+Value *Elementwise::fromMemory(const ir::Type &type, Value *value) {
+  return type.isBool() ? builder_.CreateICmpNE(value, intLike(value, 0)) : value;
+}
+
+Value *Elementwise::toMemory(const ir::Type &type, Value *value) {
+  return type.isBool() ? builder_.CreateZExt(value, typeLike(value, builder_.getInt8Ty())) : value;
+}
+
+// ---- numbers
+
+Value *Elementwise::splatLike(Value *like, llvm::Constant *scalar) {
+  const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(like->getType());
+  return vector != nullptr ? llvm::ConstantVector::getSplat(vector->getElementCount(), scalar) : scalar;
+}
+
+Value *Elementwise::intLike(Value *like, int64_t value) {
+  auto *type = llvm::cast<llvm::IntegerType>(like->getType()->getScalarType());
+  const llvm::APInt number = llvm::APInt(64, static_cast<uint64_t>(value)).sextOrTrunc(type->getBitWidth());
+  return splatLike(like, llvm::ConstantInt::get(type, number));
+}
+
+Value *Elementwise::floatLike(Value *like, double value) {
+  return splatLike(like, llvm::ConstantFP::get(like->getType()->getScalarType(), value));
+}
+
+llvm::Constant *Elementwise::constant(const ir::Function &fn, ir::OpId op) {
+  const ir::Type type = fn.type(fn.result(op));
+  llvm::Type *held = registerType(type);
+  if (type.isPointer()) {
+    return llvm::Constant::getNullValue(held);
+  }
+  if (!type.isFloating()) {
+    const auto bits = static_cast<uint64_t>(fn.getInt(op, ir::Attr::value));
+    return llvm::ConstantInt::get(held, llvm::APInt(64, bits).sextOrTrunc(held->getIntegerBitWidth()));
+  }
+  const ir::AttrValue *attr = fn.findAttr(op, ir::Attr::value);
+  const double *number = attr != nullptr ? std::get_if<double>(attr) : nullptr;
+  return floatConstant(type.elem(), number != nullptr ? *number
+                                                     : static_cast<double>(fn.getInt(op, ir::Attr::value)));
+}
+
+llvm::Constant *Elementwise::floatConstant(Elem elem, double number) const {
+  llvm::Type *held = registerType(elem);
+  const bool narrow = held->isIntegerTy();
+  const llvm::fltSemantics &semantics = !narrow ? held->getFltSemantics()
+                                        : elem == Elem::F16 ? llvm::APFloat::IEEEhalf()
+                                                            : llvm::APFloat::BFloat();
+  llvm::APFloat value(number);
+  bool lost = false;
+  value.convert(semantics, llvm::APFloat::rmNearestTiesToEven, &lost);
+  if (narrow) {
+    return llvm::ConstantInt::get(held, value.bitcastToAPInt());
+  }
+  return llvm::ConstantFP::get(held->getContext(), value);
+}
+
+// ---- integers
+
+Value *Elementwise::integer(Opcode opcode, Operands v) {
+  const auto binary = [&](llvm::Intrinsic::ID id) {
+    return builder_.CreateBinaryIntrinsic(id, v[0], v[1]);
+  };
+  if (opcode == Opcode::Add) {
+    return builder_.CreateAdd(v[0], v[1]);
+  }
+  if (opcode == Opcode::Sub) {
+    return builder_.CreateSub(v[0], v[1]);
+  }
+  if (opcode == Opcode::Mul) {
+    return builder_.CreateMul(v[0], v[1]);
+  }
+  if (opcode == Opcode::Neg) {
+    return builder_.CreateNeg(v[0]);
+  }
+  if (opcode == Opcode::Abs) {
+    return builder_.CreateIntrinsic(llvm::Intrinsic::abs, {v[0]->getType()},
+                                    {v[0], builder_.getInt1(false)});
+  }
+  if (opcode == Opcode::SMin) {
+    return binary(llvm::Intrinsic::smin);
+  }
+  if (opcode == Opcode::SMax) {
+    return binary(llvm::Intrinsic::smax);
+  }
+  if (opcode == Opcode::UMin) {
+    return binary(llvm::Intrinsic::umin);
+  }
+  ir::check(opcode == Opcode::UMax, "an integer op");
+  return binary(llvm::Intrinsic::umax);
+}
+
+Value *Elementwise::divideSafe(bool isSigned, Value *a, Value *d) {
+  return isSigned ? builder_.CreateSDiv(a, d) : builder_.CreateUDiv(a, d);
+}
+
+// x/0 = 0 and x%0 = x; MIN/-1 = MIN and MIN%-1 = 0: both by dividing by 1 in place of the divisor.
+// A remainder is a - quotient * d, so that one quotient serves both.
+Value *Elementwise::division(Opcode opcode, Value *a, Value *d) {
+  const bool isSigned = opcode == Opcode::SDiv || opcode == Opcode::SRem;
+  const bool isRemainder = opcode == Opcode::SRem || opcode == Opcode::URem;
+  Value *zero = intLike(d, 0);
+  Value *one = intLike(d, 1);
+  Value *isZero = builder_.CreateICmpEQ(d, zero);
+  Value *unsafe = isZero;
+  if (isSigned) {
+    const unsigned width = a->getType()->getScalarSizeInBits();
+    Value *least = intLike(a, width == 64 ? INT64_MIN : -(int64_t{1} << (width - 1)));
+    Value *overflows = builder_.CreateAnd(builder_.CreateICmpEQ(d, intLike(d, -1)),
+                                          builder_.CreateICmpEQ(a, least));
+    unsafe = builder_.CreateOr(isZero, overflows);
+  }
+  Value *safe = builder_.CreateSelect(unsafe, one, d);
+  Value *quotient = divideSafe(isSigned, a, safe);
+  if (isRemainder) {
+    Value *rest = builder_.CreateSub(a, builder_.CreateMul(quotient, safe));
+    return builder_.CreateSelect(isZero, a, rest);
+  }
+  return builder_.CreateSelect(isZero, zero, quotient);
+}
+
+Value *Elementwise::shift(Opcode opcode, Value *a, Value *amount) {
+  const unsigned width = a->getType()->getScalarSizeInBits();
+  Value *inside = builder_.CreateICmpULT(amount, intLike(amount, width));
+  if (width == 1) {
+    inside = builder_.CreateNot(amount);
+  }
+  if (opcode == Opcode::AShr) {
+    return builder_.CreateAShr(a, builder_.CreateSelect(inside, amount, intLike(amount, width - 1)));
+  }
+  Value *safe = builder_.CreateSelect(inside, amount, intLike(amount, 0));
+  Value *shifted = opcode == Opcode::Shl ? builder_.CreateShl(a, safe) : builder_.CreateLShr(a, safe);
+  return builder_.CreateSelect(inside, shifted, intLike(a, 0));
+}
+
+Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
+  Value *x = v[0];
+  Value *y = v[1];
+  const bool isFloat = type.isFloating();
+  if (isFloat && (type.elem() == Elem::F16 || type.elem() == Elem::BF16)) {
+    x = toFloat(type.elem(), x);
+    y = toFloat(type.elem(), y);
+  }
+  using P = llvm::CmpInst;
+  switch (predicate) {
+  case CmpPred::eq: return isFloat ? builder_.CreateFCmpOEQ(x, y) : builder_.CreateICmpEQ(x, y);
+  case CmpPred::ne: return isFloat ? builder_.CreateFCmpUNE(x, y) : builder_.CreateICmpNE(x, y);
+  case CmpPred::slt: return builder_.CreateICmp(P::ICMP_SLT, x, y);
+  case CmpPred::sle: return builder_.CreateICmp(P::ICMP_SLE, x, y);
+  case CmpPred::sgt: return builder_.CreateICmp(P::ICMP_SGT, x, y);
+  case CmpPred::sge: return builder_.CreateICmp(P::ICMP_SGE, x, y);
+  case CmpPred::ult: return builder_.CreateICmp(P::ICMP_ULT, x, y);
+  case CmpPred::ule: return builder_.CreateICmp(P::ICMP_ULE, x, y);
+  case CmpPred::ugt: return builder_.CreateICmp(P::ICMP_UGT, x, y);
+  case CmpPred::uge: return builder_.CreateICmp(P::ICMP_UGE, x, y);
+  case CmpPred::oeq: return builder_.CreateFCmp(P::FCMP_OEQ, x, y);
+  case CmpPred::one: return builder_.CreateFCmp(P::FCMP_ONE, x, y);
+  case CmpPred::olt: return builder_.CreateFCmp(P::FCMP_OLT, x, y);
+  case CmpPred::ole: return builder_.CreateFCmp(P::FCMP_OLE, x, y);
+  case CmpPred::ogt: return builder_.CreateFCmp(P::FCMP_OGT, x, y);
+  case CmpPred::oge: return builder_.CreateFCmp(P::FCMP_OGE, x, y);
+  case CmpPred::une: return builder_.CreateFCmp(P::FCMP_UNE, x, y);
+  }
+  throw ir::InternalError("unknown comparison");
+}
+
+// ---- dispatch
+
+Value *Elementwise::emit(const ir::Function &fn, ir::OpId op, Operands v) {
+  const Opcode opcode = fn.opcode(op);
+  const ir::Type type = fn.type(fn.operand(op, 0));
+  ir::check(ir::isElementwise(opcode) && opcode != Opcode::Hint, "an elementwise op");
+  switch (fn.opInfo(op).rule) {
+  case ir::TypeRule::Same:
+    return type.isFloating() ? floating(fn, op, v) : integer(opcode, v);
+  case ir::TypeRule::SameInt: return integerBits(opcode, v);
+  case ir::TypeRule::SameFloat: return floating(fn, op, v);
+  case ir::TypeRule::Compare:
+    return compare(fn.getEnum<CmpPred>(op, ir::Attr::predicate), type, v);
+  case ir::TypeRule::Select: return builder_.CreateSelect(v[0], v[1], v[2]);
+  case ir::TypeRule::Cast: return cast(fn, op, v[0]);
+  case ir::TypeRule::PtrAdd: {
+    const ir::Type pointee = type.element().pointee();
+    return builder_.CreateGEP(memoryType(pointee), v[0], v[1]);
+  }
+  case ir::TypeRule::None:
+  case ir::TypeRule::Explicit:
+  case ir::TypeRule::Load:
+  case ir::TypeRule::Dot:
+  case ir::TypeRule::Reduce:
+  case ir::TypeRule::Region:
+  case ir::TypeRule::Nest:
+  case ir::TypeRule::Fold: break;
+  }
+  throw ir::InternalError("not an elementwise op");
+}
+
+Value *Elementwise::integerBits(Opcode opcode, Operands v) {
+  if (opcode == Opcode::And) {
+    return builder_.CreateAnd(v[0], v[1]);
+  }
+  if (opcode == Opcode::Or) {
+    return builder_.CreateOr(v[0], v[1]);
+  }
+  if (opcode == Opcode::Xor) {
+    return builder_.CreateXor(v[0], v[1]);
+  }
+  if (opcode == Opcode::Shl || opcode == Opcode::LShr || opcode == Opcode::AShr) {
+    return shift(opcode, v[0], v[1]);
+  }
+  if (opcode == Opcode::SDiv || opcode == Opcode::UDiv || opcode == Opcode::SRem ||
+      opcode == Opcode::URem) {
+    return division(opcode, v[0], v[1]);
+  }
+  return integer(opcode, v);
+}
+
+} // namespace libtile::codegen

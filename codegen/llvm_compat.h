@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What differs between the LLVM versions that libtile builds with (19 and newer). The only file that
+// asks for LLVM's version; include it in .cpp files only.
+#pragma once
+
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/Module.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Triple.h>
+
+#include <memory>
+#include <string>
+
+namespace libtile::codegen::compat {
+
+inline constexpr int kLlvmMajor = LLVM_VERSION_MAJOR;
+
+inline void setTriple(llvm::Module &module, const std::string &triple) {
+#if LLVM_VERSION_MAJOR >= 21
+  module.setTargetTriple(llvm::Triple(triple));
+#else
+  module.setTargetTriple(triple);
+#endif
+}
+
+// Null with `error` set where this LLVM lacks the target.
+inline const llvm::Target *lookupTarget(const std::string &triple, std::string &error) {
+#if LLVM_VERSION_MAJOR >= 22
+  return llvm::TargetRegistry::lookupTarget(llvm::Triple(triple), error);
+#else
+  return llvm::TargetRegistry::lookupTarget(triple, error);
+#endif
+}
+
+inline std::unique_ptr<llvm::TargetMachine>
+createTargetMachine(const llvm::Target &target, const std::string &triple, const std::string &cpu,
+                    const std::string &features, const llvm::TargetOptions &options,
+                    llvm::CodeGenOptLevel level) {
+#if LLVM_VERSION_MAJOR >= 21
+  const llvm::Triple name(triple);
+#else
+  const std::string &name = triple;
+#endif
+  return std::unique_ptr<llvm::TargetMachine>(target.createTargetMachine(
+      name, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level, /*JIT=*/false));
+}
+
+inline llvm::Function *intrinsic(llvm::Module &module, llvm::Intrinsic::ID id,
+                                 llvm::ArrayRef<llvm::Type *> types = {}) {
+#if LLVM_VERSION_MAJOR >= 20
+  return llvm::Intrinsic::getOrInsertDeclaration(&module, id, types);
+#else
+  return llvm::Intrinsic::getDeclaration(&module, id, types);
+#endif
+}
+
+} // namespace libtile::codegen::compat

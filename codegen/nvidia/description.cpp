@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's targets as data. PTX 8.0 is the oldest that has all of what sm_90 code uses; a driver of
+// CUDA 12.0 takes it.
+#include "codegen/backends.h"
+
+namespace libtile::codegen::nvidia {
+
+namespace {
+
+struct Row {
+  const char *name;
+  const char *ptx;
+  int32_t sharedKib;
+  int32_t llvmSince;
+};
+constexpr Row kRows[] = {
+    {"sm_80", "+ptx80", 163, 19}, {"sm_86", "+ptx80", 99, 19},   {"sm_89", "+ptx80", 99, 19},
+    {"sm_90", "+ptx80", 227, 19}, {"sm_90a", "+ptx80", 227, 19}, {"sm_100", "+ptx86", 227, 20},
+    {"sm_120", "+ptx87", 99, 20},
+};
+
+// Widest k first: what a dot prefers among shapes of one operand type.
+std::vector<ir::MmaShape> warpMatrixShapes() {
+  using ir::Elem;
+  return {
+      {Elem::F16, Elem::F32, 16, 8, 16},  {Elem::F16, Elem::F16, 16, 8, 16},
+      {Elem::BF16, Elem::F32, 16, 8, 16}, {Elem::I8, Elem::I32, 16, 8, 32},
+      {Elem::F32, Elem::F32, 16, 8, 8}, // tf32
+      {Elem::F64, Elem::F64, 8, 8, 4},
+  };
+}
+
+ir::Target makeTarget(const Row &row) {
+  ir::Target target;
+  target.name = row.name;
+  target.triple = "nvptx64-nvidia-cuda";
+  target.cpu = row.name;
+  target.features = row.ptx;
+  target.llvmSince = row.llvmSince;
+  target.laysOut = true;
+  target.warpSize = 32;
+  target.maxWarps = 32;
+  target.sharedMemory = row.sharedKib * 1024;
+  target.registersPerThread = 255;
+  target.maxVectorBytes = 16;
+  target.asyncCopy = true;
+  target.mma = warpMatrixShapes();
+  return target;
+}
+
+} // namespace
+
+std::span<const ir::Target> targets() {
+  static const std::vector<ir::Target> rows = [] {
+    std::vector<ir::Target> out;
+    for (const Row &row : kRows) {
+      out.push_back(makeTarget(row));
+    }
+    return out;
+  }();
+  return rows;
+}
+
+} // namespace libtile::codegen::nvidia

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/nvidia/elementwise.h"
+
+#include "codegen/cpu/math.h"
+
+#include <llvm/IR/InlineAsm.h>
+
+namespace libtile::codegen::nvidia {
+
+namespace {
+
+llvm::Value *callAssembly(llvm::IRBuilder<> &builder, const std::string &text,
+                          const char *constraints, llvm::Type *result, llvm::Value *operand) {
+  auto *type = llvm::FunctionType::get(result, {operand->getType()}, false);
+  return builder.CreateCall(type, llvm::InlineAsm::get(type, text, constraints, false), {operand});
+}
+
+} // namespace
+
+llvm::Value *NvidiaElementwise::toFloat(ir::Elem elem, llvm::Value *bits) {
+  if (elem != ir::Elem::F16) {
+    return Elementwise::toFloat(elem, bits);
+  }
+  llvm::Value *half = builder_.CreateBitCast(bits, typeLike(bits, builder_.getHalfTy()));
+  return builder_.CreateFPExt(half, typeLike(bits, builder_.getFloatTy()));
+}
+
+llvm::Value *NvidiaElementwise::fromFloat(ir::Elem elem, llvm::Value *value) {
+  if (elem == ir::Elem::F16) {
+    llvm::Value *half = builder_.CreateFPTrunc(value, typeLike(value, builder_.getHalfTy()));
+    return builder_.CreateBitCast(half, typeLike(value, builder_.getInt16Ty()));
+  }
+  if (!value->getType()->isVectorTy()) {
+    return callAssembly(builder_, "cvt.rn.bf16.f32 $0, $1;", "=h,f", builder_.getInt16Ty(), value);
+  }
+  return Elementwise::fromFloat(elem, value);
+}
+
+llvm::Value *NvidiaElementwise::fromDouble(ir::Elem elem, llvm::Value *value) {
+  if (elem != ir::Elem::F16) {
+    return Elementwise::fromDouble(elem, value);
+  }
+  llvm::Value *half = builder_.CreateFPTrunc(value, typeLike(value, builder_.getHalfTy()));
+  return builder_.CreateBitCast(half, typeLike(value, builder_.getInt16Ty()));
+}
+
+llvm::Value *NvidiaElementwise::approximate(const char *instruction, llvm::Value *value) {
+  return callAssembly(builder_, std::string(instruction) + " $0, $1;", "=f,f",
+                      builder_.getFloatTy(), value);
+}
+
+// lg2.approx is off by up to 2^-22 near 1, where the result is small: logarithms are computed.
+llvm::Value *NvidiaElementwise::math(ir::Opcode opcode, llvm::Value *value) {
+  constexpr double kLog2E = 1.4426950408889634;
+  const bool isFloat = value->getType()->isFloatTy();
+  if (isFloat && opcode == ir::Opcode::Exp) {
+    value = builder_.CreateFMul(value, floatLike(value, kLog2E));
+  }
+  if (isFloat && (opcode == ir::Opcode::Exp || opcode == ir::Opcode::Exp2)) {
+    return approximate("ex2.approx.f32", value);
+  }
+  if (isFloat && opcode == ir::Opcode::Rsqrt) {
+    return approximate("rsqrt.approx.f32", value);
+  }
+  return cpu::emitMath(builder_, opcode, value, false);
+}
+
+llvm::Value *NvidiaElementwise::minMax(bool isMax, bool propagateNan, llvm::Value *a,
+                                       llvm::Value *b) {
+  if (!a->getType()->isFloatTy()) {
+    return Elementwise::minMax(isMax, propagateNan, a, b);
+  }
+  const std::string text =
+      std::string(isMax ? "max" : "min") + (propagateNan ? ".NaN" : "") + ".f32 $0, $1, $2;";
+  auto *type = llvm::FunctionType::get(a->getType(), {a->getType(), b->getType()}, false);
+  return builder_.CreateCall(type, llvm::InlineAsm::get(type, text, "=f,f,f", false), {a, b});
+}
+
+} // namespace libtile::codegen::nvidia

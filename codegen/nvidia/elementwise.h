@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise ops where NVIDIA has an instruction of its own. Approximations: exp2, log2 and rsqrt
+// of f32 are the hardware's (2 ulp; log2 2^-22 absolute near 1); exp and log go through them.
+#pragma once
+
+#include "codegen/emit_elementwise.h"
+
+namespace libtile::codegen::nvidia {
+
+class NvidiaElementwise final : public Elementwise {
+public:
+  using Elementwise::Elementwise;
+  llvm::Value *toFloat(ir::Elem elem, llvm::Value *bits) override;
+  llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
+  llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
+
+protected:
+  llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
+  llvm::Value *math(ir::Opcode opcode, llvm::Value *value) override;
+  llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) override;
+
+private:
+  llvm::Value *approximate(const char *instruction, llvm::Value *value);
+};
+
+} // namespace libtile::codegen::nvidia

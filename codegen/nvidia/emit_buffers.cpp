@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory: buffers, reads and writes of whole tiles, asynchronous copies, barriers. Which access
+// a layout and a buffer allow is passes/gpu/shared_layouts.h's answer.
+#include "codegen/nvidia/emitter.h"
+
+#include "passes/gpu/shared_layouts.h"
+
+#include <algorithm>
+
+namespace libtile::codegen::nvidia {
+
+using ir::Attr;
+using ir::HwDim;
+using ir::Opcode;
+
+namespace {
+
+// Registers that have none of the bits, each with the group that counts through the bits.
+std::vector<RegGroup> groupsOf(int32_t registers, std::span<const int32_t> bits) {
+  int32_t within = 0;
+  for (const int32_t bit : bits) {
+    within |= 1 << bit;
+  }
+  std::vector<RegGroup> groups;
+  for (int32_t reg = 0; reg < registers; ++reg) {
+    if ((reg & within) != 0) {
+      continue;
+    }
+    RegGroup group;
+    for (int32_t element = 0; element < 1 << bits.size(); ++element) {
+      int32_t member = reg;
+      for (size_t i = 0; i < bits.size(); ++i) {
+        member |= (element >> i & 1) << bits[i];
+      }
+      group.push_back(member);
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+} // namespace
+
+void Emitter::lowerAlloc(ir::OpId op) {
+  set(fn_.result(op), builder_.CreateConstGEP1_64(builder_.getInt8Ty(), sharedBase(),
+                                                  static_cast<uint64_t>(fn_.getInt(op, Attr::offset))));
+}
+
+void Emitter::lowerBufferSlot(ir::OpId op) {
+  const ir::Type slot = fn_.type(fn_.result(op));
+  const int64_t bytes = int64_t{layoutOf(fn_.result(op)).size(HwDim::Offset)} * slot.elementBytes();
+  llvm::Value *offset = builder_.CreateMul(scalar(fn_.operand(op, 1)), i32(bytes));
+  set(fn_.result(op),
+      builder_.CreateGEP(builder_.getInt8Ty(), scalar(fn_.operand(op, 0)), offset));
+}
+
+void Emitter::lowerBufferRead(ir::OpId op) {
+  const ir::ValueId result = fn_.result(op);
+  const passes::BufferAccess access =
+      passes::readAccess(layoutOf(result), layoutOf(fn_.operand(op, 0)),
+                         static_cast<int32_t>(fn_.type(result).elementBytes()));
+  switch (access.kind) {
+  case passes::AccessKind::Vector: return readVectors(op, access.registerBits);
+  case passes::AccessKind::Matrix: return readMatrices(op, access.registerBits, false);
+  case passes::AccessKind::MatrixTransposed: return readMatrices(op, access.registerBits, true);
+  }
+}
+
+void Emitter::readVectors(ir::OpId op, const std::vector<int32_t> &bits) {
+  const ir::ValueId result = fn_.result(op);
+  const ir::Type element = fn_.type(result).element();
+  const ir::Layout &layout = layoutOf(result);
+  const unsigned bytes = element.elementBytes();
+  const BufferOffsets offsets = bufferOffsets(layout, layoutOf(fn_.operand(op, 0)), bytes);
+  llvm::Value *buffer = scalar(fn_.operand(op, 0));
+  Regs out(numRegs(result));
+  for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), bits)) {
+    llvm::Value *pointer = bufferAddress(buffer, offsets, group[0]);
+    if (group.size() == 1) {
+      out[group[0]] = loadShared(element, pointer);
+      continue;
+    }
+    const unsigned total = bytes * group.size();
+    const unsigned wordBytes = bytes == 8 ? 8 : std::min(4u, total);
+    auto *type = llvm::FixedVectorType::get(builder_.getIntNTy(8 * wordBytes), total / wordBytes);
+    llvm::Value *loaded = builder_.CreateAlignedLoad(type, pointer, llvm::Align(total));
+    Regs words;
+    for (unsigned i = 0; i < total / wordBytes; ++i) {
+      words.push_back(builder_.CreateExtractElement(loaded, uint64_t{i}));
+    }
+    const Regs elements = unpackWords(element, words, wordBytes, group.size());
+    for (size_t i = 0; i < group.size(); ++i) {
+      out[group[i]] = elements[i];
+    }
+  }
+  set(result, std::move(out));
+}
+
+// ldmatrix: the lane 8 j + i names row i of matrix j; each lane gets one 32-bit unit of each matrix.
+// The matrices differ in up to two bits of the register index.
+void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) {
+  const ir::ValueId result = fn_.result(op);
+  const ir::Layout &layout = layoutOf(result);
+  const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 0));
+  const ir::Type element = fn_.type(result).element();
+  const ir::LayoutInverse inverse(bufferLayout);
+  const auto &regBases = layout.bases(HwDim::Reg);
+  const auto &laneBases = layout.bases(HwDim::Lane);
+  std::vector<int32_t> columns;
+  if (transposed) {
+    columns.push_back(inverse.offsetOf(regBases[unitBits[0]]));
+  }
+  for (const size_t lane : {2, 3, 4}) {
+    if (columns.size() < 3) {
+      columns.push_back(inverse.offsetOf(laneBases[transposed ? lane - 2 : lane]));
+    }
+  }
+  std::vector<int32_t> matrixBits;
+  for (int32_t bit = 0; bit < static_cast<int32_t>(regBases.size()) && matrixBits.size() < 2; ++bit) {
+    if (std::find(unitBits.begin(), unitBits.end(), bit) == unitBits.end()) {
+      matrixBits.push_back(bit);
+      columns.push_back(inverse.offsetOf(regBases[bit]));
+    }
+  }
+  const unsigned count = 1u << matrixBits.size();
+  columns.resize(5, 0);
+  const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, element.elementBytes(), columns);
+  std::string text = "ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
+                     (transposed ? ".trans" : "") + ".shared.b16 {";
+  std::string constraints;
+  for (unsigned i = 0; i < count; ++i) {
+    text += (i == 0 ? "$" : ", $") + std::to_string(i);
+    constraints += "=r,";
+  }
+  text += "}, [$" + std::to_string(count) + "];";
+  llvm::Type *word = builder_.getInt32Ty();
+  llvm::Type *returned =
+      count == 1 ? word : llvm::StructType::get(context_, llvm::SmallVector<llvm::Type *, 4>(count, word));
+  const bool dotsOnly = std::ranges::all_of(
+      fn_.uses(result), [&](ir::Use use) { return fn_.opcode(use.op) == Opcode::Dot; });
+  Regs out(numRegs(result));
+  std::vector<int32_t> allBits(unitBits.begin(), unitBits.end());
+  allBits.insert(allBits.end(), matrixBits.begin(), matrixBits.end());
+  for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), allBits)) {
+    llvm::Value *address =
+        sharedAddress(bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]));
+    llvm::Value *loaded = assembly(text, constraints + "r", returned, {address}, true, true);
+    const size_t perUnit = group.size() / count;
+    for (unsigned matrix = 0; matrix < count; ++matrix) {
+      llvm::Value *unit = count == 1 ? loaded : builder_.CreateExtractValue(loaded, matrix);
+      const int32_t *members = &group[matrix * perUnit];
+      units_[result.index][members[0]] = unit;
+      if (!dotsOnly) {
+        const Regs elements = unpackWords(element, {unit}, 4, static_cast<unsigned>(perUnit));
+        for (size_t i = 0; i < perUnit; ++i) {
+          out[members[i]] = elements[i];
+        }
+      }
+    }
+  }
+  set(result, std::move(out));
+}
+
+void Emitter::lowerBufferWrite(ir::OpId op) {
+  const ir::ValueId value = fn_.operand(op, 1);
+  const ir::Layout &layout = layoutOf(value);
+  const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 0));
+  const ir::Type element = fn_.type(value).element();
+  const unsigned bytes = element.elementBytes();
+  const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, bytes);
+  const passes::BufferAccess access =
+      passes::writeAccess(layout, bufferLayout, static_cast<int32_t>(bytes));
+  for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), access.registerBits)) {
+    llvm::Value *pointer = bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]);
+    if (group.size() == 1) {
+      storeShared(element, regs(value)[group[0]], pointer);
+      continue;
+    }
+    llvm::SmallVector<llvm::Value *, 16> elements;
+    for (const int32_t reg : group) {
+      elements.push_back(regs(value)[reg]);
+    }
+    const unsigned total = bytes * group.size();
+    const unsigned wordBytes = bytes == 8 ? 8 : std::min(4u, total);
+    const Regs words = packWords(element, elements, wordBytes);
+    llvm::Value *vector = llvm::PoisonValue::get(
+        llvm::FixedVectorType::get(builder_.getIntNTy(8 * wordBytes), words.size()));
+    for (size_t i = 0; i < words.size(); ++i) {
+      vector = builder_.CreateInsertElement(vector, words[i], uint64_t{i});
+    }
+    builder_.CreateAlignedStore(vector, pointer, llvm::Align(total));
+  }
+}
+
+// cp.async of the group's elements, side by side in both memories; masked off, it writes zeros. What is
+// below its least width goes through a register.
+void Emitter::copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value *to) {
+  const ir::ValueId pointers = fn_.operand(op, 0);
+  const ir::Type element = fn_.type(pointers).pointee().element();
+  const unsigned bytes = element.elementBytes() * static_cast<unsigned>(group.size());
+  llvm::Value *predicate = inTile(fn_.type(pointers), group[0]);
+  if (fn_.numOperands(op) > 2) {
+    predicate = both(predicate, regs(fn_.operand(op, 2))[group[0]]);
+  }
+  llvm::Value *from = regs(pointers)[group[0]];
+  predicate = predicate == nullptr ? builder_.getTrue() : predicate;
+  if (bytes >= 4) {
+    const std::string size = std::to_string(bytes);
+    llvm::Value *taken = builder_.CreateSelect(predicate, i32(bytes), i32(0));
+    assembly(std::string(bytes == 16 ? "cp.async.cg" : "cp.async.ca") +
+                 ".shared.global [$0], [$1], " + size + ", $2;",
+             "r,l,r", builder_.getVoidTy(), {sharedAddress(to), from, taken}, true);
+    return;
+  }
+  const std::string width = std::to_string(8 * bytes);
+  llvm::Value *loaded = assembly("mov.b16 $0, 0;\n\t@$2 ld.global.b" + width + " $0, [$1];",
+                                 "=&h,l,b", builder_.getInt16Ty(), {from, predicate}, true);
+  builder_.CreateAlignedStore(builder_.CreateTrunc(loaded, builder_.getIntNTy(8 * bytes)), to,
+                              llvm::Align(bytes));
+}
+
+void Emitter::lowerAsyncCopy(ir::OpId op) {
+  const ir::ValueId pointers = fn_.operand(op, 0);
+  const ir::ValueId mask = fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ir::ValueId{};
+  const ir::Layout &layout = layoutOf(pointers);
+  const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 1));
+  const unsigned bytes = fn_.type(pointers).pointee().elementBytes();
+  const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, bytes);
+  const auto together = static_cast<size_t>(
+      passes::writeAccess(layout, bufferLayout, static_cast<int32_t>(bytes)).elements);
+  for (const RegGroup &group : accessGroups(pointers, mask, bytes)) {
+    const size_t step = std::min(together, group.size());
+    for (size_t first = 0; first < group.size(); first += step) {
+      const llvm::ArrayRef<int32_t> part = llvm::ArrayRef<int32_t>(group).slice(first, step);
+      copyGroup(op, part, bufferAddress(scalar(fn_.operand(op, 1)), offsets, part[0]));
+    }
+  }
+}
+
+void Emitter::lowerAsyncCommit(ir::OpId) {
+  assembly("cp.async.commit_group;", "", builder_.getVoidTy(), {}, true);
+}
+
+void Emitter::lowerAsyncWait(ir::OpId op) {
+  assembly("cp.async.wait_group " + std::to_string(fn_.getInt(op, Attr::count)) + ";", "",
+           builder_.getVoidTy(), {}, true);
+}
+
+void Emitter::lowerBarrier(ir::OpId) { barrier(); }
+
+} // namespace libtile::codegen::nvidia

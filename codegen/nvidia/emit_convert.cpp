@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions that stay in registers or inside warps (passes/gpu/conversion.h), and shuffles.
+#include "codegen/nvidia/emitter.h"
+
+#include "passes/gpu/conversion.h"
+
+#include <map>
+#include <set>
+
+namespace libtile::codegen::nvidia {
+
+// Values of more than 32 bits go in halves, smaller ones in the low bits.
+llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, const char *mode,
+                              llvm::Value *operand) {
+  const unsigned bits = std::max(8u, element.elementBits());
+  const std::string text =
+      "shfl.sync." + std::string(mode) + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
+  llvm::Type *word = builder_.getInt32Ty();
+  const auto move = [&](llvm::Value *part) {
+    return assembly(text, "=r,r,r", word, {part, operand}, false, true);
+  };
+  llvm::Type *whole = builder_.getIntNTy(bits);
+  llvm::Value *memory = elementwise_.toMemory(element, value);
+  llvm::Type *memoryType = memory->getType();
+  llvm::Value *number = memoryType->isPointerTy() ? builder_.CreatePtrToInt(memory, whole)
+                                                  : builder_.CreateBitCast(memory, whole);
+  llvm::Value *moved = nullptr;
+  if (bits <= 32) {
+    moved = builder_.CreateTrunc(move(builder_.CreateZExt(number, word)), whole);
+  } else {
+    llvm::Value *low = move(builder_.CreateTrunc(number, word));
+    llvm::Value *high = move(builder_.CreateTrunc(builder_.CreateLShr(number, 32), word));
+    moved = builder_.CreateOr(builder_.CreateZExt(low, whole),
+                              builder_.CreateShl(builder_.CreateZExt(high, whole), 32));
+  }
+  moved = memoryType->isPointerTy() ? builder_.CreateIntToPtr(moved, memoryType)
+                                    : builder_.CreateBitCast(moved, memoryType);
+  return elementwise_.fromMemory(element, moved);
+}
+
+void Emitter::lowerConvertLayout(ir::OpId op) {
+  const ir::ValueId value = fn_.operand(op, 0), result = fn_.result(op);
+  const ir::Type type = fn_.type(value);
+  const passes::Conversion plan =
+      passes::planConversion(layoutOf(value), layoutOf(result), type.shape(),
+                             static_cast<int32_t>(type.elementBytes()));
+  const Regs &from = regs(value);
+  Regs out;
+  if (plan.kind == passes::Conversion::Kind::Registers) {
+    for (const int32_t reg : plan.registers) {
+      out.push_back(from[static_cast<size_t>(reg)]);
+    }
+    return set(result, std::move(out));
+  }
+  ir::check(plan.kind == passes::Conversion::Kind::Shuffles,
+            "conversions through memory are lowered before code generation");
+  const auto atLane = [&](const passes::LaneMap &map) -> llvm::Value * {
+    return builder_.CreateXor(linear(lane_, map.columns), i32(map.base));
+  };
+  for (const passes::Conversion::Shuffle &step : plan.shuffles) {
+    // The register that this lane shows.
+    std::set<int32_t> candidates;
+    for (int32_t lane = 0; lane < target_.warpSize; ++lane) {
+      candidates.insert(step.firstRegister + step.send.at(lane));
+    }
+    llvm::Value *shown = from[static_cast<size_t>(*candidates.begin())];
+    if (candidates.size() > 1) {
+      llvm::Value *index = builder_.CreateAdd(atLane(step.send), i32(step.firstRegister));
+      for (const int32_t candidate : candidates) {
+        shown = builder_.CreateSelect(builder_.CreateICmpEQ(index, i32(candidate)),
+                                      from[static_cast<size_t>(candidate)], shown);
+      }
+    }
+    out.push_back(shuffle(type.element(), shown, "idx", atLane(step.lane)));
+  }
+  set(result, std::move(out));
+}
+
+} // namespace libtile::codegen::nvidia

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads and stores of global memory. The registers of a tile that lie side by side in memory, in
+// one thread, become one access of up to 16 bytes; a mask becomes the instruction's predicate, so
+// masked-off elements never touch memory. Elements in the padding are left out; of replicas all
+// load and one stores.
+#include "codegen/nvidia/emitter.h"
+
+#include "passes/gpu/layout_maps.h"
+
+#include <algorithm>
+
+namespace libtile::codegen::nvidia {
+
+using ir::Attr;
+using ir::HwDim;
+
+namespace {
+
+// What an access of this many bytes is made of: `count` words of `bytes` each.
+struct Words {
+  unsigned bytes;
+  unsigned count;
+  explicit Words(unsigned elementBytes, size_t elements) {
+    const unsigned total = elementBytes * elements;
+    bytes = elementBytes == 8 ? 8 : std::min(4u, total);
+    count = total / bytes;
+  }
+  [[nodiscard]] const char *constraint() const { return bytes == 8 ? "l" : bytes == 4 ? "r" : "h"; }
+  // Registers are at least 16 bits wide.
+  [[nodiscard]] unsigned registerBits() const { return std::max(16u, 8 * bytes); }
+  [[nodiscard]] std::string suffix() const {
+    return (count > 1 ? ".v" + std::to_string(count) : "") + ".b" + std::to_string(8 * bytes);
+  }
+  // "$0" or "{$0, $1}", starting at the operand's number.
+  [[nodiscard]] std::string operands(unsigned first) const {
+    std::string list;
+    for (unsigned i = 0; i < count; ++i) {
+      list += (i == 0 ? "$" : ", $") + std::to_string(first + i);
+    }
+    return count > 1 ? "{" + list + "}" : list;
+  }
+};
+
+// ".volatile.global", ".global.cg", ".global.L1::evict_first"
+std::string modifiers(const ir::Function &fn, ir::OpId op) {
+  if (fn.getBool(op, Attr::is_volatile)) {
+    return ".volatile.global";
+  }
+  const auto cache = fn.getEnum<ir::CacheHint>(op, Attr::cache);
+  if (cache != ir::CacheHint::none) {
+    return ".global." + std::string(ir::enumeratorName(ir::AttrKind::CacheHint, int64_t(cache)));
+  }
+  switch (fn.getEnum<ir::EvictHint>(op, Attr::evict)) {
+  case ir::EvictHint::none:
+    break;
+  case ir::EvictHint::first:
+    return ".global.L1::evict_first";
+  case ir::EvictHint::last:
+    return ".global.L1::evict_last";
+  }
+  return ".global";
+}
+
+bool isFalse(llvm::Value *predicate) {
+  const auto *constant = llvm::dyn_cast_or_null<llvm::ConstantInt>(predicate);
+  return constant != nullptr && constant->isZero();
+}
+
+bool isTrue(llvm::Value *predicate) {
+  const auto *constant = llvm::dyn_cast_or_null<llvm::ConstantInt>(predicate);
+  return predicate == nullptr || (constant != nullptr && constant->isOne());
+}
+
+} // namespace
+
+void Emitter::vectorAlong(ir::ValueId pointer, ir::ValueId mask, unsigned axis,
+                          unsigned elementBytes, RegGroup &bits) const {
+  const ir::Layout &layout = layoutOf(pointer);
+  int64_t elements = facts_.maxVectorElements(pointer, axis, target_.maxVectorBytes);
+  elements =
+      std::min<int64_t>(elements, std::max<int64_t>(1, target_.maxVectorBytes / elementBytes));
+  if (mask.valid()) {
+    elements = std::min(elements, facts_.maskAlignment(mask, axis));
+  }
+  const ir::Layout::Bases &registers = layout.bases(HwDim::Reg);
+  for (unsigned width = 1; 2 * int64_t{width} <= elements; width *= 2) {
+    ir::Coords wanted(layout.rank(), 0);
+    wanted[axis] = static_cast<int32_t>(width);
+    const auto found = std::find(registers.begin(), registers.end(), wanted);
+    // No other coordinate may move the element within the run.
+    unsigned movers = 0;
+    for (HwDim dim : {HwDim::Reg, HwDim::Lane, HwDim::Warp}) {
+      for (const ir::Coords &basis : layout.bases(dim)) {
+        movers += (static_cast<unsigned>(basis[axis]) & width) != 0 ? 1 : 0;
+      }
+    }
+    if (found == registers.end() || movers != 1) {
+      break;
+    }
+    bits.push_back(static_cast<int32_t>(found - registers.begin()));
+  }
+}
+
+std::vector<RegGroup> Emitter::accessGroups(ir::ValueId pointer, ir::ValueId mask,
+                                            unsigned elementBytes) {
+  const ir::Type &type = fn_.type(pointer);
+  if (!type.isTile()) {
+    return {{0}};
+  }
+  const ir::Layout &layout = layoutOf(pointer);
+  RegGroup best;
+  for (unsigned axis = 0; axis < type.rank(); ++axis) {
+    RegGroup bits;
+    vectorAlong(pointer, mask, axis, elementBytes, bits);
+    best = bits.size() > best.size() ? bits : best;
+  }
+  int32_t within = 0;
+  for (int32_t bit : best) {
+    within |= 1 << bit;
+  }
+  std::vector<RegGroup> groups;
+  for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
+    if ((reg & within) != 0 || firstReplica(layout, reg) != reg ||
+        !passes::inTile(layout, reg, type.shape()).somewhere) {
+      continue;
+    }
+    RegGroup group;
+    for (int32_t element = 0; element < (1 << best.size()); ++element) {
+      int32_t member = reg;
+      for (size_t i = 0; i < best.size(); ++i) {
+        member |= ((element >> i) & 1) << best[i];
+      }
+      group.push_back(member);
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// mov $r, other;  @p ld.global.v4.b32 {$r}, [address]
+Regs Emitter::loadGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate) {
+  const ir::Type element = fn_.type(fn_.result(op)).element();
+  const Words words(element.elementBytes(), group.size());
+  llvm::Type *registerType = builder_.getIntNTy(words.registerBits());
+  std::string constraints;
+  for (unsigned i = 0; i < words.count; ++i) {
+    constraints += std::string(i == 0 ? "=&" : ",=&") + words.constraint();
+  }
+  llvm::SmallVector<llvm::Value *, 8> operands = {regs(fn_.operand(op, 0))[group[0]]};
+  constraints += ",l";
+  std::string text;
+  if (!isTrue(predicate)) {
+    operands.push_back(predicate);
+    constraints += ",b";
+    Regs otherwise;
+    if (fn_.numOperands(op) > 2) {
+      llvm::SmallVector<llvm::Value *, 16> elements;
+      for (int32_t reg : group) {
+        elements.push_back(regs(fn_.operand(op, 2))[reg]);
+      }
+      otherwise = packWords(element, elements, words.bytes);
+    }
+    for (unsigned i = 0; i < words.count; ++i) {
+      text += "mov.b" + std::to_string(words.registerBits()) + " $" + std::to_string(i) + ", ";
+      if (otherwise.empty()) {
+        text += "0;\n\t";
+        continue;
+      }
+      text += "$" + std::to_string(words.count + operands.size()) + ";\n\t";
+      operands.push_back(builder_.CreateZExt(otherwise[i], registerType));
+      constraints += std::string(",") + words.constraint();
+    }
+    text += "@$" + std::to_string(words.count + 1) + " ";
+  }
+  text += "ld" + modifiers(fn_, op) + words.suffix() + " " + words.operands(0) + ", [$" +
+          std::to_string(words.count) + "];";
+  llvm::Type *result = registerType;
+  if (words.count > 1) {
+    result = llvm::StructType::get(context_,
+                                   llvm::SmallVector<llvm::Type *, 4>(words.count, registerType));
+  }
+  llvm::Value *loaded = assembly(text, constraints, result, operands, true);
+  Regs parts;
+  for (unsigned i = 0; i < words.count; ++i) {
+    llvm::Value *part = words.count > 1 ? builder_.CreateExtractValue(loaded, i) : loaded;
+    parts.push_back(builder_.CreateTrunc(part, builder_.getIntNTy(8 * words.bytes)));
+  }
+  return unpackWords(element, parts, words.bytes, group.size());
+}
+
+void Emitter::lowerLoad(ir::OpId op) {
+  const ir::ValueId pointer = fn_.operand(op, 0);
+  const ir::ValueId mask = fn_.numOperands(op) > 1 ? fn_.operand(op, 1) : ir::ValueId{};
+  const ir::ValueId result = fn_.result(op);
+  const ir::Type &type = fn_.type(result);
+  Regs out(numRegs(result), llvm::Constant::getNullValue(registerType(result)));
+  for (const RegGroup &group : accessGroups(pointer, mask, type.elementBytes())) {
+    llvm::Value *predicate = type.isTile() ? inTile(fn_.type(pointer), group[0]) : nullptr;
+    predicate = both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
+    const Regs loaded = loadGroup(op, group, predicate);
+    for (size_t i = 0; i < group.size(); ++i) {
+      out[group[i]] = loaded[i];
+    }
+  }
+  if (type.isTile()) {
+    for (size_t reg = 0; reg < out.size(); ++reg) {
+      out[reg] = out[firstReplica(layoutOf(result), static_cast<int32_t>(reg))];
+    }
+  }
+  set(result, std::move(out));
+}
+
+void Emitter::storeGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate) {
+  const ir::ValueId value = fn_.operand(op, 1);
+  const ir::Type element = fn_.type(value).element();
+  const Words words(element.elementBytes(), group.size());
+  llvm::SmallVector<llvm::Value *, 16> elements;
+  for (int32_t reg : group) {
+    elements.push_back(regs(value)[reg]);
+  }
+  llvm::SmallVector<llvm::Value *, 8> operands = {regs(fn_.operand(op, 0))[group[0]]};
+  std::string constraints = "l";
+  std::string text;
+  if (!isTrue(predicate)) {
+    operands.push_back(predicate);
+    constraints += ",b";
+    text += "@$1 ";
+  }
+  text += "st" + modifiers(fn_, op) + words.suffix() + " [$0], " +
+          words.operands(static_cast<unsigned>(operands.size())) + ";";
+  for (llvm::Value *word : packWords(element, elements, words.bytes)) {
+    operands.push_back(builder_.CreateZExt(word, builder_.getIntNTy(words.registerBits())));
+    constraints += std::string(",") + words.constraint();
+  }
+  assembly(text, constraints, builder_.getVoidTy(), operands, true);
+}
+
+void Emitter::lowerStore(ir::OpId op) {
+  const ir::ValueId pointer = fn_.operand(op, 0);
+  const ir::ValueId mask = fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ir::ValueId{};
+  const ir::Type &type = fn_.type(pointer);
+  llvm::Value *canonical = type.isTile() ? isCanonicalThread(layoutOf(pointer)) : isFirstThread();
+  for (const RegGroup &group :
+       accessGroups(pointer, mask, fn_.type(fn_.operand(op, 1)).elementBytes())) {
+    llvm::Value *predicate = type.isTile() ? both(canonical, inTile(type, group[0])) : canonical;
+    predicate = both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
+    if (!isFalse(predicate)) {
+      storeGroup(op, group, predicate);
+    }
+  }
+}
+
+} // namespace libtile::codegen::nvidia

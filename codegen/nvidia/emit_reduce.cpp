@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, step by step as passes/gpu/reduce_plan.h says. A thread's state is a list of entries: a
+// partial result for each row that it holds and each part of the axis not yet joined.
+#include "codegen/nvidia/emitter.h"
+
+#include "passes/gpu/layout_maps.h"
+#include "passes/gpu/reduce_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace libtile::codegen::nvidia {
+
+using ir::Attr;
+using ir::HwDim;
+using ir::Opcode;
+using passes::ReduceStep;
+
+class ReduceEmitter {
+public:
+  ReduceEmitter(Emitter &emitter, ir::OpId op)
+      : e_(emitter), fn_(emitter.fn_), op_(op), plan_(passes::planReduce(emitter.fn_, op)),
+        type_(fn_.type(fn_.operand(op, 0))), layout_(fn_.layout(type_.layout())),
+        extent_(type_.dim(plan_.axis)),
+        padded_(layout_.subtile()[plan_.axis] * layout_.repeats()[plan_.axis] > extent_) {}
+
+  void run() {
+    collect();
+    for (const ReduceStep &step : plan_.steps) {
+      switch (step.kind) {
+      case ReduceStep::Kind::Register: joinEntries(step.distance, step.distance); break;
+      case ReduceStep::Kind::Repeat: joinRepeats(); break;
+      case ReduceStep::Kind::Lane: joinLanes(step); break;
+      case ReduceStep::Kind::Warp: joinWarps(); break;
+      }
+    }
+    setResults();
+  }
+
+private:
+  struct Entry {
+    ir::Coords coords; // of the register: where the entry lies in thread 0
+    Regs tuple;
+  };
+
+  llvm::IRBuilder<> &builder() { return e_.builder_; }
+
+  // Every register of the tile once; padding becomes neutral where the order is free.
+  void collect() {
+    const int32_t canonical = layout_.canonicalBits(HwDim::Reg);
+    const int32_t inner = layout_.subtileSize(HwDim::Reg) - 1;
+    for (int32_t reg = 0; reg < layout_.size(HwDim::Reg); ++reg) {
+      if ((reg & inner & ~canonical) != 0 ||
+          !passes::inTile(layout_, reg, type_.shape()).somewhere) {
+        continue;
+      }
+      Entry entry{layout_.applyOne(HwDim::Reg, reg), {}};
+      for (const ir::ValueId input : fn_.operands(op_)) {
+        entry.tuple.push_back(e_.regs(input)[static_cast<size_t>(reg)]);
+      }
+      if (plan_.commutative && padded_) {
+        llvm::Value *inside = builder().CreateICmpSLT(
+            e_.coord(layout_, reg, plan_.axis), e_.i32(extent_));
+        entry.tuple[0] = builder().CreateSelect(inside, entry.tuple[0], neutral());
+      }
+      entries_.push_back(std::move(entry));
+    }
+  }
+
+  // x op neutral == x, for every x.
+  llvm::Constant *neutral() {
+    const ir::Type element = type_.element();
+    if (element.isFloating()) {
+      const bool nan = fn_.getBool(fn_.first(fn_.region(op_)), Attr::nan);
+      const Opcode opcode = *plan_.commutative;
+      const double number = opcode == Opcode::Add    ? -0.0
+                            : opcode == Opcode::Mul  ? 1.0
+                            : !nan                   ? std::nan("")
+                            : opcode == Opcode::FMin ? HUGE_VAL
+                                                     : -HUGE_VAL;
+      return e_.elementwise_.floatConstant(element.elem(), number);
+    }
+    const unsigned bits = element.elementBits();
+    return llvm::ConstantInt::get(e_.elementwise_.registerType(element), neutralInteger(bits));
+  }
+  [[nodiscard]] llvm::APInt neutralInteger(unsigned bits) const {
+    const Opcode opcode = *plan_.commutative;
+    if (opcode == Opcode::Mul) {
+      return llvm::APInt(bits, 1);
+    }
+    if (opcode == Opcode::And || opcode == Opcode::UMin) {
+      return llvm::APInt::getAllOnes(bits);
+    }
+    if (opcode == Opcode::SMin) {
+      return llvm::APInt::getSignedMaxValue(bits);
+    }
+    return opcode == Opcode::SMax ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getZero(bits);
+  }
+
+  // The region's results for two tuples.
+  Regs combine(const Regs &left, const Regs &right) {
+    const ir::BlockId block = fn_.region(op_);
+    for (size_t i = 0; i < left.size(); ++i) {
+      e_.set(fn_.arg(block, static_cast<unsigned>(i)), left[i]);
+      e_.set(fn_.arg(block, static_cast<unsigned>(i + left.size())), right[i]);
+    }
+    e_.emitBlock(block);
+    return e_.carried(fn_.operands(fn_.last(block)));
+  }
+
+  // combine, where the right tuple's first element may lie in the padding: then the left alone.
+  Regs combineInside(const Regs &left, const Regs &right, llvm::Value *rightInside) {
+    Regs joined = combine(left, right);
+    for (size_t i = 0; rightInside != nullptr && i < joined.size(); ++i) {
+      joined[i] = builder().CreateSelect(rightInside, joined[i], left[i]);
+    }
+    return joined;
+  }
+
+  [[nodiscard]] bool checksPadding() const { return padded_ && !plan_.commutative; }
+
+  // Coordinate of the first element of the block of this thread's entry that starts at `distance`
+  // above a multiple of 2 * distance; null: surely inside.
+  llvm::Value *blockInside(const Entry &entry, int32_t distance, int32_t start) {
+    if (!checksPadding()) {
+      return nullptr;
+    }
+    const int32_t own = entry.coords[plan_.axis];
+    llvm::Value *coord = builder().CreateXor(e_.threadCoord(layout_, plan_.axis), e_.i32(own));
+    coord = builder().CreateAnd(coord, e_.i32(~(2 * distance - 1)));
+    return builder().CreateICmpSLT(builder().CreateOr(coord, e_.i32(start)), e_.i32(extent_));
+  }
+
+  // Entries that differ in `distance` along the axis.
+  void joinEntries(int32_t distance, int32_t bit) {
+    std::vector<Entry> joined;
+    for (Entry &right : entries_) {
+      ir::Coords where = right.coords;
+      where[plan_.axis] &= ~bit;
+      const bool isRight = where != right.coords;
+      const auto left = std::ranges::find(joined, where, &Entry::coords);
+      if (!isRight || left == joined.end()) {
+        right.coords = where;
+        joined.push_back(std::move(right));
+        continue;
+      }
+      left->tuple = combineInside(left->tuple, right.tuple, blockInside(*left, distance, distance));
+    }
+    entries_ = std::move(joined);
+  }
+
+  // Repeats come by rising coordinate.
+  void joinRepeats() {
+    const int32_t subtile = layout_.subtile()[plan_.axis];
+    std::vector<Entry> joined;
+    for (Entry &entry : entries_) {
+      ir::Coords where = entry.coords;
+      const int32_t start = where[plan_.axis] / subtile * subtile;
+      where[plan_.axis] %= subtile;
+      const auto left = std::ranges::find(joined, where, &Entry::coords);
+      if (left == joined.end()) {
+        entry.coords = where;
+        joined.push_back(std::move(entry));
+        continue;
+      }
+      // In order, everything below the repeats has been joined: the block starts at `start`.
+      ir::check(!checksPadding() || start < extent_, "a repeat reaches the tile");
+      left->tuple = combine(left->tuple, entry.tuple);
+    }
+    entries_ = std::move(joined);
+  }
+
+  void joinLanes(const ReduceStep &step) {
+    llvm::Value *mask = e_.i32(int64_t{1} << step.bit);
+    llvm::Value *isRight = nullptr;
+    if (!plan_.commutative) {
+      isRight = builder().CreateICmpNE(builder().CreateAnd(e_.lane_, mask), e_.i32(0));
+    }
+    for (Entry &entry : entries_) {
+      Regs other;
+      for (size_t i = 0; i < entry.tuple.size(); ++i) {
+        other.push_back(e_.shuffle(elementOf(i), entry.tuple[i], "bfly", mask));
+      }
+      Regs left = entry.tuple, right = other;
+      for (size_t i = 0; isRight != nullptr && i < left.size(); ++i) {
+        left[i] = builder().CreateSelect(isRight, other[i], entry.tuple[i]);
+        right[i] = builder().CreateSelect(isRight, entry.tuple[i], other[i]);
+      }
+      entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
+    }
+  }
+
+  [[nodiscard]] ir::Type elementOf(size_t i) const {
+    return fn_.type(fn_.operand(op_, static_cast<unsigned>(i))).element();
+  }
+
+  // Position of an entry of a warp in the scratch, without the element's size.
+  llvm::Value *slot(llvm::Value *warp, size_t entry) {
+    std::vector<int32_t> columns(layout_.bases(HwDim::Lane).size(), 0);
+    for (size_t i = 0; i < plan_.rowLaneBits.size(); ++i) {
+      columns[static_cast<size_t>(plan_.rowLaneBits[i])] = 1 << i;
+    }
+    const auto rows = static_cast<int64_t>(plan_.rowLaneBits.size());
+    llvm::Value *index = builder().CreateMul(warp, e_.i32(plan_.entries));
+    index = builder().CreateAdd(index, e_.i32(static_cast<int64_t>(entry)));
+    return builder().CreateAdd(builder().CreateShl(index, e_.i32(rows)), e_.linear(e_.lane_, columns));
+  }
+
+  llvm::Value *scratch(int64_t base, const ir::Type &element, llvm::Value *slot) {
+    llvm::Value *offset = builder().CreateMul(slot, e_.i32(element.elementBytes()));
+    llvm::Value *start = builder().CreateConstGEP1_64(builder().getInt8Ty(), e_.sharedBase(),
+                                                      static_cast<uint64_t>(base));
+    return builder().CreateGEP(builder().getInt8Ty(), start, offset);
+  }
+
+  void joinWarps() {
+    ir::check(static_cast<int32_t>(entries_.size()) <= plan_.entries, "the scratch has room");
+    std::vector<int64_t> bases;
+    int64_t base = fn_.getInt(op_, Attr::offset);
+    for (size_t i = 0; i < fn_.numOperands(op_); ++i) {
+      bases.push_back(base);
+      base += passes::scratchBytesOf(plan_, elementOf(i), fn_.numWarps);
+    }
+    for (size_t index = 0; index < entries_.size(); ++index) {
+      llvm::Value *own = slot(e_.warp_, index);
+      for (size_t i = 0; i < bases.size(); ++i) {
+        e_.storeShared(elementOf(i), entries_[index].tuple[i], scratch(bases[i], elementOf(i), own));
+      }
+    }
+    e_.barrier();
+    int32_t along = 0;
+    for (const int32_t bit : plan_.warpBits) {
+      along |= 1 << bit;
+    }
+    llvm::Value *others = builder().CreateAnd(e_.warp_, e_.i32(~along));
+    for (size_t index = 0; index < entries_.size(); ++index) {
+      joinWarpsOf(index, bases, others);
+    }
+  }
+
+  void joinWarpsOf(size_t index, const std::vector<int64_t> &bases, llvm::Value *others) {
+    Entry &entry = entries_[index];
+    const auto &warpBases = layout_.bases(HwDim::Warp);
+    for (int32_t number = 0; number < 1 << plan_.warpBits.size(); ++number) {
+      int32_t warp = 0, start = 0;
+      for (size_t bit = 0; bit < plan_.warpBits.size(); ++bit) {
+        if ((number >> bit & 1) != 0) {
+          warp |= 1 << plan_.warpBits[bit];
+          start |= warpBases[static_cast<size_t>(plan_.warpBits[bit])][plan_.axis];
+        }
+      }
+      llvm::Value *from = slot(builder().CreateOr(others, e_.i32(warp)), index);
+      Regs tuple;
+      for (size_t i = 0; i < bases.size(); ++i) {
+        tuple.push_back(e_.loadShared(elementOf(i), scratch(bases[i], elementOf(i), from)));
+      }
+      const int32_t highest = warpBases[static_cast<size_t>(plan_.warpBits.back())][plan_.axis];
+      entry.tuple = number == 0
+                        ? tuple
+                        : combineInside(entry.tuple, tuple, blockInside(entry, highest, start));
+    }
+  }
+
+  void setResults() {
+    for (size_t i = 0; i < fn_.results(op_).size(); ++i) {
+      const ir::ValueId result = fn_.result(op_, static_cast<unsigned>(i));
+      if (!fn_.type(result).isTile()) {
+        e_.set(result, entries_.at(0).tuple[i]);
+        continue;
+      }
+      const ir::Layout &layout = e_.layoutOf(result);
+      Regs out;
+      for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
+        ir::Coords coords = layout.applyOne(HwDim::Reg, reg);
+        coords.insert(coords.begin() + plan_.axis, 0);
+        const auto entry = std::ranges::find(entries_, coords, &Entry::coords);
+        // Rows in the padding were left out.
+        out.push_back(entry == entries_.end() ? entries_.at(0).tuple[i] : entry->tuple[i]);
+      }
+      e_.set(result, std::move(out));
+    }
+  }
+
+  Emitter &e_;
+  const ir::Function &fn_;
+  const ir::OpId op_;
+  const passes::ReducePlan plan_;
+  const ir::Type type_;
+  const ir::Layout &layout_;
+  const int32_t extent_;
+  const bool padded_;
+  std::vector<Entry> entries_;
+};
+
+void Emitter::lowerReduce(ir::OpId op) { ReduceEmitter(*this, op).run(); }
+
+} // namespace libtile::codegen::nvidia

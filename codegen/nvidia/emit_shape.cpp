@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants, indices, and ops that only rename registers.
+#include "codegen/nvidia/emitter.h"
+
+#include "passes/gpu/layout_maps.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+namespace libtile::codegen::nvidia {
+
+using ir::Attr;
+
+void Emitter::lowerConstant(ir::OpId op) {
+  const ir::ValueId result = fn_.result(op);
+  set(result, Regs(numRegs(result), elementwise_.constant(fn_, op)));
+}
+
+void Emitter::lowerProgramId(ir::OpId op) {
+  constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+  set(fn_.result(op), specialRegister(kIds[fn_.getInt(op, Attr::axis)]));
+}
+
+void Emitter::lowerNumPrograms(ir::OpId op) {
+  constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
+  set(fn_.result(op), specialRegister(kIds[fn_.getInt(op, Attr::axis)]));
+}
+
+void Emitter::lowerArange(ir::OpId op) {
+  const ir::ValueId result = fn_.result(op);
+  Regs out;
+  for (unsigned reg = 0; reg < numRegs(result); ++reg) {
+    out.push_back(
+        builder_.CreateAdd(coord(layoutOf(result), reg, 0), i32(fn_.getInt(op, Attr::start))));
+  }
+  set(result, std::move(out));
+}
+
+void Emitter::lowerSplat(ir::OpId op) {
+  set(fn_.result(op), Regs(numRegs(fn_.result(op)), scalar(fn_.operand(op, 0))));
+}
+
+void Emitter::renameRegisters(ir::OpId op) {
+  const std::optional<std::vector<int32_t>> map = passes::shapeRegisterMap(fn_, op);
+  if (!map) {
+    throw ir::InternalError(std::string(fn_.opInfo(op).mnemonic) +
+                                " between layouts that move data",
+                            fn_.locationOf(op));
+  }
+  const Regs &from = regs(fn_.operand(op, 0));
+  Regs out;
+  for (int32_t reg : *map) {
+    out.push_back(from[reg]);
+  }
+  set(fn_.result(op), std::move(out));
+}
+
+void Emitter::lowerBroadcast(ir::OpId op) { renameRegisters(op); }
+void Emitter::lowerExpandDims(ir::OpId op) { renameRegisters(op); }
+void Emitter::lowerReshape(ir::OpId op) { renameRegisters(op); }
+void Emitter::lowerTrans(ir::OpId op) { renameRegisters(op); }
+void Emitter::lowerHint(ir::OpId op) { set(fn_.result(op), regs(fn_.operand(op, 0))); }
+void Emitter::lowerAssume(ir::OpId) {}
+
+} // namespace libtile::codegen::nvidia

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/nvidia/emitter.h"
+
+#include "codegen/llvm_compat.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+namespace libtile::codegen::nvidia {
+
+using ir::Opcode;
+using ir::Stages;
+using ir::TypeRule;
+
+namespace {
+
+// Rows whose ops Elementwise emits: isElementwise, at compile time.
+constexpr bool isElementwiseRow(TypeRule rule) {
+  return rule == TypeRule::Same || rule == TypeRule::SameInt || rule == TypeRule::SameFloat ||
+         rule == TypeRule::Compare || rule == TypeRule::Select || rule == TypeRule::Cast ||
+         rule == TypeRule::PtrAdd;
+}
+
+} // namespace
+
+Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module,
+                 const std::string &symbol)
+    : fn_(fn), target_(target), module_(module), context_(module.getContext()), builder_(context_),
+      elementwise_(builder_), facts_(passes::computeFacts(fn)), values_(fn.numValues()) {
+  declareKernel(symbol);
+}
+
+// One parameter an argument; i1 travels as i8.
+void Emitter::declareKernel(const std::string &symbol) {
+  llvm::SmallVector<llvm::Type *, 16> params;
+  for (ir::ValueId arg : fn_.args(fn_.body())) {
+    params.push_back(elementwise_.memoryType(fn_.type(arg)));
+  }
+  auto *type = llvm::FunctionType::get(builder_.getVoidTy(), params, false);
+  kernel_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, module_);
+  kernel_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  kernel_->addFnAttr(llvm::Attribute::NoUnwind);
+  const int32_t threads = fn_.numWarps * target_.warpSize;
+  // Newer versions read the attribute, older ones the annotations.
+  kernel_->addFnAttr("nvvm.maxntid", std::to_string(threads));
+  llvm::NamedMDNode *annotations = module_.getOrInsertNamedMetadata("nvvm.annotations");
+  const auto annotate = [&](const char *name, int32_t value) {
+    annotations->addOperand(llvm::MDNode::get(
+        context_, {llvm::ValueAsMetadata::get(kernel_), llvm::MDString::get(context_, name),
+                   llvm::ConstantAsMetadata::get(i32(value))}));
+  };
+  annotate("kernel", 1);
+  annotate("maxntidx", threads);
+}
+
+void Emitter::run() {
+  prologue_ = llvm::BasicBlock::Create(context_, "prologue", kernel_);
+  llvm::BasicBlock *body = llvm::BasicBlock::Create(context_, "body", kernel_);
+  builder_.SetInsertPoint(prologue_);
+  thread_ = specialRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+  lane_ = builder_.CreateAnd(thread_, i32(target_.warpSize - 1));
+  warp_ = fn_.numWarps == 1 ? static_cast<llvm::Value *>(i32(0))
+                            : builder_.CreateUDiv(thread_, i32(target_.warpSize));
+  for (unsigned i = 0; i < kernel_->arg_size(); ++i) {
+    const ir::ValueId arg = fn_.arg(fn_.body(), i);
+    set(arg, elementwise_.fromMemory(fn_.type(arg), kernel_->getArg(i)));
+  }
+  builder_.CreateBr(body);
+  builder_.SetInsertPoint(body);
+  emitBlock(fn_.body());
+}
+
+void Emitter::emitBlock(ir::BlockId block) {
+  for (ir::OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
+    emitOp(op);
+  }
+}
+
+void Emitter::emitOp(ir::OpId op) {
+  switch (fn_.opcode(op)) {
+#define OP(Name, mnemonic, operands, attributes, regions, rule, effects, stages, doc)              \
+  case Opcode::Name:                                                                               \
+    if constexpr (((stages) & Stages::Staged) == 0) {                                              \
+      throw ir::InternalError(#Name " in a staged function", fn_.locationOf(op));                  \
+    } else if constexpr (isElementwiseRow(TypeRule::rule) && Opcode::Name != Opcode::Hint) {       \
+      return elementwise(op);                                                                      \
+    } else {                                                                                       \
+      return lower##Name(op);                                                                      \
+    }
+#include "ir/ops.def"
+  }
+}
+
+void Emitter::elementwise(ir::OpId op) {
+  Regs out(numRegs(fn_.result(op)));
+  llvm::SmallVector<llvm::Value *, 3> operands(fn_.numOperands(op));
+  for (size_t r = 0; r < out.size(); ++r) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      operands[i] = regs(fn_.operand(op, i))[r];
+    }
+    out[r] = elementwise_.emit(fn_, op, operands);
+  }
+  set(fn_.result(op), std::move(out));
+}
+
+unsigned Emitter::numRegs(ir::ValueId value) const {
+  const ir::Type &type = fn_.type(value);
+  if (type.isToken()) {
+    return 0;
+  }
+  return type.isTile() ? fn_.layout(type.layout()).size(ir::HwDim::Reg) : 1;
+}
+
+llvm::Value *Emitter::specialRegister(llvm::Intrinsic::ID id) {
+  return builder_.CreateCall(compat::intrinsic(module_, id));
+}
+
+llvm::Type *Emitter::registerType(ir::ValueId value) const {
+  const ir::Type &type = fn_.type(value);
+  return type.isBuffer() ? llvm::PointerType::get(context_, 3) : elementwise_.registerType(type);
+}
+
+} // namespace libtile::codegen::nvidia

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// A staged function as LLVM IR for one kernel: every thread runs the same code over its registers.
+//
+// What a value is here
+//   scalar   one LLVM value, the same in every thread of the program
+//   tile     one LLVM value for each register of its layout (layout.size(HwDim::Reg)), in the forms
+//   of
+//            codegen/emit_elementwise.h; pointers are ptr addrspace(1). Registers in the padding
+//            and replicas hold anything that is not poison.
+//   buffer   one LLVM value: ptr addrspace(3) to its first byte in dynamic shared memory
+//   token    nothing
+//
+// Control flow is uniform: conditions are scalars. Every op that is legal in the staged stage and
+// not elementwise has a member lower<Name>, so one that is forgotten is a link error. They stand in
+// emit_<family>.cpp: control, shape, memory, atomic, and buffers, reduce, convert, dot.
+#pragma once
+
+#include "codegen/codegen.h"
+#include "codegen/nvidia/elementwise.h"
+#include "passes/analysis/facts.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <map>
+#include <vector>
+
+namespace libtile::codegen::nvidia {
+
+using Regs = std::vector<llvm::Value *>;
+// Registers of one access, in address order; all in one thread.
+using RegGroup = llvm::SmallVector<int32_t, 8>;
+
+class Emitter {
+public:
+  Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module,
+          const std::string &symbol);
+  // Adds the kernel to the module.
+  void run();
+
+private:
+  // ---- emitter.cpp: frame and values
+  void declareKernel(const std::string &symbol);
+  void emitBlock(ir::BlockId block);
+  void emitOp(ir::OpId op);
+  void elementwise(ir::OpId op);
+  [[nodiscard]] const Regs &regs(ir::ValueId value) const { return values_[value.index]; }
+  [[nodiscard]] llvm::Value *scalar(ir::ValueId value) const {
+    return values_[value.index].front();
+  }
+  void set(ir::ValueId value, Regs regs) { values_[value.index] = std::move(regs); }
+  void set(ir::ValueId value, llvm::Value *scalar) { values_[value.index] = {scalar}; }
+  // Registers that a value has: of its layout, or 1; 0 for a token.
+  [[nodiscard]] unsigned numRegs(ir::ValueId value) const;
+  [[nodiscard]] const ir::Layout &layoutOf(ir::ValueId value) const {
+    return fn_.layout(fn_.type(value).layout());
+  }
+  [[nodiscard]] llvm::Type *registerType(ir::ValueId value) const;
+  // An intrinsic without operands: tid, ctaid, ...
+  llvm::Value *specialRegister(llvm::Intrinsic::ID id);
+  [[nodiscard]] llvm::ConstantInt *i32(int64_t value) {
+    return builder_.getInt32(static_cast<uint32_t>(value));
+  }
+
+  // ---- thread_coordinates.cpp: where this thread's registers lie
+  // A linear map over F2: XOR of outputs[i] over the set bits i of the source.
+  llvm::Value *linear(llvm::Value *source, std::span<const int32_t> outputs);
+  // Coordinate along the axis that lane and warp contribute; made in the kernel's first block.
+  llvm::Value *threadCoord(const ir::Layout &layout, unsigned axis);
+  // Coordinate of the register's element.
+  llvm::Value *coord(const ir::Layout &layout, int32_t reg, unsigned axis);
+  // The register's element lies in the tile; null: always. `false` where it never does.
+  llvm::Value *inTile(const ir::Type &tile, int32_t reg);
+  // This thread holds the canonical replica of what it holds; null: every thread does.
+  llvm::Value *isCanonicalThread(const ir::Layout &layout);
+  // The lowest register with the same element on every thread (zero bases), itself if none.
+  [[nodiscard]] static int32_t firstReplica(const ir::Layout &layout, int32_t reg);
+  // This is thread 0.
+  llvm::Value *isFirstThread();
+  // a && b, where null is true.
+  llvm::Value *both(llvm::Value *a, llvm::Value *b);
+
+  // ---- inline_assembly.cpp
+  // Returns the result (a struct for several). `effects`: keeps its place among other such calls
+  // and memory accesses; `convergent`: all threads of the warp run it together.
+  llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
+                        llvm::ArrayRef<llvm::Value *> operands, bool effects,
+                        bool convergent = false);
+  // bar.sync 0: all threads of the program.
+  void barrier();
+  // 8 bytes of shared memory through which thread 0 tells the others a scalar.
+  llvm::Value *broadcastSlot();
+  // Dynamic shared memory of the program, ptr addrspace(3).
+  llvm::Value *sharedBase();
+  // Elements (register form) as `count` words of `wordBytes`, and back.
+  Regs packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elements, unsigned wordBytes);
+  Regs unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> words, unsigned wordBytes,
+                   unsigned count);
+
+  // ---- emit_memory.cpp
+  // Registers of a pointer tile that one access can take together, given what facts say of the
+  // addresses and the mask (may be invalid). Registers outside of the tile and second replicas are
+  // in no group.
+  std::vector<RegGroup> accessGroups(ir::ValueId pointer, ir::ValueId mask, unsigned elementBytes);
+  // The widest access along the axis; `bits` gets the register bits that count its elements.
+  void vectorAlong(ir::ValueId pointer, ir::ValueId mask, unsigned axis, unsigned elementBytes,
+                   RegGroup &bits) const;
+  Regs loadGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate);
+  void storeGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate);
+  // ---- emit_atomic.cpp
+  llvm::Value *atomic(ir::OpId op, const std::string &instruction, const ir::Type &type,
+                      llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate);
+  void lowerAtomic(ir::OpId op, const std::string &instruction, unsigned numValues,
+                   ir::ValueId mask);
+  // ---- emit_control.cpp
+  Regs carried(std::span<const ir::ValueId> values) const;
+  Regs phis(std::span<const ir::ValueId> like, llvm::ArrayRef<llvm::Value *> incoming,
+            llvm::BasicBlock *from);
+  void bind(std::span<const ir::ValueId> values, llvm::ArrayRef<llvm::Value *> flat);
+  void addIncoming(llvm::ArrayRef<llvm::Value *> phis, llvm::ArrayRef<llvm::Value *> values,
+                   llvm::BasicBlock *from);
+  llvm::BasicBlock *newBlock(const char *name);
+  // ---- emit_shape.cpp
+  void renameRegisters(ir::OpId op);
+
+  // ---- buffer_addresses.cpp, emit_buffers.cpp
+  // Where the registers of a layout lie in a buffer: byte offset = (the thread's part, one value made in
+  // the prologue) XOR a constant + a constant.
+  struct BufferOffsets {
+    llvm::Value *thread = nullptr;
+    int32_t threadBits = 0;            // that `thread` may have set
+    std::vector<int32_t> inner, outer; // of each register: XORed, added; bytes
+  };
+  BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer,
+                              unsigned elementBytes);
+  // The same with other bits of the lane: columns of the lane's bits, in elements.
+  BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer,
+                              unsigned elementBytes, std::span<const int32_t> laneColumns);
+  // Address of the register's element, ptr addrspace(3).
+  llvm::Value *bufferAddress(llvm::Value *buffer, const BufferOffsets &offsets, int32_t reg);
+  // ptr addrspace(3) as the i32 that instructions take.
+  llvm::Value *sharedAddress(llvm::Value *pointer);
+  void readVectors(ir::OpId op, const std::vector<int32_t> &bits);
+  void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed);
+  void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value *to);
+  llvm::Value *loadShared(const ir::Type &element, llvm::Value *pointer);
+  void storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer);
+  // ---- emit_convert.cpp
+  // The value of another lane: `bfly` (lane XOR operand) or `idx` (lane operand).
+  llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const char *mode,
+                       llvm::Value *operand);
+  // ---- emit_reduce.cpp
+  friend class ReduceEmitter;
+  // ---- emit_dot.cpp, emit_multiply_add.cpp
+  void matrixDot(ir::OpId op);
+  void multiplyAddDot(ir::OpId op);
+  friend class MatrixDot;
+  friend class MultiplyAddDot;
+
+#define OP(Name, ...) void lower##Name(ir::OpId op);
+#include "ir/ops.def"
+
+  const ir::Function &fn_;
+  const ir::Target &target_;
+  llvm::Module &module_;
+  llvm::LLVMContext &context_;
+  llvm::IRBuilder<> builder_;
+  NvidiaElementwise elementwise_;
+  passes::Facts facts_;
+  llvm::Function *kernel_ = nullptr;
+  llvm::BasicBlock *prologue_ = nullptr; // ends in a branch to the body
+  llvm::Value *thread_ = nullptr;        // i32
+  llvm::Value *lane_ = nullptr;          // i32
+  llvm::Value *warp_ = nullptr;          // i32
+  std::vector<Regs> values_;
+  // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
+  std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
+  std::map<std::string, llvm::Value *>
+      threadValues_; // of this thread, made in the prologue, by text
+};
+
+} // namespace libtile::codegen::nvidia

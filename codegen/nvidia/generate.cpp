@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module around a kernel, and its PTX by LLVM's NVPTX backend: no pass pipeline of ours, the
+// backend's own is enough for code that is straight already.
+#include "codegen/backends.h"
+#include "codegen/llvm_compat.h"
+#include "codegen/nvidia/emitter.h"
+
+#include <llvm/ADT/SmallString.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <cctype>
+#include <mutex>
+
+namespace libtile::codegen::nvidia {
+
+namespace {
+
+void initialise() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+}
+
+// One machine a target and thread: making one costs more than a small kernel's code.
+llvm::TargetMachine &machineFor(const ir::Target &target) {
+  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
+  std::unique_ptr<llvm::TargetMachine> &machine = machines[target.name];
+  if (machine == nullptr) {
+    std::string error;
+    const llvm::Target *found = compat::lookupTarget(target.triple, error);
+    if (found == nullptr) {
+      throw ir::Unsupported("this build's LLVM has no NVPTX backend: " + error);
+    }
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+    machine = compat::createTargetMachine(*found, target.triple, target.cpu, target.features,
+                                          options, llvm::CodeGenOptLevel::Default);
+  }
+  return *machine;
+}
+
+// PTX names are letters, digits, _ and $.
+std::string symbolFor(const std::string &name) {
+  std::string out;
+  for (char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x80 && std::isalnum(byte) != 0 ? std::string(1, c) : std::string("_");
+  }
+  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) != 0 ? "_" + out : out;
+}
+
+template <class T> std::string printed(const T &object) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  object.print(stream, nullptr);
+  return text;
+}
+
+} // namespace
+
+Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
+              std::vector<std::shared_ptr<void>> &keep) {
+  ir::check(fn.stage == ir::Stage::Staged, "the NVIDIA generator takes a staged function");
+  initialise();
+  auto context = std::make_shared<llvm::LLVMContext>();
+  keep.push_back(context);
+  // The module holds on to its context, in whatever order the two are let go.
+  const std::shared_ptr<llvm::Module> module(new llvm::Module(fn.name, *context),
+                                             [context](llvm::Module *held) { delete held; });
+  keep.push_back(module);
+  llvm::TargetMachine &machine = machineFor(target);
+  compat::setTriple(*module, target.triple);
+  module->setDataLayout(machine.createDataLayout());
+
+  Code code;
+  code.info.symbol = symbolFor(fn.name);
+  code.info.threads = fn.numWarps * target.warpSize;
+  code.info.sharedBytes = fn.arenaBytes;
+  Emitter(fn, target, *module, code.info.symbol).run();
+  std::string problem;
+  llvm::raw_string_ostream problems(problem);
+  if (llvm::verifyModule(*module, &problems)) {
+    throw ir::InternalError("invalid LLVM IR: " + problem, {}, fn.str());
+  }
+  if (options.keepLlvm) {
+    code.llvm = printed(*module);
+  }
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+    throw ir::InternalError("the NVPTX backend writes no assembly");
+  }
+  passes.run(*module);
+  code.assembly = text.str().str();
+  return code;
+}
+
+} // namespace libtile::codegen::nvidia
