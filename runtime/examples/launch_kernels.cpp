@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// libtile from C++: no Python is involved. Compiles vector addition from text and softmax and matrix
+// multiplication from the tutorials' files, runs them on every device that there is, and checks the
+// results.
+//
+//     launch_kernels <folder of the tutorials>
+//
+// Build: g++ -std=c++20 launch_kernels.cpp -ltile
+#include <libtile.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <random>
+
+namespace {
+
+const char *const kAdd = R"(
+@libtile.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, tl.load(x + i, mask=m) + tl.load(y + i, mask=m), mask=m)
+)";
+
+std::vector<float> randomNumbers(size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> numbers(count);
+  for (float &number : numbers) {
+    number = normal(generator);
+  }
+  return numbers;
+}
+
+// Device memory that starts as a copy of the host's.
+libtile::Buffer upload(const libtile::Device &device, const std::vector<float> &host) {
+  libtile::Buffer buffer = device.allocate(host.size() * sizeof(float));
+  device.copyToDevice(buffer.data(), host.data(), buffer.bytes());
+  return buffer;
+}
+
+std::vector<float> download(const libtile::Device &device, const libtile::Buffer &buffer) {
+  std::vector<float> host(buffer.bytes() / sizeof(float));
+  device.synchronize();
+  device.copyToHost(host.data(), buffer.data(), buffer.bytes());
+  return host;
+}
+
+bool report(const libtile::Device &device, const char *kernel, double error, double bound) {
+  std::printf("%-7s %-8s largest error %.2e, allowed %.2e: %s\n", device.name().c_str(), kernel, error,
+              bound, error <= bound ? "right" : "WRONG");
+  return error <= bound;
+}
+
+bool runAdd(const libtile::Device &device) {
+  const libtile::Program program = libtile::Program::fromText(kAdd, "add");
+  const libtile::Kernel add =
+      program.compile("add", device.target(),
+                      {{"x", {"*fp32", 16}}, {"y", {"*fp32", 16}}, {"out", {"*fp32", 16}}, {"n", {"i32"}}},
+                      {{"BLOCK", int64_t{1024}}});
+  const int32_t n = 98'432;
+  const std::vector<float> a = randomNumbers(n, 1);
+  const std::vector<float> b = randomNumbers(n, 2);
+  const libtile::Buffer x = upload(device, a);
+  const libtile::Buffer y = upload(device, b);
+  const libtile::Buffer out = device.allocate(x.bytes());
+  add.launch(device, {(n + 1023) / 1024, 1, 1}, {x.data(), y.data(), out.data(), n});
+  const std::vector<float> got = download(device, out);
+  double error = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    error = std::max(error, std::abs(double{got[i]} - double{a[i] + b[i]}));
+  }
+  return report(device, "add", error, 0);
+}
+
+bool runSoftmax(const libtile::Device &device, const std::string &tutorials) {
+  const libtile::Program program = libtile::Program::fromFile(tutorials + "/02_fused_softmax.py");
+  const libtile::Kernel softmax =
+      program.compile("softmax", device.target(),
+                      {{"out", {"*fp32", 16}}, {"x", {"*fp32", 16}}, {"out_stride", {"i32"}},
+                       {"x_stride", {"i32"}}, {"n_rows", {"i32"}}, {"n_cols", {"i32"}}},
+                      {{"BLOCK", int64_t{1024}}});
+  const int32_t rows = 123, cols = 781;
+  const std::vector<float> host = randomNumbers(size_t{rows} * cols, 3);
+  const libtile::Buffer x = upload(device, host);
+  const libtile::Buffer out = device.allocate(x.bytes());
+  softmax.launch(device, {rows, 1, 1}, {out.data(), x.data(), cols, cols, rows, cols});
+  const std::vector<float> got = download(device, out);
+  double error = 0;
+  for (int32_t row = 0; row < rows; ++row) {
+    const float *line = &host[size_t(row) * cols];
+    const double top = *std::max_element(line, line + cols);
+    double sum = 0;
+    for (int32_t i = 0; i < cols; ++i) {
+      sum += std::exp(line[i] - top);
+    }
+    for (int32_t i = 0; i < cols; ++i) {
+      const double want = std::exp(line[i] - top) / sum;
+      error = std::max(error, std::abs(got[size_t(row) * cols + i] - want) / want);
+    }
+  }
+  return report(device, "softmax", error, 1e-5);
+}
+
+bool runMatmul(const libtile::Device &device, const std::string &tutorials) {
+  const libtile::Program program = libtile::Program::fromFile(tutorials + "/04_matmul.py");
+  const int64_t tile = 64;
+  std::map<std::string, libtile::ParameterType> types = {
+      {"a", {"*fp32", 16}}, {"b", {"*fp32", 16}}, {"c", {"*fp32", 16}}, {"M", {"i32"}}, {"N", {"i32"}},
+      {"K", {"i32"}}, {"stride_am", {"i32"}}, {"stride_bk", {"i32"}}, {"stride_cm", {"i32"}}};
+  // Innermost strides are 1: as constants they make the accesses contiguous.
+  const std::map<std::string, libtile::Constant> constants = {
+      {"stride_ak", int64_t{1}}, {"stride_bn", int64_t{1}}, {"stride_cn", int64_t{1}},
+      {"BLOCK_M", tile}, {"BLOCK_N", tile}, {"BLOCK_K", int64_t{32}}, {"GROUP_M", int64_t{8}}};
+  const libtile::Kernel matmul = program.compile("matmul", device.target(), types, constants);
+  const int32_t m = 200, n = 170, k = 300;
+  const std::vector<float> a = randomNumbers(size_t{m} * k, 4);
+  const std::vector<float> b = randomNumbers(size_t{k} * n, 5);
+  const libtile::Buffer deviceA = upload(device, a);
+  const libtile::Buffer deviceB = upload(device, b);
+  const libtile::Buffer deviceC = device.allocate(size_t{m} * n * sizeof(float));
+  const int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile);
+  matmul.launch(device, {tiles, 1, 1}, {deviceA.data(), deviceB.data(), deviceC.data(), m, n, k, k, n, n});
+  const std::vector<float> got = download(device, deviceC);
+  double error = 0;
+  for (int32_t row = 0; row < m; ++row) {
+    for (int32_t column = 0; column < n; ++column) {
+      double sum = 0, size = 0;
+      for (int32_t i = 0; i < k; ++i) {
+        const double product = double{a[size_t(row) * k + i]} * b[size_t(i) * n + column];
+        sum += product;
+        size += std::abs(product);
+      }
+      error = std::max(error, std::abs(got[size_t(row) * n + column] - sum) / size);
+    }
+  }
+  // Each of k sums rounds once; on a GPU the operands are rounded to TF32 first.
+  const bool isGpu = device.name() != "cpu";
+  return report(device, "matmul", error, isGpu ? 0x1p-9 : k * 0x1p-24);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s <folder of the tutorials>\n", argv[0]);
+    return 2;
+  }
+  try {
+    bool right = true;
+    for (const std::string &name : libtile::Device::available()) {
+      const libtile::Device device = libtile::Device::open(name);
+      right = runAdd(device) && right;
+      right = runSoftmax(device, argv[1]) && right;
+      right = runMatmul(device, argv[1]) && right;
+    }
+    return right ? 0 : 1;
+  } catch (const libtile::Error &error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

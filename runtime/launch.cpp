@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch.h"
+
+#include "runtime/fork.h"
+
+#include <bit>
+#include <cmath>
+
+namespace libtile::runtime {
+
+namespace {
+
+using Kind = ArgumentValue::Kind;
+
+bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
+                std::span<const Extent> extents) noexcept {
+  switch (guard.kind) {
+  case ir::Guard::Kind::Divisible:
+    return guard.value != 0 && static_cast<int64_t>(slots[guard.param]) % guard.value == 0;
+  case ir::Guard::Kind::Below:
+    return static_cast<int64_t>(slots[guard.param]) < guard.value;
+  case ir::Guard::Kind::Disjoint: {
+    if (extents.empty()) {
+      return false;
+    }
+    const Extent &a = extents[guard.param];
+    const Extent &b = extents[static_cast<size_t>(guard.value)];
+    return a.begin < a.end && b.begin < b.end && (a.end <= b.begin || b.end <= a.begin);
+  }
+  }
+  return false;
+}
+
+} // namespace
+
+uint16_t roundToBfloat(double value) noexcept {
+  // To float by rounding to odd, so that the second rounding sees what the first dropped.
+  auto narrow = static_cast<float>(value);
+  auto bits = std::bit_cast<uint32_t>(narrow);
+  if (std::isnan(value)) {
+    return static_cast<uint16_t>((bits >> 16) | 0x40);
+  }
+  if (std::isfinite(narrow) && static_cast<double>(narrow) != value) {
+    if (std::abs(static_cast<double>(narrow)) > std::abs(value)) {
+      --bits;
+    }
+    bits |= 1;
+  }
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+uint16_t roundToHalf(double value) noexcept {
+  const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  const double size = std::abs(value);
+  if (std::isnan(value)) {
+    return static_cast<uint16_t>(sign | 0x7E00);
+  }
+  if (size >= 65520) {
+    return static_cast<uint16_t>(sign | 0x7C00);
+  }
+  if (size < 0x1p-14) {
+    // Subnormal: a multiple of 2^-24; 1024 of them are the least normal number.
+    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(size * 0x1p24)));
+  }
+  int exponent = 0;
+  const double fraction = std::frexp(size, &exponent); // [0.5, 1)
+  const auto mantissa = static_cast<uint32_t>(std::nearbyint(fraction * 2048)); // 1024 .. 2048
+  // A mantissa that rounds up to 2048 carries into the exponent by itself.
+  return static_cast<uint16_t>(sign | ((exponent + 13) * 1024 + mantissa));
+}
+
+bool encodeSlot(const frontend::DType &dtype, const ArgumentValue &value, uint64_t &slot) noexcept {
+  if (dtype.isPointer()) {
+    slot = value.bits;
+    return value.kind == Kind::Pointer;
+  }
+  if (value.kind == Kind::None || value.kind == Kind::Pointer) {
+    return false;
+  }
+  if (ir::isInt(dtype.elem)) {
+    slot = value.bits;
+    if (dtype.elem == ir::Elem::I1) {
+      slot = value.bits != 0 ? 1 : 0;
+    }
+    return value.kind != Kind::Float;
+  }
+  const double number = value.kind == Kind::Float ? std::bit_cast<double>(value.bits)
+                                                  : static_cast<double>(static_cast<int64_t>(value.bits));
+  if (dtype.elem == ir::Elem::F64) {
+    slot = std::bit_cast<uint64_t>(number);
+  } else if (dtype.elem == ir::Elem::F32) {
+    slot = std::bit_cast<uint32_t>(static_cast<float>(number));
+  } else if (dtype.elem == ir::Elem::F16) {
+    slot = roundToHalf(number);
+  } else {
+    slot = roundToBfloat(number);
+  }
+  return ir::isFloat(dtype.elem);
+}
+
+bool checkGrid(const int64_t grid[3], LaunchShape &shape) {
+  bool any = true;
+  for (int i = 0; i < 3; ++i) {
+    if (grid[i] < 0 || grid[i] > INT32_MAX) {
+      throw ir::UserError("extent " + std::to_string(grid[i]) + " of the grid is not in 0 .. 2147483647");
+    }
+    shape.grid[i] = static_cast<int32_t>(grid[i]);
+    any = any && grid[i] != 0;
+  }
+  return any;
+}
+
+Executable::Executable(std::shared_ptr<const Compiled> kernel, std::shared_ptr<Driver> driver)
+    : kernel_(std::move(kernel)), driver_(std::move(driver)) {
+  if (!driver_->runs(kernel_->target())) {
+    throw ir::UserError("the kernel is compiled for " + kernel_->target().name + ", which " +
+                        driver_->name() + " (" + driver_->target() + ") does not run");
+  }
+  for (const ir::Guard &guard : kernel_->preferred().guards) {
+    needsExtents_ = needsExtents_ || guard.kind == ir::Guard::Kind::Disjoint;
+  }
+}
+
+bool Executable::guardsHold(std::span<const uint64_t> slots,
+                            std::span<const Extent> extents) const noexcept {
+  for (const ir::Guard &guard : kernel_->preferred().guards) {
+    if (!guardHolds(guard, slots, extents)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Module *Executable::select(std::span<const uint64_t> slots,
+                           std::span<const Extent> extents) const noexcept {
+  return modules_[guardsHold(slots, extents) ? 0 : 1].load(std::memory_order_acquire);
+}
+
+void Executable::prepare(std::span<const uint64_t> slots, std::span<const Extent> extents) {
+  const int which = guardsHold(slots, extents) ? 0 : 1;
+  const CompileScope scope;
+  const std::lock_guard lock(mutex_);
+  if (owned_[which] == nullptr) {
+    owned_[which] = driver_->load((which == 0 ? kernel_->preferred() : kernel_->general()).code);
+    modules_[which].store(owned_[which].get(), std::memory_order_release);
+  }
+}
+
+std::vector<std::pair<std::string, int64_t>> Executable::properties() const {
+  const Module *module = modules_[0].load(std::memory_order_acquire);
+  return module != nullptr ? module->properties() : std::vector<std::pair<std::string, int64_t>>{};
+}
+
+} // namespace libtile::runtime
