@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the extension module share. The module is thin: it turns Python objects into the
+// arguments and values of runtime/bindings.h and back; decisions live in libtile.so, and policy about
+// Python objects in libtile/host.py.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "runtime/bindings.h"
+
+#include <utility>
+
+namespace libtile::python {
+
+// An owned reference; null: a Python error is set.
+class Ref {
+public:
+  Ref() = default;
+  explicit Ref(PyObject *owned) : object_(owned) {}
+  static Ref borrowed(PyObject *object) {
+    Py_XINCREF(object);
+    return Ref(object);
+  }
+  Ref(Ref &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref &operator=(Ref &&other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  Ref(const Ref &) = delete;
+  Ref &operator=(const Ref &) = delete;
+  ~Ref() { Py_XDECREF(object_); }
+  [[nodiscard]] PyObject *get() const { return object_; }
+  [[nodiscard]] PyObject *release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+private:
+  PyObject *object_ = nullptr;
+};
+
+// The interpreter's lock for a scope, from any thread.
+class WithGil {
+public:
+  WithGil() : state_(PyGILState_Ensure()) {}
+  ~WithGil() { PyGILState_Release(state_); }
+  WithGil(const WithGil &) = delete;
+  WithGil &operator=(const WithGil &) = delete;
+
+private:
+  PyGILState_STATE state_;
+};
+
+// The interpreter's lock let go for a scope.
+class WithoutGil {
+public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  WithoutGil(const WithoutGil &) = delete;
+  WithoutGil &operator=(const WithoutGil &) = delete;
+
+private:
+  PyThreadState *state_;
+};
+
+// Python objects that the extension is given at import (_libtile.install).
+struct Installed {
+  PyObject *makeError;    // errors.make(kind, text, message, file, line, column, reproducer, compiling)
+  PyObject *kernelClass;  // jit.CompiledKernel, a subclass of Kernel
+  PyObject *globalValue;  // host.global_value(function, name) -> object or Unbound
+  PyObject *defaultValue; // host.default_value(function, parameter)
+  PyObject *attributeValue; // host.attribute_value(object, name)
+  PyObject *callValue;    // host.call(callee, semantic, args, kwargs)
+  PyObject *describe;     // host.describe(object)
+  PyObject *constant;     // host.constant(object) -> key, for constants that are no plain scalar
+};
+extern Installed installed;
+
+// Raises the thread's lt_error(). `compiling`: UserError becomes CompilationError, else ValueError.
+// An exception that a host function left becomes the cause. Returns nullptr.
+PyObject *raiseError(bool compiling);
+// Keeps the current Python exception as the cause of the error that is to come, and describes it.
+void keepException(const char *doing);
+
+// ---- value.cpp
+// New; nullptr with a Python error set. Understands None, bool, int, float, str, tuples, jit functions,
+// Value, and objects with an attribute _value of that type.
+lt_value *toValue(PyObject *object);
+// A _libtile.Value that owns `value`.
+PyObject *wrapValue(lt_value *value);
+// Semantic handles: valid until ended, in this thread.
+PyObject *makeSemantic(lt_semantics *semantics);
+void endSemantic(PyObject *semantic);
+bool addValueTypes(PyObject *module);
+
+// ---- host.cpp
+void installHost();
+
+// ---- arrays.cpp
+constexpr int kNoDevice = -2; // of arguments that are no arrays
+constexpr int kCpu = -1;      // else the ordinal of a CUDA device
+// The argument as the launcher takes it. Constants that are no plain scalars are interned. False with
+// a Python error set; `name` is for messages.
+bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device);
+// The bytes that the array may touch: of all of its memory where it is a view.
+lt_extent extentOf(PyObject *object);
+// torch's current stream, if the argument is a torch tensor of that device; else the default stream.
+bool currentStream(PyObject *object, int device, void *&stream);
+bool isTorch(PyObject *object);
+
+// ---- jit.cpp
+bool addJitTypes(PyObject *module);
+// The function behind a Jit object, parsed if need be; nullptr with a Python error set.
+lt_function *functionOf(PyObject *jit);
+bool isJit(PyObject *object);
+
+// ---- devices.cpp
+bool addDeviceFunctions(PyObject *module);
+// nullptr with a Python error set.
+lt_device *deviceFor(int device);
+
+} // namespace libtile::python

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host functions of bindings.h: they take the interpreter's lock and ask host.py. A Python
+// exception is kept and becomes the cause of the error that leaves the compiler.
+#include "common.h"
+
+#include <cstring>
+#include <string>
+
+namespace libtile::python {
+
+namespace {
+
+// The exception that a host function of this thread left, owned.
+thread_local PyObject *pending = nullptr;
+
+PyObject *currentException() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace != nullptr) {
+    PyException_SetTraceback(value, trace);
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  return value;
+}
+
+std::string utf8(PyObject *object) {
+  const char *text = object != nullptr ? PyUnicode_AsUTF8(object) : nullptr;
+  if (text == nullptr) {
+    PyErr_Clear();
+    return "?";
+  }
+  return text;
+}
+
+lt_status failed(const char *doing) {
+  keepException(doing);
+  return LT_ERROR;
+}
+
+// The result of host.py as a value; Unbound is NotImplemented.
+lt_status give(const Ref &result, const char *doing, lt_value **out) {
+  if (!result) {
+    return failed(doing);
+  }
+  if (result.get() == Py_NotImplemented) {
+    *out = nullptr;
+    return LT_OK;
+  }
+  *out = toValue(result.get());
+  return *out != nullptr ? LT_OK : failed(doing);
+}
+
+lt_status ask(PyObject *function, void *object, const char *name, lt_value **out) {
+  const WithGil gil;
+  const Ref result(PyObject_CallFunction(function, "Os", static_cast<PyObject *>(object), name));
+  return give(result, name, out);
+}
+
+lt_status askGlobal(void *function, const char *name, lt_value **out) {
+  return ask(installed.globalValue, function, name, out);
+}
+lt_status askDefault(void *function, const char *parameter, lt_value **out) {
+  return ask(installed.defaultValue, function, parameter, out);
+}
+lt_status askAttribute(void *object, const char *name, lt_value **out) {
+  return ask(installed.attributeValue, object, name, out);
+}
+
+Ref wrapCopies(lt_value *const *arguments, size_t count) {
+  Ref items(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; items && i < count; ++i) {
+    PyObject *item = wrapValue(lt_value_copy(arguments[i]));
+    if (item == nullptr) {
+      return Ref();
+    }
+    PyTuple_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), item);
+  }
+  return items;
+}
+
+lt_status askCall(void *callee, lt_semantics *semantics, lt_value *const *arguments, size_t positional,
+                  const char *const *keywords, size_t num_keywords, lt_value **out) {
+  const WithGil gil;
+  const Ref semantic(makeSemantic(semantics));
+  const Ref args = wrapCopies(arguments, positional);
+  const Ref values = wrapCopies(arguments + positional, num_keywords);
+  const Ref kwargs(PyDict_New());
+  if (!semantic || !args || !values || !kwargs) {
+    return failed("call");
+  }
+  for (size_t i = 0; i < num_keywords; ++i) {
+    PyObject *value = PyTuple_GET_ITEM(values.get(), static_cast<Py_ssize_t>(i));
+    if (PyDict_SetItemString(kwargs.get(), keywords[i], value) != 0) {
+      return failed("call");
+    }
+  }
+  const Ref result(PyObject_CallFunctionObjArgs(installed.callValue, static_cast<PyObject *>(callee),
+                                                semantic.get(), args.get(), kwargs.get(), nullptr));
+  const lt_status status = give(result, "call", out);
+  endSemantic(semantic.get());
+  return status;
+}
+
+void describeObject(void *object, char *buffer, size_t size) {
+  const WithGil gil;
+  const Ref text(PyObject_CallOneArg(installed.describe, static_cast<PyObject *>(object)));
+  std::strncpy(buffer, utf8(text.get()).c_str(), size - 1);
+  buffer[size - 1] = 0;
+  PyErr_Clear();
+}
+
+void retainObject(void *object) {
+  const WithGil gil;
+  Py_INCREF(static_cast<PyObject *>(object));
+}
+void releaseObject(void *object) {
+  // Values may outlive the interpreter.
+  if (Py_IsInitialized() != 0) {
+    const WithGil gil;
+    Py_DECREF(static_cast<PyObject *>(object));
+  }
+}
+
+const lt_host kHost = {askGlobal, askDefault, askAttribute, askCall, describeObject, retainObject,
+                       releaseObject};
+
+} // namespace
+
+void installHost() { lt_set_host(&kHost); }
+
+void keepException(const char *doing) {
+  PyObject *exception = currentException();
+  Py_XSETREF(pending, exception);
+  std::string message = "Python raised an exception";
+  int kind = 0;
+  if (exception != nullptr) {
+    // Our own errors keep their message; others are named.
+    const Ref text(PyObject_Str(exception));
+    const Ref own(PyObject_GetAttrString(exception, "message"));
+    const Ref ownKind(PyObject_GetAttrString(exception, "kind"));
+    PyErr_Clear();
+    if (own && ownKind && PyUnicode_Check(own.get()) && PyLong_Check(ownKind.get())) {
+      message = utf8(own.get());
+      kind = static_cast<int>(PyLong_AsLong(ownKind.get()));
+    } else {
+      message = std::string(Py_TYPE(exception)->tp_name) + ": " + utf8(text.get());
+    }
+  }
+  lt_set_error(kind, message.c_str());
+}
+
+PyObject *raiseError(bool compiling) {
+  const lt_error_info *error = lt_error();
+  const Ref exception(PyObject_CallFunction(
+      installed.makeError, "issiizO", error->kind, error->text, error->message, error->line,
+      error->column, error->reproducer, compiling ? Py_True : Py_False));
+  const Ref cause(std::exchange(pending, nullptr));
+  if (!exception) {
+    return nullptr;
+  }
+  const Ref file(PyUnicode_DecodeFSDefault(error->file));
+  if (PyObject_SetAttrString(exception.get(), "file", file ? file.get() : Py_None) != 0) {
+    PyErr_Clear();
+  }
+  if (cause) {
+    PyException_SetCause(exception.get(), Py_NewRef(cause.get()));
+  }
+  PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(exception.get())), exception.get());
+  return nullptr;
+}
+
+} // namespace libtile::python

@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: Apache-2.0
+// _libtile.Jit, the base of libtile.JITFunction, and what kernel[grid] gives: a Launcher, whose call
+// is the hot path. Launchers are recycled, so that kernel[grid](...) allocates nothing.
+#include "kernel.h"
+
+#include <structmember.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace libtile::python {
+
+namespace {
+
+struct Param {
+  PyObject *name;  // interned
+  PyObject *deflt; // null: none
+  bool isConstexpr;
+};
+
+struct JitObject {
+  PyObject_HEAD
+  PyObject *fn;       // the Python function
+  PyObject *weakrefs;
+  lt_function *function; // null before the first use
+  std::vector<Param> *params;
+};
+
+struct Launcher {
+  PyObject_HEAD
+  vectorcallfunc call;
+  PyObject *jit;
+  PyObject *grid;
+};
+
+PyTypeObject *jitType = nullptr;
+PyTypeObject *launcherType = nullptr;
+constexpr size_t kFreeLaunchers = 8;
+Launcher *freeLaunchers[kFreeLaunchers];
+size_t numFreeLaunchers = 0;
+PyObject *numWarpsName = nullptr, *numStagesName = nullptr, *sourceName = nullptr;
+
+JitObject *cast(PyObject *object) { return reinterpret_cast<JitObject *>(object); }
+
+// ---- parsing on first use
+
+// The function's default for the parameter, borrowed.
+PyObject *defaultOf(PyObject *fn, const char *name) {
+  PyObject *code = PyFunction_GET_CODE(fn);
+  PyObject *keyword = PyFunction_GET_KW_DEFAULTS(fn);
+  if (keyword != nullptr) {
+    if (PyObject *found = PyDict_GetItemString(keyword, name)) {
+      return found;
+    }
+  }
+  PyObject *defaults = PyFunction_GET_DEFAULTS(fn);
+  const Ref names(PyObject_GetAttrString(code, "co_varnames"));
+  const int count = reinterpret_cast<PyCodeObject *>(code)->co_argcount;
+  for (int i = 0; defaults != nullptr && names && i < count; ++i) {
+    const Py_ssize_t at = i - (count - PyTuple_GET_SIZE(defaults));
+    if (at >= 0 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name) == 0) {
+      return PyTuple_GET_ITEM(defaults, at);
+    }
+  }
+  return nullptr;
+}
+
+// self._source() gives (text, file, first line, name, names not to specialise on, not to align on).
+bool parse(PyObject *self) {
+  const Ref source(PyObject_CallMethodNoArgs(self, sourceName));
+  const char *text = nullptr, *file = nullptr, *name = nullptr;
+  Py_ssize_t length = 0;
+  int line = 1;
+  PyObject *noSpecialise = nullptr, *noAlignment = nullptr;
+  if (!source || !PyArg_ParseTuple(source.get(), "s#sisOO", &text, &length, &file, &line, &name,
+                                   &noSpecialise, &noAlignment)) {
+    return false;
+  }
+  lt_function *function = lt_function_parse(text, static_cast<size_t>(length), file, line, name,
+                                            cast(self)->fn);
+  if (function == nullptr) {
+    raiseError(true);
+    return false;
+  }
+  size_t count = 0;
+  const lt_param *params = lt_function_params(function, &count);
+  auto *rows = new std::vector<Param>;
+  std::vector<uint8_t> flags(count);
+  for (size_t i = 0; i < count; ++i) {
+    PyObject *interned = PyUnicode_InternFromString(params[i].name);
+    rows->push_back({interned, Py_XNewRef(defaultOf(cast(self)->fn, params[i].name)),
+                     params[i].is_constexpr != 0});
+    flags[i] = (PySequence_Contains(noSpecialise, interned) == 1 ? LT_NO_SPECIALIZE : 0) |
+               (PySequence_Contains(noAlignment, interned) == 1 ? LT_NO_ALIGNMENT : 0);
+  }
+  PyErr_Clear();
+  if (cast(self)->function != nullptr) { // another thread was faster
+    lt_function_free(function);
+    delete rows;
+    return true;
+  }
+  lt_function_set_flags(function, flags.data());
+  cast(self)->params = rows;
+  cast(self)->function = function;
+  return true;
+}
+
+// ---- binding arguments to parameters
+
+struct Call {
+  PyObject *values[LT_MAX_ARGUMENTS]; // borrowed
+  lt_arg args[LT_MAX_ARGUMENTS];
+  size_t count = 0;
+  lt_options options{0, 0};
+  int device = kNoDevice;
+  PyObject *deviceArgument = nullptr; // the first array
+};
+
+bool fail(PyObject *type, PyObject *self, const char *format, PyObject *name) {
+  const Ref text(PyUnicode_FromFormat(format, name));
+  const char *kernel = lt_function_name(cast(self)->function);
+  if (text) {
+    PyErr_Format(type, "%s(): %U", kernel, text.get());
+  }
+  return false;
+}
+
+bool bindKeyword(PyObject *self, PyObject *name, PyObject *value, Call &call) {
+  const std::vector<Param> &params = *cast(self)->params;
+  for (int pass = 0; pass < 2; ++pass) { // by identity, then by text
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (pass == 0 ? params[i].name == name : PyUnicode_Compare(params[i].name, name) == 0) {
+        if (call.values[i] != nullptr) {
+          return fail(PyExc_TypeError, self, "got several values for parameter '%U'", name);
+        }
+        call.values[i] = value;
+        return true;
+      }
+    }
+    const bool isWarps = pass == 0 ? name == numWarpsName : PyUnicode_Compare(name, numWarpsName) == 0;
+    const bool isStages =
+        pass == 0 ? name == numStagesName : PyUnicode_Compare(name, numStagesName) == 0;
+    if (isWarps || isStages) {
+      const long number = value == Py_None ? 0 : PyLong_AsLong(value);
+      if (number < 0 || number > 64) {
+        return PyErr_Occurred() != nullptr ||
+               fail(PyExc_ValueError, self, "'%U' is not in 0 .. 64", name);
+      }
+      (isWarps ? call.options.num_warps : call.options.num_stages) = static_cast<int32_t>(number);
+      return true;
+    }
+  }
+  return fail(PyExc_TypeError, self, "there is no parameter '%U'", name);
+}
+
+bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *names, Call &call) {
+  if (cast(self)->function == nullptr && !parse(self)) {
+    return false;
+  }
+  const std::vector<Param> &params = *cast(self)->params;
+  call.count = params.size();
+  if (positional > params.size() || params.size() > LT_MAX_ARGUMENTS) {
+    PyErr_Format(PyExc_TypeError, "%s() takes %zu arguments, %zu were given",
+                 lt_function_name(cast(self)->function), params.size(), positional);
+    return false;
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    call.values[i] = i < positional ? args[i] : nullptr;
+  }
+  const Py_ssize_t keywords = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    if (!bindKeyword(self, PyTuple_GET_ITEM(names, i), args[positional + static_cast<size_t>(i)], call)) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (call.values[i] == nullptr && (call.values[i] = params[i].deflt) == nullptr) {
+      return fail(PyExc_TypeError, self, "parameter '%U' is missing", params[i].name);
+    }
+  }
+  return true;
+}
+
+// "*fp32", "i32:16": a type for a compilation without arguments.
+bool classifyType(PyObject *text, PyObject *name, lt_arg &arg) {
+  const char *utf8 = PyUnicode_AsUTF8(text);
+  if (utf8 == nullptr) {
+    return false;
+  }
+  std::string type = utf8;
+  arg = {};
+  arg.kind = LT_ARG_TYPE;
+  arg.bits = 1;
+  if (const size_t colon = type.find(':'); colon != std::string::npos) {
+    arg.bits = static_cast<uint64_t>(std::strtoul(type.c_str() + colon + 1, nullptr, 10));
+    arg.bits = arg.bits == 0 ? 1 : arg.bits;
+    type.resize(colon);
+  }
+  const int code = lt_dtype(type.c_str());
+  arg.dtype = static_cast<uint16_t>(code);
+  if (code < 0) {
+    PyErr_Format(PyExc_TypeError, "argument '%U': there is no type '%s'", name, type.c_str());
+  }
+  return code >= 0;
+}
+
+bool classifyAll(PyObject *self, Call &call, bool allowTypes) {
+  const std::vector<Param> &params = *cast(self)->params;
+  for (size_t i = 0; i < call.count; ++i) {
+    int device = kNoDevice;
+    if (allowTypes && !params[i].isConstexpr && PyUnicode_Check(call.values[i])) {
+      if (!classifyType(call.values[i], params[i].name, call.args[i])) {
+        return false;
+      }
+      continue;
+    }
+    if (!classify(call.values[i], params[i].isConstexpr, params[i].name, call.args[i], device)) {
+      return false;
+    }
+    if (device == kNoDevice || device == call.device) {
+      continue;
+    }
+    if (call.device != kNoDevice) {
+      return fail(PyExc_ValueError, self,
+                  "argument '%U' is on another device than the arrays before it", params[i].name);
+    }
+    call.device = device;
+    call.deviceArgument = call.values[i];
+  }
+  return true;
+}
+
+// ---- the grid
+
+bool readGrid(PyObject *grid, int64_t extents[3]) {
+  extents[0] = extents[1] = extents[2] = 1;
+  if (PyLong_Check(grid)) {
+    extents[0] = PyLong_AsLongLong(grid);
+    return PyErr_Occurred() == nullptr;
+  }
+  const Ref items(PySequence_Tuple(grid));
+  if (!items) {
+    return false;
+  }
+  const Py_ssize_t count = PyTuple_GET_SIZE(items.get());
+  if (count < 1 || count > 3) {
+    PyErr_SetString(PyExc_ValueError, "a grid has 1 to 3 extents");
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *item = PyTuple_GET_ITEM(items.get(), i);
+    const Ref number(PyLong_Check(item) ? Py_NewRef(item) : PyNumber_Index(item));
+    extents[i] = number ? PyLong_AsLongLong(number.get()) : -1;
+    if (extents[i] == -1 && PyErr_Occurred() != nullptr) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A callable grid gets the arguments by name.
+bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]) {
+  if (PyTuple_Check(grid) || PyCallable_Check(grid) == 0) {
+    return readGrid(grid, extents);
+  }
+  const Ref meta(PyDict_New());
+  for (size_t i = 0; meta && i < call.count; ++i) {
+    if (PyDict_SetItem(meta.get(), (*cast(self)->params)[i].name, call.values[i]) != 0) {
+      return false;
+    }
+  }
+  const Ref result(meta ? PyObject_CallOneArg(grid, meta.get()) : nullptr);
+  return result && readGrid(result.get(), extents);
+}
+
+// ---- launch
+
+// The plan for the arguments, compiled if need be; answers of the host are checked.
+bool findPlan(PyObject *self, lt_device *device, const Call &call, lt_plan &plan) {
+  lt_function *function = cast(self)->function;
+  for (int attempt = 0;; ++attempt) {
+    lt_status status = lt_find(function, device, call.args, call.count, &call.options, &plan);
+    if (status == LT_OK) [[likely]] {
+      if (answersHold(static_cast<PyObject *>(plan.user)) || attempt >= 4) {
+        return true;
+      }
+      lt_retire(function, &plan);
+      continue;
+    }
+    if (status == LT_COMPILE) {
+      const WithoutGil scope;
+      status = lt_compile(function, device, call.args, call.count, &call.options, makeUser);
+      if (status == LT_OK) {
+        continue;
+      }
+    }
+    raiseError(!plan.user);
+    return false;
+  }
+}
+
+bool runPlan(const lt_plan &plan, const int64_t grid[3], const Call &call, void *stream) {
+  lt_extent storage[LT_MAX_ARGUMENTS];
+  const lt_extent *extents = nullptr;
+  if (plan.needs_extents != 0) {
+    for (size_t i = 0; i < call.count; ++i) {
+      storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.values[i]) : lt_extent{};
+    }
+    extents = storage;
+  }
+  const bool keepLock = lt_is_quick(&plan, grid) != 0;
+  lt_status status = LT_OK;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (keepLock) {
+      status = lt_launch(&plan, grid, extents, stream);
+    } else {
+      const WithoutGil scope;
+      status = lt_launch(&plan, grid, extents, stream);
+    }
+    if (status != LT_COMPILE) {
+      break;
+    }
+    const WithoutGil scope;
+    status = lt_prepare(&plan, extents);
+    if (status != LT_OK) {
+      break;
+    }
+  }
+  if (status != LT_OK) {
+    raiseError(true);
+  }
+  return status == LT_OK;
+}
+
+PyObject *launch(PyObject *self, PyObject *grid, PyObject *const *args, size_t positional,
+                 PyObject *names) {
+  Call call;
+  lt_plan plan;
+  plan.user = nullptr;
+  int64_t extents[3];
+  void *stream = nullptr;
+  if (!bind(self, args, positional, names, call) || !classifyAll(self, call, false) ||
+      !evaluateGrid(self, grid, call, extents)) {
+    return nullptr;
+  }
+  lt_device *device = deviceFor(call.device == kNoDevice ? kCpu : call.device);
+  if (device == nullptr ||
+      (call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream)) ||
+      !findPlan(self, device, call, plan)) {
+    return nullptr;
+  }
+  // The entry may be retired and its kernel dropped while the lock is let go.
+  Ref kernel = Ref::borrowed(static_cast<PyObject *>(plan.user));
+  return runPlan(plan, extents, call, stream) ? kernel.release() : nullptr;
+}
+
+PyObject *launcherCall(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) {
+  auto *launcher = reinterpret_cast<Launcher *>(self);
+  return launch(launcher->jit, launcher->grid, args, PyVectorcall_NARGS(nargs), names);
+}
+
+// ---- Launcher
+
+void launcherDealloc(PyObject *self) {
+  auto *launcher = reinterpret_cast<Launcher *>(self);
+  Py_CLEAR(launcher->jit);
+  Py_CLEAR(launcher->grid);
+  if (numFreeLaunchers < kFreeLaunchers) {
+    freeLaunchers[numFreeLaunchers++] = launcher;
+    return;
+  }
+  PyTypeObject *type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef launcherMembers[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY, nullptr},
+    {"kernel", T_OBJECT, offsetof(Launcher, jit), READONLY, nullptr},
+    {"grid", T_OBJECT, offsetof(Launcher, grid), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot launcherSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
+                               {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+                               {Py_tp_members, launcherMembers},
+                               {0, nullptr}};
+PyType_Spec launcherSpec = {"_libtile.Launcher", sizeof(Launcher), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                            launcherSlots};
+
+// ---- Jit
+
+PyObject *jitSubscript(PyObject *self, PyObject *grid) {
+  Launcher *launcher = nullptr;
+  if (numFreeLaunchers > 0) {
+    launcher = freeLaunchers[--numFreeLaunchers];
+    _Py_NewReference(reinterpret_cast<PyObject *>(launcher));
+  } else {
+    launcher = reinterpret_cast<Launcher *>(launcherType->tp_alloc(launcherType, 0));
+    if (launcher == nullptr) {
+      return nullptr;
+    }
+    launcher->call = launcherCall;
+  }
+  launcher->jit = Py_NewRef(self);
+  launcher->grid = Py_NewRef(grid);
+  return reinterpret_cast<PyObject *>(launcher);
+}
+
+PyObject *jitCall(PyObject *self, PyObject *, PyObject *) {
+  PyErr_Format(PyExc_RuntimeError,
+               "a kernel is launched with its grid: kernel[grid](...); outside of a kernel '%R' cannot "
+               "be called",
+               cast(self)->fn);
+  return nullptr;
+}
+
+int jitInit(PyObject *self, PyObject *args, PyObject *) {
+  PyObject *fn = nullptr;
+  if (!PyArg_ParseTuple(args, "O", &fn)) {
+    return -1;
+  }
+  if (!PyFunction_Check(fn)) {
+    PyErr_SetString(PyExc_TypeError, "jit takes a Python function");
+    return -1;
+  }
+  Py_XSETREF(cast(self)->fn, Py_NewRef(fn));
+  return 0;
+}
+
+void jitDealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (cast(self)->weakrefs != nullptr) {
+    PyObject_ClearWeakRefs(self);
+  }
+  if (cast(self)->params != nullptr) {
+    for (const Param &param : *cast(self)->params) {
+      Py_XDECREF(param.name);
+      Py_XDECREF(param.deflt);
+    }
+  }
+  delete cast(self)->params;
+  if (lt_function *function = cast(self)->function) {
+    std::vector<PyObject *> users;
+    lt_function_users(
+        function,
+        [](void *user, void *context) {
+          static_cast<std::vector<PyObject *> *>(context)->push_back(static_cast<PyObject *>(user));
+        },
+        &users);
+    lt_function_free(function);
+    for (PyObject *user : users) {
+      Py_DECREF(user);
+    }
+  }
+  Py_CLEAR(cast(self)->fn);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int jitTraverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(cast(self)->fn);
+  return 0;
+}
+
+// _warmup(target, *args, **kwargs): compiles for a target, no device needed.
+PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  Call call;
+  const char *target = nargs >= 1 ? PyUnicode_AsUTF8(args[0]) : nullptr;
+  if (target == nullptr) {
+    return PyErr_Occurred() != nullptr ? nullptr
+                                       : PyErr_Format(PyExc_TypeError, "_warmup takes a target");
+  }
+  if (!bind(self, args + 1, static_cast<size_t>(nargs - 1), names, call) ||
+      !classifyAll(self, call, true)) {
+    return nullptr;
+  }
+  lt_kernel *kernel = nullptr;
+  lt_status status = LT_OK;
+  {
+    const WithoutGil scope;
+    status = lt_compile_for(cast(self)->function, target, call.args, call.count, &call.options, &kernel);
+  }
+  return status == LT_OK ? makeKernel(kernel) : raiseError(true);
+}
+
+// (name, is_constexpr, has_default) of each parameter.
+PyObject *jitParams(PyObject *self, PyObject *) {
+  if (cast(self)->function == nullptr && !parse(self)) {
+    return nullptr;
+  }
+  Ref rows(PyList_New(0));
+  for (const Param &param : *cast(self)->params) {
+    const Ref row(Py_BuildValue("OOO", param.name, param.isConstexpr ? Py_True : Py_False,
+                                param.deflt != nullptr ? Py_True : Py_False));
+    if (!row || PyList_Append(rows.get(), row.get()) != 0) {
+      return nullptr;
+    }
+  }
+  return rows.release();
+}
+
+PyObject *jitClear(PyObject *self, PyObject *) {
+  if (cast(self)->function != nullptr) {
+    lt_function_clear(cast(self)->function);
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef jitMethods[] = {
+    {"clear", jitClear, METH_NOARGS, "Forgets everything compiled of the function."},
+    {"_warmup", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(jitWarmup)),
+     METH_FASTCALL | METH_KEYWORDS, "_warmup(target, *args, **kwargs)"},
+    {"_params", jitParams, METH_NOARGS, "(name, is_constexpr, has_default) of each parameter."},
+    {nullptr, nullptr, 0, nullptr}};
+PyMemberDef jitMembers[] = {
+    {"fn", T_OBJECT, offsetof(JitObject, fn), READONLY, "The Python function."},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(JitObject, weakrefs), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot jitSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(jitDealloc)},
+                          {Py_tp_traverse, reinterpret_cast<void *>(jitTraverse)},
+                          {Py_tp_new, reinterpret_cast<void *>(PyType_GenericNew)},
+                          {Py_tp_init, reinterpret_cast<void *>(jitInit)},
+                          {Py_tp_call, reinterpret_cast<void *>(jitCall)},
+                          {Py_mp_subscript, reinterpret_cast<void *>(jitSubscript)},
+                          {Py_tp_methods, jitMethods},
+                          {Py_tp_members, jitMembers},
+                          {0, nullptr}};
+PyType_Spec jitSpec = {"_libtile.Jit", sizeof(JitObject), 0,
+                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, jitSlots};
+
+} // namespace
+
+bool isJit(PyObject *object) { return PyObject_TypeCheck(object, jitType) != 0; }
+
+lt_function *functionOf(PyObject *jit) {
+  if (cast(jit)->function == nullptr && !parse(jit)) {
+    return nullptr;
+  }
+  return cast(jit)->function;
+}
+
+bool addJitTypes(PyObject *module) {
+  numWarpsName = PyUnicode_InternFromString("num_warps");
+  numStagesName = PyUnicode_InternFromString("num_stages");
+  sourceName = PyUnicode_InternFromString("_source");
+  jitType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&jitSpec));
+  launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));
+  return jitType != nullptr && launcherType != nullptr &&
+         PyModule_AddObjectRef(module, "Jit", reinterpret_cast<PyObject *>(jitType)) == 0;
+}
+
+} // namespace libtile::python

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+// _libtile.Value (an immutable value of the language) and _libtile.Semantic (a running specialisation).
+#include "common.h"
+
+#include <vector>
+
+namespace libtile::python {
+
+namespace {
+
+struct ValueObject {
+  PyObject_HEAD
+  lt_value *value;
+};
+struct SemanticObject {
+  PyObject_HEAD
+  lt_semantics *semantics; // null after the end
+  unsigned long thread;
+};
+
+PyTypeObject *valueType = nullptr;
+PyTypeObject *semanticType = nullptr;
+PyObject *valueAttribute = nullptr;
+
+lt_value *intValue(PyObject *object) {
+  int overflow = 0;
+  const long long small = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow == 0) {
+    return small == -1 && PyErr_Occurred() != nullptr
+               ? nullptr
+               : lt_value_int(small < 0 ? -1 : 0, static_cast<uint64_t>(small));
+  }
+  const Ref shift(PyLong_FromLong(64));
+  const Ref high(PyNumber_Rshift(object, shift.get()));
+  if (!high) {
+    return nullptr;
+  }
+  const long long top = PyLong_AsLongLongAndOverflow(high.get(), &overflow);
+  if (overflow != 0) {
+    PyErr_SetString(PyExc_OverflowError, "a constant integer of a kernel has at most 127 bits");
+    return nullptr;
+  }
+  return lt_value_int(top, PyLong_AsUnsignedLongLongMask(object));
+}
+
+lt_value *tupleValue(PyObject *object) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(object);
+  std::vector<lt_value *> items;
+  lt_value *made = nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    lt_value *item = toValue(PyTuple_GET_ITEM(object, i));
+    if (item == nullptr) {
+      break;
+    }
+    items.push_back(item);
+  }
+  if (static_cast<Py_ssize_t>(items.size()) == count) {
+    made = lt_value_tuple(items.data(), items.size(), nullptr, nullptr);
+    if (made == nullptr) {
+      raiseError(false);
+    }
+  }
+  for (lt_value *item : items) {
+    lt_value_free(item);
+  }
+  return made;
+}
+
+lt_value *orRaise(lt_value *value) {
+  if (value == nullptr) {
+    raiseError(true);
+  }
+  return value;
+}
+
+const lt_value *valueOf(PyObject *self) { return reinterpret_cast<ValueObject *>(self)->value; }
+
+// ---- Value
+
+void valueDealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  lt_value_free(reinterpret_cast<ValueObject *>(self)->value);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject *valueKind(PyObject *self, void *) {
+  static const char *const kNames[] = {"unbound", "none",     "bool",      "int",    "float",
+                                       "string",  "tensor",   "tuple",     "type",   "function",
+                                       "operation", "module", "method", "object"};
+  return PyUnicode_FromString(kNames[lt_value_kind(valueOf(self))]);
+}
+
+PyObject *intOf(const lt_value *value) {
+  uint64_t low = 0;
+  const int64_t high = lt_value_as_int(value, &low);
+  if (high == (static_cast<int64_t>(low) < 0 ? -1 : 0)) {
+    return PyLong_FromLongLong(static_cast<int64_t>(low));
+  }
+  const Ref top(PyLong_FromLongLong(high));
+  const Ref shift(PyLong_FromLong(64));
+  const Ref shifted(PyNumber_Lshift(top.get(), shift.get()));
+  const Ref bottom(PyLong_FromUnsignedLongLong(low));
+  return PyNumber_Or(shifted.get(), bottom.get());
+}
+
+// The constant as a Python object.
+PyObject *valuePython(PyObject *self, PyObject *) {
+  const lt_value *value = valueOf(self);
+  switch (lt_value_kind(value)) {
+  case LT_V_NONE:
+    Py_RETURN_NONE;
+  case LT_V_BOOL:
+    return PyBool_FromLong(lt_value_as_bool(value));
+  case LT_V_INT:
+    return intOf(value);
+  case LT_V_FLOAT:
+    return PyFloat_FromDouble(lt_value_as_float(value));
+  case LT_V_STRING: {
+    size_t length = 0;
+    const char *text = lt_value_as_string(value, &length);
+    return PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(length), "replace");
+  }
+  default:
+    return PyErr_Format(PyExc_TypeError, "%s is no constant", lt_value_describe(value));
+  }
+}
+
+PyObject *valueItems(PyObject *self, PyObject *) {
+  const lt_value *value = valueOf(self);
+  const size_t count = lt_value_tuple_size(value);
+  Ref items(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; items && i < count; ++i) {
+    PyObject *item = wrapValue(lt_value_tuple_item(value, i));
+    if (item == nullptr) {
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), item);
+  }
+  return items.release();
+}
+
+PyObject *valueObject(PyObject *self, PyObject *) {
+  auto *object = static_cast<PyObject *>(lt_value_as_object(valueOf(self)));
+  return Py_NewRef(object != nullptr ? object : Py_None);
+}
+
+// (name of the element type, shape)
+PyObject *valueType_(PyObject *self, PyObject *) {
+  int32_t shape[8];
+  size_t rank = 0;
+  const char *name = lt_value_as_type(valueOf(self), shape, &rank);
+  Ref extents(PyTuple_New(static_cast<Py_ssize_t>(rank)));
+  for (size_t i = 0; extents && i < rank; ++i) {
+    PyTuple_SET_ITEM(extents.get(), static_cast<Py_ssize_t>(i), PyLong_FromLong(shape[i]));
+  }
+  return extents ? Py_BuildValue("sN", name, extents.release()) : nullptr;
+}
+
+PyObject *valueRepr(PyObject *self) {
+  return PyUnicode_FromFormat("<%s>", lt_value_describe(valueOf(self)));
+}
+
+PyMethodDef valueMethods[] = {
+    {"python", valuePython, METH_NOARGS, "The constant as a Python object."},
+    {"items", valueItems, METH_NOARGS, "The items of a tuple."},
+    {"object", valueObject, METH_NOARGS, "The Python object behind a function, module or object."},
+    {"type", valueType_, METH_NOARGS, "(element type, shape) of a tensor or a type."},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef valueGetSet[] = {{"kind", valueKind, nullptr, nullptr, nullptr},
+                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot valueSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(valueDealloc)},
+                            {Py_tp_repr, reinterpret_cast<void *>(valueRepr)},
+                            {Py_tp_methods, valueMethods},
+                            {Py_tp_getset, valueGetSet},
+                            {0, nullptr}};
+PyType_Spec valueSpec = {"_libtile.Value", sizeof(ValueObject), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, valueSlots};
+
+// ---- Semantic
+
+// nullptr with an error set if the specialisation is over or runs in another thread.
+lt_semantics *running(PyObject *self) {
+  auto *object = reinterpret_cast<SemanticObject *>(self);
+  if (object->semantics == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "a tensor is used after the end of its specialisation");
+    return nullptr;
+  }
+  if (object->thread != PyThread_get_thread_ident()) {
+    PyErr_SetString(PyExc_RuntimeError, "a tensor is used in another thread than its specialisation's");
+    return nullptr;
+  }
+  return object->semantics;
+}
+
+// Owned values for a scope.
+struct Values {
+  std::vector<lt_value *> items;
+  ~Values() {
+    for (lt_value *item : items) {
+      lt_value_free(item);
+    }
+  }
+  bool add(PyObject *object) {
+    lt_value *value = toValue(object);
+    if (value != nullptr) {
+      items.push_back(value);
+    }
+    return value != nullptr;
+  }
+};
+
+PyObject *give(lt_status status, lt_value *out) {
+  return status == LT_OK ? wrapValue(out) : raiseError(true);
+}
+
+// call(callee, args, kwargs)
+PyObject *semanticCall(PyObject *self, PyObject *args) {
+  PyObject *callee = nullptr, *positional = nullptr, *keyword = nullptr;
+  lt_semantics *semantics = running(self);
+  if (semantics == nullptr ||
+      !PyArg_ParseTuple(args, "OO!O!", &callee, &PyTuple_Type, &positional, &PyDict_Type, &keyword)) {
+    return nullptr;
+  }
+  Values values;
+  if (!values.add(callee)) {
+    return nullptr;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); ++i) {
+    if (!values.add(PyTuple_GET_ITEM(positional, i))) {
+      return nullptr;
+    }
+  }
+  std::vector<const char *> names;
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(keyword, &at, &key, &value) != 0;) {
+    const char *name = PyUnicode_AsUTF8(key);
+    if (name == nullptr || !values.add(value)) {
+      return nullptr;
+    }
+    names.push_back(name);
+  }
+  lt_value *out = nullptr;
+  const lt_status status =
+      lt_call(semantics, values.items[0], values.items.data() + 1,
+              static_cast<size_t>(PyTuple_GET_SIZE(positional)), names.data(), names.size(), &out);
+  return give(status, out);
+}
+
+// operator(text, a, b=Unary)
+PyObject *semanticOperator(PyObject *self, PyObject *args) {
+  const char *text = nullptr;
+  PyObject *a = nullptr, *b = nullptr;
+  lt_semantics *semantics = running(self);
+  if (semantics == nullptr || !PyArg_ParseTuple(args, "sO|O", &text, &a, &b)) {
+    return nullptr;
+  }
+  Values values;
+  if (!values.add(a) || (b != nullptr && !values.add(b))) {
+    return nullptr;
+  }
+  lt_value *out = nullptr;
+  const lt_status status =
+      lt_operator(semantics, text, values.items[0], b != nullptr ? values.items[1] : nullptr, &out);
+  return give(status, out);
+}
+
+PyObject *semanticSubscript(PyObject *self, PyObject *args) {
+  PyObject *object = nullptr, *index = nullptr;
+  lt_semantics *semantics = running(self);
+  Values values;
+  if (semantics == nullptr || !PyArg_ParseTuple(args, "OO", &object, &index) || !values.add(object) ||
+      !values.add(index)) {
+    return nullptr;
+  }
+  lt_value *out = nullptr;
+  const lt_status status = lt_subscript(semantics, values.items[0], values.items[1], &out);
+  return give(status, out);
+}
+
+PyObject *semanticAttribute(PyObject *self, PyObject *args) {
+  PyObject *object = nullptr;
+  const char *name = nullptr;
+  lt_semantics *semantics = running(self);
+  Values values;
+  if (semantics == nullptr || !PyArg_ParseTuple(args, "Os", &object, &name) || !values.add(object)) {
+    return nullptr;
+  }
+  lt_value *out = nullptr;
+  const lt_status status = lt_attribute(semantics, values.items[0], name, &out);
+  return give(status, out);
+}
+
+PyObject *semanticName(PyObject *self, PyObject *name) {
+  lt_semantics *semantics = running(self);
+  const char *text = PyUnicode_AsUTF8(name);
+  if (semantics == nullptr || text == nullptr) {
+    return nullptr;
+  }
+  lt_value *out = nullptr;
+  const lt_status status = lt_language_name(semantics, text, &out);
+  return give(status, out);
+}
+
+PyObject *semanticToTensor(PyObject *self, PyObject *object) {
+  lt_semantics *semantics = running(self);
+  Values values;
+  if (semantics == nullptr || !values.add(object)) {
+    return nullptr;
+  }
+  lt_value *out = nullptr;
+  const lt_status status = lt_to_tensor(semantics, values.items[0], &out);
+  return give(status, out);
+}
+
+void semanticDealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMethodDef semanticMethods[] = {
+    {"call", semanticCall, METH_VARARGS, "call(callee, args, kwargs)"},
+    {"operator", semanticOperator, METH_VARARGS, "operator(text, a[, b])"},
+    {"subscript", semanticSubscript, METH_VARARGS, "subscript(object, index)"},
+    {"attribute", semanticAttribute, METH_VARARGS, "attribute(object, name)"},
+    {"name", semanticName, METH_O, "The value of a name of the language."},
+    {"to_tensor", semanticToTensor, METH_O, "A number as a tensor."},
+    {nullptr, nullptr, 0, nullptr}};
+PyType_Slot semanticSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(semanticDealloc)},
+                               {Py_tp_methods, semanticMethods},
+                               {0, nullptr}};
+PyType_Spec semanticSpec = {"_libtile.Semantic", sizeof(SemanticObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, semanticSlots};
+
+// ---- makers for host.py
+
+PyObject *moduleValue(PyObject *, PyObject *args) {
+  const char *name = nullptr;
+  PyObject *object = nullptr;
+  if (!PyArg_ParseTuple(args, "sO", &name, &object)) {
+    return nullptr;
+  }
+  return wrapValue(orRaise(lt_value_module(name, object == Py_None ? nullptr : object)));
+}
+PyObject *objectValue(PyObject *, PyObject *object) {
+  return wrapValue(orRaise(lt_value_object(object)));
+}
+PyObject *operationValue(PyObject *, PyObject *name) {
+  const char *text = PyUnicode_AsUTF8(name);
+  return text != nullptr ? wrapValue(orRaise(lt_value_operation(text))) : nullptr;
+}
+PyObject *typeValue(PyObject *, PyObject *args) {
+  const char *name = nullptr;
+  if (!PyArg_ParseTuple(args, "s", &name)) {
+    return nullptr;
+  }
+  return wrapValue(orRaise(lt_value_type(name, nullptr, 0)));
+}
+// slice(start, stop, step) of a subscript
+PyObject *sliceValue(PyObject *, PyObject *args) {
+  Values values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    if (!values.add(PyTuple_GET_ITEM(args, i))) {
+      return nullptr;
+    }
+  }
+  return wrapValue(orRaise(lt_value_tuple(values.items.data(), values.items.size(), "slice", nullptr)));
+}
+
+PyMethodDef makers[] = {{"module_value", moduleValue, METH_VARARGS, "module_value(name, object)"},
+                        {"object_value", objectValue, METH_O, "object_value(object)"},
+                        {"operation_value", operationValue, METH_O, "operation_value(name)"},
+                        {"type_value", typeValue, METH_VARARGS, "type_value(name)"},
+                        {"slice_value", sliceValue, METH_VARARGS, "slice_value(start, stop, step)"},
+                        {nullptr, nullptr, 0, nullptr}};
+
+} // namespace
+
+lt_value *toValue(PyObject *object) {
+  if (object == Py_None) {
+    return lt_value_none();
+  }
+  if (PyBool_Check(object)) {
+    return lt_value_bool(object == Py_True ? 1 : 0);
+  }
+  if (PyLong_Check(object)) {
+    return intValue(object);
+  }
+  if (PyFloat_Check(object)) {
+    return lt_value_float(PyFloat_AS_DOUBLE(object));
+  }
+  if (PyUnicode_Check(object)) {
+    Py_ssize_t length = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(object, &length);
+    return text != nullptr ? lt_value_string(text, static_cast<size_t>(length)) : nullptr;
+  }
+  if (PyTuple_Check(object)) {
+    return tupleValue(object);
+  }
+  if (Py_TYPE(object) == valueType) {
+    return lt_value_copy(valueOf(object));
+  }
+  if (isJit(object)) {
+    lt_function *function = functionOf(object);
+    return function != nullptr ? orRaise(lt_value_function(function)) : nullptr;
+  }
+  const Ref inner(PyObject_GetAttr(object, valueAttribute));
+  if (inner && Py_TYPE(inner.get()) == valueType) {
+    return lt_value_copy(valueOf(inner.get()));
+  }
+  PyErr_Clear();
+  PyErr_Format(PyExc_TypeError, "a kernel cannot use an object of type '%s'", Py_TYPE(object)->tp_name);
+  return nullptr;
+}
+
+PyObject *wrapValue(lt_value *value) {
+  if (value == nullptr) {
+    return PyErr_Occurred() != nullptr ? nullptr : PyErr_NoMemory();
+  }
+  auto *object = reinterpret_cast<ValueObject *>(valueType->tp_alloc(valueType, 0));
+  if (object == nullptr) {
+    lt_value_free(value);
+    return nullptr;
+  }
+  object->value = value;
+  return reinterpret_cast<PyObject *>(object);
+}
+
+PyObject *makeSemantic(lt_semantics *semantics) {
+  auto *object = reinterpret_cast<SemanticObject *>(semanticType->tp_alloc(semanticType, 0));
+  if (object != nullptr) {
+    object->semantics = semantics;
+    object->thread = PyThread_get_thread_ident();
+  }
+  return reinterpret_cast<PyObject *>(object);
+}
+
+void endSemantic(PyObject *semantic) {
+  reinterpret_cast<SemanticObject *>(semantic)->semantics = nullptr;
+}
+
+bool addValueTypes(PyObject *module) {
+  valueAttribute = PyUnicode_InternFromString("_value");
+  valueType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&valueSpec));
+  semanticType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&semanticSpec));
+  return valueAttribute != nullptr && valueType != nullptr && semanticType != nullptr &&
+         PyModule_AddObjectRef(module, "Value", reinterpret_cast<PyObject *>(valueType)) == 0 &&
+         PyModule_AddObjectRef(module, "Semantic", reinterpret_cast<PyObject *>(semanticType)) == 0 &&
+         PyModule_AddFunctions(module, makers) == 0;
+}
+
+} // namespace libtile::python

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory on a device, without torch."""
+from . import _libtile, errors
+
+
+def available_devices():
+    """The names of the devices of this machine: "cpu", then "cuda:0", ..."""
+    return _libtile.devices().split(",")
+
+
+def set_num_threads(threads):
+    """Threads that CPU kernels use, the calling one included; 0: all cores."""
+    _libtile.set_num_threads(threads)
+
+
+def num_threads():
+    """Threads that CPU kernels use."""
+    return _libtile.num_threads()
+
+
+def ordinal(device):
+    """-1 for "cpu", the number of "cuda:1" ("cuda": 0)."""
+    if device == "cpu":
+        return -1
+    kind, _, number = str(device).partition(":")
+    if kind != "cuda" or not (number.isdigit() or number == ""):
+        raise errors.DeviceError(f"there is no device '{device}': give cpu, cuda or cuda:N")
+    return int(number or 0)
+
+
+class DeviceArray:
+    """A contiguous array in a device's memory, freed with the object."""
+
+    def __init__(self, shape, dtype, device):
+        self.shape, self.dtype = tuple(shape), dtype
+        self._ordinal = ordinal(device)
+        self.nbytes = dtype.itemsize
+        for extent in self.shape:
+            self.nbytes *= extent
+        self._address = 0
+        self._address = _libtile.allocate(self._ordinal, self.nbytes)
+
+    def __del__(self):
+        if getattr(self, "_address", 0):
+            _libtile.release(self._ordinal, self._address)
+
+    @property
+    def device(self):
+        return "cpu" if self._ordinal < 0 else f"cuda:{self._ordinal}"
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    def __len__(self):
+        return self.shape[0]
+
+    def data_ptr(self):
+        return self._address
+
+    @property
+    def __libtile_array__(self):
+        return (self._address, self.dtype.name, self._ordinal, False, self.nbytes)
+
+    @property
+    def __cuda_array_interface__(self):
+        if self._ordinal < 0:
+            raise AttributeError("the array is in host memory")
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self._address, False),
+                "version": 3, "strides": None, "stream": None}
+
+    def copy_from(self, array):
+        """Overwrites the whole array with a NumPy array of the same size."""
+        import numpy as np
+        source = np.ascontiguousarray(array, dtype=self.dtype)
+        if source.nbytes != self.nbytes:
+            raise ValueError(f"{source.nbytes} bytes do not fill {self.nbytes}")
+        if source.nbytes:
+            _libtile.copy(self._ordinal, self._address, source.view(np.uint8).reshape(-1).data, True)
+
+    def numpy(self):
+        """A copy as a NumPy array; waits for the kernels before it."""
+        import numpy as np
+        out = np.empty(self.shape, self.dtype)
+        if out.nbytes:
+            _libtile.synchronize(self._ordinal)
+            _libtile.copy(self._ordinal, self._address, out.reshape(-1).view(np.uint8).data, False)
+        return out
+
+    def __repr__(self):
+        return f"<array {'x'.join(map(str, self.shape))} of {self.dtype} on {self.device}>"
+
+
+def to_device(array, device="cuda"):
+    """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "cuda" or "cuda:N"."""
+    import numpy as np
+    source = np.asarray(array)
+    made = DeviceArray(source.shape, source.dtype, device)
+    made.copy_from(source)
+    return made

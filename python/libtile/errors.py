@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, by whose hands it must be mended."""
+
+
+class Error(Exception):
+    """The base of all. `message` is the message alone; str() has the place and the caret too.
+
+    `file`, `line` and `column` (from 1) tell the place in a kernel; None where there is none.
+    """
+    kind = 2
+
+    def __init__(self, text, message=None, file=None, line=None, column=None):
+        super().__init__(text)
+        self.message = message if message is not None else text
+        self.file, self.line, self.column = file, line, column
+
+
+class CompilationError(Error):
+    """The kernel or its call is wrong."""
+    kind = 0
+
+
+class UnsupportedError(Error):
+    """The kernel is right and asks for what libtile does not have (yet, or on this target)."""
+    kind = 1
+
+
+class InternalError(Error):
+    """libtile is wrong. `reproducer` shows it: the IR's text and a command; please report it."""
+    kind = 2
+    reproducer = ""
+
+
+class DeviceError(Error):
+    """No such device, or the device refused."""
+    kind = 3
+
+
+_CLASSES = {0: CompilationError, 1: UnsupportedError, 2: InternalError, 3: DeviceError}
+
+
+def make(kind, text, message, line, column, reproducer, compiling):
+    """The exception for an error of libtile.so; the caller sets `file`."""
+    if kind == 0 and not compiling:
+        return ValueError(text)
+    error = _CLASSES[kind](text, message, None, line or None, column or None)
+    if kind == 2:
+        error.reproducer = reproducer
+    return error

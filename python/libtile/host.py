@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels may see of Python: globals, defaults, attributes, and calls while they are compiled.
+
+The compiler asks through the extension module. An answer is a plain constant, a jit function, an
+object with a `_value` (names of the language, dtypes, tensors), or a Value; Unbound says that there is
+no such name.
+"""
+import sys
+import types
+import weakref
+
+from . import _libtile, errors
+
+Unbound = NotImplemented
+_PLAIN = (bool, int, float, str)
+# Modules of plain Python functions that kernels may call on constants.
+_CALLABLE_MODULES = ("math", "copy", "builtins")
+_functions = weakref.WeakKeyDictionary()  # Python function -> JITFunction, weakly
+
+
+def remember(fn, jit):
+    _functions[fn] = weakref.ref(jit)
+
+
+def jit_of(fn):
+    """The JITFunction made of a Python function; None if it is gone."""
+    reference = _functions.get(fn)
+    return reference() if reference is not None else None
+
+
+def _convert(value, name, is_plain_allowed):
+    """The value as the compiler takes it."""
+    from . import language
+    if value is None or isinstance(value, _libtile.Jit) or isinstance(value, _libtile.Value):
+        return value
+    if isinstance(value, language.constexpr):
+        return _convert(value.value, name, True)
+    if isinstance(value, _PLAIN):
+        if is_plain_allowed:
+            return value
+        raise errors.CompilationError(
+            f"`{name}` is a plain global variable, which a kernel cannot use: make it "
+            f"`{name} = tl.constexpr({value!r})`, or pass it as an argument")
+    if isinstance(value, tuple):
+        return tuple(_convert(item, name, is_plain_allowed) for item in value)
+    if isinstance(value, list) and is_plain_allowed:
+        return tuple(_convert(item, name, True) for item in value)
+    if isinstance(value, language.Later):
+        raise errors.UnsupportedError(f"`{value.name}` is not there yet")
+    if getattr(value, "_value", None) is not None:
+        return value
+    if isinstance(value, types.ModuleType):
+        return _libtile.module_value("tl" if value is language else value.__name__, value)
+    operation = getattr(value, "__libtile_operation__", None)
+    if operation is not None:
+        return _libtile.operation_value(operation)
+    if callable(value) or is_plain_allowed:
+        return _libtile.object_value(value)
+    raise errors.CompilationError(
+        f"`{name}` is a global of type '{type(value).__name__}', which a kernel cannot use")
+
+
+def _closure(fn):
+    return dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
+
+
+def global_value(fn, name):
+    cell = _closure(fn).get(name)
+    if cell is not None:
+        try:
+            return _convert(cell.cell_contents, name, False)
+        except ValueError:
+            return Unbound
+    if name not in fn.__globals__:
+        return Unbound
+    return _convert(fn.__globals__[name], name, False)
+
+
+def default_value(fn, name):
+    import inspect
+    parameter = inspect.signature(fn).parameters.get(name)
+    if parameter is None or parameter.default is inspect.Parameter.empty:
+        return Unbound
+    return _convert(parameter.default, name, True)
+
+
+def attribute_value(owner, name):
+    try:
+        value = getattr(owner, name)
+    except AttributeError:
+        return Unbound
+    return _convert(value, name, True)
+
+
+def describe(value):
+    if isinstance(value, types.FunctionType):
+        return f"Python function {value.__name__}"
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
+    return f"object of type {type(value).__name__}"
+
+
+# ---- calls
+
+def _takes_semantic(callee):
+    code = getattr(callee, "__code__", None)
+    return code is not None and "_semantic" in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+
+
+def to_python(value, semantic, wraps_constants):
+    """A Value for Python code: tensors as tl.tensor, constants as they are or as tl.constexpr."""
+    from . import language
+    kind = value.kind
+    if kind == "tensor":
+        return language.tensor(value, semantic)
+    if kind == "none":
+        return None
+    if kind in ("bool", "int", "float", "string"):
+        return language.constexpr(value.python()) if wraps_constants else value.python()
+    if kind == "tuple":
+        return tuple(to_python(item, semantic, wraps_constants) for item in value.items())
+    if kind == "type":
+        return language.type_of(value)
+    if kind == "function":
+        fn = value.object()
+        return jit_of(fn) if fn is not None and jit_of(fn) is not None else value
+    if kind in ("object", "module"):
+        held = value.object()
+        return held if held is not None else value
+    return value
+
+
+def call(callee, semantic, args, kwargs):
+    """Calls Python code that a kernel names; tensors only go to functions that take _semantic."""
+    if _takes_semantic(callee):
+        given = [to_python(value, semantic, True) for value in args]
+        named = {name: to_python(value, semantic, True) for name, value in kwargs.items()}
+        named.setdefault("_semantic", semantic)
+        return _convert(callee(*given, **named), "result", True)
+    is_constant = getattr(callee, "__libtile_constexpr__", False) or isinstance(callee, type)
+    if not is_constant and getattr(callee, "__module__", None) not in _CALLABLE_MODULES:
+        raise errors.CompilationError(
+            f"{describe(callee)} cannot be called in a kernel: make it a jit function, or decorate it "
+            "with libtile.constexpr_function")
+    for value in [*args, *kwargs.values()]:
+        if value.kind == "tensor":
+            raise errors.CompilationError(f"{describe(callee)} takes constants, not tensors")
+    result = callee(*[to_python(value, semantic, False) for value in args],
+                    **{name: to_python(value, semantic, False) for name, value in kwargs.items()})
+    return _convert(result, "result", True)
+
+
+# ---- arguments of launches
+
+def constant(value):
+    """A key: equal keys are the same constant. Refuses what is no constant."""
+    if isinstance(value, tuple):
+        return (tuple, *[constant(item) for item in value])
+    if value is None or isinstance(value, _PLAIN):
+        return (type(value), repr(value))
+    if isinstance(value, _libtile.Jit) or getattr(value, "_value", None) is not None:
+        return (type(value), value)
+    raise TypeError(f"an argument of type '{type(value).__name__}' is neither an array nor a constant")
+
+
+_DTYPES = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16", "bool": "int1",
+           **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
+
+
+def dtype_name(value):
+    """Our name of a dtype object of libtile, NumPy, ml_dtypes or torch; None for anything else."""
+    from . import language
+    if isinstance(value, language.dtype):
+        return value.name
+    owner = type(value).__module__.partition(".")[0]
+    if owner in ("numpy", "torch") and type(value).__name__.lower().endswith("dtype"):
+        return _DTYPES.get(str(value).removeprefix("torch."))
+    if isinstance(value, type) and value.__module__ in ("numpy", "ml_dtypes"):
+        return _DTYPES.get(value.__name__)
+    return None
+
+
+def device_of(values):
+    """-1 or the CUDA ordinal of the arrays among the values."""
+    for value in values:
+        own = getattr(value, "__libtile_array__", None)
+        if own is not None:
+            return own[2]
+        if getattr(value, "is_cuda", False):
+            return value.get_device()
+    return -1
+
+
+def _before_fork():
+    _libtile.before_fork()
+
+
+if hasattr(sys.modules.get("os"), "register_at_fork"):
+    sys.modules["os"].register_at_fork(before=_before_fork,
+                                       after_in_parent=_libtile.after_fork_in_parent,
+                                       after_in_child=_libtile.after_fork_in_child)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`libtile.jit`, jit functions and compiled kernels.
+
+A jit function's source is read when it is first used and compiled in libtile.so; Python is asked only
+for what the source names from outside (host.py). The launch itself is in the extension module.
+"""
+from collections.abc import Mapping
+
+from . import _libtile, errors, host
+
+
+class Stages(Mapping):
+    """The stages of a compiled kernel as text, made when they are asked for."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+        self._names = kernel.fact("stages").split("\n")
+
+    def __getitem__(self, name):
+        if name not in self._names:
+            raise KeyError(f"{name}: the stages are {', '.join(self._names)}")
+        return self._kernel.text(name)
+
+    def __iter__(self):
+        return iter(self._names)
+
+    def __len__(self):
+        return len(self._names)
+
+    def __repr__(self):
+        return f"<stages {', '.join(self._names)}>"
+
+
+class CompiledKernel(_libtile.Kernel):
+    """A kernel compiled for one signature and target."""
+
+    @property
+    def asm(self):
+        """Every stage as text by name: "tile", "nested" or "laid-out" and "staged", "llvm", and "asm"
+        or "ptx"."""
+        return Stages(self)
+
+    @property
+    def name(self):
+        return self.fact("name")
+
+    @property
+    def target(self):
+        return self.fact("target")
+
+    @property
+    def signature(self):
+        """What the kernel is specialised on, as text."""
+        return self.fact("signature")
+
+    @property
+    def fallbacks(self):
+        """Slower ways that the compiler had to take, in words."""
+        return [line for line in self.fact("fallbacks").split("\n") if line]
+
+    @property
+    def guards(self):
+        """What the launcher checks of the arguments before it runs the faster of the two variants."""
+        return [line for line in self.fact("guards").split("\n") if line]
+
+    @property
+    def metadata(self):
+        """What the compiler chose and what the code needs."""
+        facts = {name: int(self.fact(name)) for name in
+                 ("num_warps", "num_stages", "threads", "shared_bytes", "scratch_bytes")}
+        facts.update(name=self.name, target=self.target, signature=self.signature,
+                     symbol=self.fact("symbol"), compile_ms=self.compile_ms)
+        for line in self.fact("properties").split("\n"):
+            if line:
+                key, value = line.split(" ")
+                facts[key] = int(value)
+        return facts
+
+    @property
+    def compile_ms(self):
+        """Milliseconds from the syntax tree to machine code, the driver's assembler not included."""
+        return float(self.fact("frontend_ms")) + float(self.fact("backend_ms"))
+
+    def __repr__(self):
+        return f"<kernel {self.name}({self.signature}) for {self.target}>"
+
+
+class JITFunction(_libtile.Jit):
+    """A function in the kernel language: launched with `function[grid](...)`, or called by kernels."""
+
+    def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, noinline=None):
+        super().__init__(fn)
+        self.__name__ = fn.__name__
+        self.__qualname__ = fn.__qualname__
+        self.__module__ = fn.__module__
+        self.__doc__ = fn.__doc__
+        self.__wrapped__ = fn
+        self.do_not_specialize = do_not_specialize or ()
+        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment or ()
+        host.remember(fn, self)
+
+    def _source(self):
+        import inspect
+        import textwrap
+        try:
+            lines, first = inspect.getsourcelines(self.fn)
+        except (OSError, TypeError) as error:
+            raise errors.CompilationError(
+                f"the source of '{self.__name__}' cannot be read: a jit function must be defined in a "
+                "file") from error
+        return (textwrap.dedent("".join(lines)), self.fn.__code__.co_filename, first, self.__name__,
+                self._names(self.do_not_specialize), self._names(self.do_not_specialize_on_alignment))
+
+    def _names(self, given):
+        """Parameters may be named by position too."""
+        code = self.fn.__code__
+        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+        return tuple(names[each] if isinstance(each, int) else each for each in given)
+
+    @property
+    def src(self):
+        return self._source()[0]
+
+    @property
+    def arg_names(self):
+        return [name for name, _, _ in self._params()]
+
+    def warmup(self, *args, grid=None, target=None, **kwargs):
+        """Compiles without launching; returns the CompiledKernel.
+
+        target: "sm_90a", "avx512bf16", ... (`libtile.targets()`); no such device needs to be present.
+        None: the device of the arrays given. An argument may be an array, a number, a dtype (an array
+        of it), or a type as text: "*fp32", "i32", "*fp16:16" (a multiple of 16 bytes), "i32:16".
+        Pointers are taken to be multiples of 16 bytes unless the text says otherwise.
+        """
+        names = self.arg_names
+        constexpr = {name for name, is_constexpr, _ in self._params() if is_constexpr}
+        args = [value if i < len(names) and names[i] in constexpr else _as_type(value)
+                for i, value in enumerate(args)]
+        kwargs = {name: value if name in constexpr or name in ("num_warps", "num_stages")
+                  else _as_type(value) for name, value in kwargs.items()}
+        if target is None:
+            target = _libtile.target(host.device_of([*args, *kwargs.values()]))
+        return self._warmup(target, *args, **kwargs)
+
+    def __repr__(self):
+        return f"<jit function {self.__module__}.{self.__qualname__}>"
+
+
+def _as_type(value):
+    """dtypes as the text of a pointer type; other values stay."""
+    if isinstance(value, str):
+        return value + ":16" if value.startswith("*") and ":" not in value else value
+    name = host.dtype_name(value)
+    return f"*{name}:16" if name is not None else value
+
+
+def jit(fn=None, *, do_not_specialize=None, do_not_specialize_on_alignment=None, noinline=None,
+        debug=None, repr=None, version=None, launch_metadata=None):
+    """Makes a function a kernel or a function for kernels. Used as @jit or @jit(options).
+
+    do_not_specialize: parameters (names or positions) whose integers give no compile-time facts: not
+    that they are 1, not that 16 divides them. do_not_specialize_on_alignment: likewise for 16 alone.
+    The other options are Triton's; they are accepted and change nothing.
+    """
+    if fn is None:
+        return lambda function: JITFunction(function, do_not_specialize, do_not_specialize_on_alignment,
+                                            noinline)
+    if isinstance(fn, JITFunction):
+        return fn
+    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, noinline)
+
+
+def constexpr_function(fn):
+    """A Python function that kernels may call on constants, while they are compiled."""
+    fn.__libtile_constexpr__ = True
+    return fn
+
+
+_libtile.install(make_error=errors.make, kernel_class=CompiledKernel, global_value=host.global_value,
+                 default_value=host.default_value, attribute_value=host.attribute_value,
+                 call=host.call, describe=host.describe, constant=host.constant)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer helpers for grids and block sizes; inside of a kernel `libtile.cdiv` is `tl.cdiv`."""
+
+
+def cdiv(x, div):
+    """x / div, rounded up."""
+    return -(-x // div)
+
+
+cdiv.__libtile_operation__ = "cdiv"
+
+
+def next_power_of_2(n):
+    """The smallest power of two that is not below n."""
+    return 1 if n <= 1 else 1 << (n - 1).bit_length()
+
+
+next_power_of_2.__libtile_constexpr__ = True

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring kernels."""
+import time
+
+from . import _libtile
+from .device import ordinal
+
+_flush = {}
+
+
+def _clear_cache(device):
+    """Writes more memory than the last-level cache holds."""
+    import numpy as np
+    if device not in _flush:
+        size = max(_libtile.cache_bytes(device) * 2, 64 << 20)
+        if device < 0:
+            _flush[device] = np.zeros(size, np.uint8)
+        else:
+            from .device import to_device
+            _flush[device] = (to_device(np.zeros(size, np.uint8), f"cuda:{device}"), np.zeros(size, np.uint8))
+    if device < 0:
+        _flush[device].fill(1)
+    else:
+        array, zeros = _flush[device]
+        array.copy_from(zeros)
+
+
+def _one(fn, device, clears):
+    if clears:
+        _clear_cache(device)
+    if device < 0:
+        start = time.perf_counter()
+        fn()
+        return (time.perf_counter() - start) * 1e3
+    start = _libtile.record_time(device)
+    fn()
+    return _libtile.milliseconds(device, start, _libtile.record_time(device))
+
+
+def _quantile(ordered, q):
+    """Linear between the neighbours, as numpy.quantile."""
+    place = q * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def do_bench(fn, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean",
+             device=None, clear_cache=True):
+    """Milliseconds of one call of fn.
+
+    warmup, rep: milliseconds to spend warming up and measuring. quantiles: a list gives these
+    quantiles instead. return_mode: "mean", "median", "min", "max" or "all". device: "cpu", "cuda",
+    ...; None: "cuda" if there is one. GPU times are taken by the device's clock on its default
+    stream. clear_cache: write more than the last-level cache before each call.
+    """
+    if device is None:
+        device = "cuda" if "cuda:0" in _libtile.devices() else "cpu"
+    number = ordinal(device)
+    fn()
+    _libtile.synchronize(number)
+    estimate = max(min(_one(fn, number, clear_cache) for _ in range(3)), 1e-4)
+    for _ in range(max(1, min(10000, int(warmup / estimate)))):
+        fn()
+    times = sorted(_one(fn, number, clear_cache) for _ in range(max(3, min(10000, int(rep / estimate)))))
+    if quantiles is not None:
+        found = [_quantile(times, q) for q in quantiles]
+        return found[0] if len(found) == 1 else found
+    if return_mode == "all":
+        return times
+    return {"mean": sum(times) / len(times), "median": _quantile(times, 0.5), "min": times[0],
+            "max": times[-1]}[return_mode]
