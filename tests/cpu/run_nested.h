@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs text of the nested stage: parse, generate, load, call. For tests of the CPU's code generation.
+#pragma once
+
+#include "codegen/cpu/jit.h"
+#include "codegen/codegen.h"
+#include "ir/parser.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace libtile::test {
+
+// The targets that this machine runs.
+inline std::vector<std::string> runnableTargets() {
+  const std::string host = codegen::hostTarget().name;
+  if (host == "avx512bf16") {
+    return {"x86-64-v3", "avx512", "avx512bf16"};
+  }
+  if (host == "avx512") {
+    return {"x86-64-v3", "avx512"};
+  }
+  return {host};
+}
+
+template <class T> uint64_t slot(T value) {
+  uint64_t bits = 0;
+  static_assert(sizeof(T) <= sizeof(bits));
+  std::memcpy(&bits, &value, sizeof(T));
+  return bits;
+}
+
+struct Grid {
+  int32_t x = 1, y = 1, z = 1;
+};
+
+// A loaded kernel with an arena of its own.
+class NestedKernel {
+public:
+  NestedKernel(const std::string &text, const std::string &target, codegen::CodeOptions options = {})
+      : code_(codegen::generate(ir::parse(text), codegen::findTarget(target), options)), module_(code_),
+        arena_(static_cast<uint8_t *>(std::aligned_alloc(64, (code_.info.scratchBytes + 127) / 64 * 64)),
+               &std::free) {}
+
+  [[nodiscard]] const codegen::Code &code() const { return code_; }
+  [[nodiscard]] uint8_t *arena() { return arena_.get(); }
+
+  void run(std::vector<uint64_t> args, Grid grid, uint64_t first, uint64_t count) {
+    const int32_t extents[3] = {grid.x, grid.y, grid.z};
+    module_.entry()(args.data(), extents, first, count, arena_.get());
+  }
+  void run(std::vector<uint64_t> args, Grid grid = {}) {
+    run(std::move(args), grid, 0, uint64_t(grid.x) * grid.y * grid.z);
+  }
+
+private:
+  codegen::Code code_;
+  codegen::cpu::CpuModule module_;
+  std::unique_ptr<uint8_t, void (*)(void *)> arena_;
+};
+
+} // namespace libtile::test

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dot's innermost loop: every rule, odd blocks, any k; and its assembly, in which no accumulator may
+// leave its register.
+#include "tests/cpu/numbers.h"
+#include "tests/cpu/run_nested.h"
+
+#include <gtest/gtest.h>
+
+namespace libtile::test {
+namespace {
+
+using ir::Elem;
+
+struct Shape {
+  int m, n, k, blockM, blockN;
+};
+
+struct Layout {
+  size_t a, b, acc, end;
+  int rowA, rowB;
+};
+
+Layout layoutOf(const ir::ContractRule &rule, const Shape &shape) {
+  const auto up = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+  Layout layout{};
+  layout.rowA = shape.k + 6;
+  layout.rowB = shape.n + 16;
+  layout.b = up(size_t(shape.m) * layout.rowA * ir::byteSize(rule.packed));
+  layout.acc = layout.b + up(size_t(shape.k + 2) * layout.rowB * ir::byteSize(rule.packed));
+  layout.end = layout.acc + up(size_t(shape.m) * shape.n * ir::byteSize(rule.accumulator));
+  return layout;
+}
+
+std::string kernel(const ir::ContractRule &rule, const Shape &shape, bool words) {
+  const Layout layout = layoutOf(rule, shape);
+  const std::string packed = ir::elemName(rule.packed), sum = ir::elemName(rule.accumulator);
+  const auto word = [](int64_t number) { return std::to_string(number); };
+  const std::string half = word(shape.k / 2 + 1) + "x" + word(layout.rowB);
+  const std::string b = !rule.pairs ? word(shape.k + 1) + "x" + word(layout.rowB) + "x" + packed
+                        : words     ? half + "xi32"
+                                    : half + "x2x" + packed;
+  return "func @f stage=nested warps=4 stages=3 arena=" + word(layout.end) + " (%k: i32) {\n" +
+         "  %a = alloc {offset=0} : buffer<" + word(shape.m) + "x" + word(layout.rowA) + "x" + packed + ">\n" +
+         "  %b = alloc {offset=" + word(layout.b) + "} : buffer<" + b + ">\n" +
+         "  %c = alloc {offset=" + word(layout.acc) + "} : buffer<" + word(shape.m) + "x" + word(shape.n) + "x" +
+         sum + ">\n  contract %a, %b, %c, %k {block_m=" + word(shape.blockM) + ", block_n=" +
+         word(shape.blockN) + "}\n  return\n}\n";
+}
+
+// Small integers: every sum is exact, in any order.
+void checkRule(const std::string &target, const ir::ContractRule &rule, const Shape &shape, bool words) {
+  const Layout layout = layoutOf(rule, shape);
+  NestedKernel contract(kernel(rule, shape, words), target);
+  std::mt19937 random(shape.m * 31 + shape.k);
+  const auto put = [&](size_t base, Elem elem, size_t index, int value) {
+    const uint64_t bits =
+        ir::isFloat(elem) ? encode(elem, value) : truncate(ir::bitWidth(elem), static_cast<uint64_t>(value));
+    std::memcpy(contract.arena() + base + index * ir::byteSize(elem), &bits, ir::byteSize(elem));
+  };
+  std::memset(contract.arena(), 0, layout.end);
+  std::vector<int> a(shape.m * shape.k), b(shape.k * shape.n), acc(shape.m * shape.n);
+  const auto small = [&] { return int(random() % 13) - 6; };
+  for (int m = 0; m < shape.m; ++m) {
+    for (int k = 0; k < shape.k; ++k) {
+      put(0, rule.packed, size_t(m) * layout.rowA + k, a[m * shape.k + k] = small());
+    }
+    for (int n = 0; n < shape.n; ++n) {
+      put(layout.acc, rule.accumulator, size_t(m) * shape.n + n, acc[m * shape.n + n] = small());
+    }
+  }
+  for (int k = 0; k < shape.k; ++k) {
+    for (int n = 0; n < shape.n; ++n) {
+      const size_t plain = size_t(k) * layout.rowB + n;
+      const size_t paired = (size_t(k / 2) * layout.rowB + n) * 2 + k % 2;
+      put(layout.b, rule.packed, rule.pairs ? paired : plain, b[k * shape.n + n] = small());
+    }
+  }
+  contract.run({slot(shape.k)});
+  for (int m = 0; m < shape.m; ++m) {
+    for (int n = 0; n < shape.n; ++n) {
+      int want = acc[m * shape.n + n];
+      for (int k = 0; k < shape.k; ++k) {
+        want += a[m * shape.k + k] * b[k * shape.n + n];
+      }
+      uint64_t bits = 0;
+      const unsigned bytes = ir::byteSize(rule.accumulator);
+      std::memcpy(&bits, contract.arena() + layout.acc + (size_t(m) * shape.n + n) * bytes, bytes);
+      const long double got = ir::isFloat(rule.accumulator) ? decode(rule.accumulator, bits)
+                                                            : signExtend(8 * bytes, bits);
+      ASSERT_EQ(got, want) << target << " " << ir::elemName(rule.operand) << " at " << m << "," << n
+                           << " of " << shape.m << "x" << shape.n << "x" << shape.k;
+    }
+  }
+}
+
+TEST(Contract, EveryRule) {
+  for (const std::string &target : runnableTargets()) {
+    for (const ir::ContractRule &rule : codegen::findTarget(target).contract) {
+      const int lanes = rule.lanes;
+      for (int k : {0, 2, 6, 58}) {
+        for (bool words : {false, true}) {
+          checkRule(target, rule, {6, 2 * lanes, k, 6, 2 * lanes}, words && rule.pairs);
+          checkRule(target, rule, {8, 3 * lanes, k, 4, lanes}, words && rule.pairs);
+          checkRule(target, rule, {3, lanes, k, 1, lanes}, words && rule.pairs);
+        }
+      }
+    }
+  }
+}
+
+// The loop that holds the multiply-adds: from its label to the jump back to it.
+std::string innerLoop(const std::string &assembly, const std::string &instruction) {
+  const size_t first = assembly.find(instruction);
+  const size_t begin = assembly.rfind("\n.LBB", first);
+  const std::string label = assembly.substr(begin + 1, assembly.find(':', begin) - begin - 1);
+  return assembly.substr(begin, assembly.find("\tjne\t" + label, first) - begin);
+}
+
+// As many accumulators as leave room for one row of b and one number of a.
+TEST(Contract, AccumulatorsStayInRegisters) {
+  for (const std::string target : {"avx512", "avx512bf16", "x86-64-v3"}) {
+    const ir::Target &description = codegen::findTarget(target);
+    for (const ir::ContractRule &rule : description.contract) {
+      const bool needsProduct = rule.packed == Elem::I16 && description.name != "avx512bf16";
+      const bool wide = description.vectorRegisters == 32;
+      const int lanes = rule.lanes;
+      const Shape shape = wide ? Shape{12, 8 * lanes, 64, 6, 4 * lanes} : Shape{12, 8 * lanes, 64, 6, 2 * lanes};
+      codegen::CodeOptions options;
+      options.keepAssembly = true;
+      const codegen::Code code = codegen::generate(ir::parse(kernel(rule, shape, false)), description, options);
+      const std::string instruction = rule.packed == Elem::BF16 ? "vdpbf16ps"
+                                      : rule.packed == Elem::I16
+                                          ? (needsProduct ? "vpmaddwd" : "vpdpwssd")
+                                          : "vfmadd";
+      const std::string loop = innerLoop(code.assembly, instruction);
+      int count = 0;
+      for (size_t at = loop.find(instruction); at != loop.npos; at = loop.find(instruction, at + 1)) {
+        ++count;
+      }
+      EXPECT_EQ(count, wide ? 24 : 12) << target << " " << ir::elemName(rule.operand) << "\n" << loop;
+      EXPECT_EQ(loop.find("(%rsp)"), loop.npos) << target << " " << ir::elemName(rule.operand) << "\n" << loop;
+      EXPECT_EQ(loop.find("(%rbp)"), loop.npos) << target << " " << ir::elemName(rule.operand) << "\n" << loop;
+    }
+  }
+}
+
+} // namespace
+} // namespace libtile::test

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors of exp, exp2, log, log2 and rsqrt against long double, in units of the last place: every 997th
+// float, random doubles, and the inputs that are special. codegen/cpu/math.cpp states the same bounds.
+#include "tests/cpu/numbers.h"
+#include "tests/cpu/run_nested.h"
+
+#include <gtest/gtest.h>
+
+namespace libtile::test {
+namespace {
+
+using ir::Elem;
+
+constexpr int kBatch = 1 << 16;
+
+std::string kernel(const std::string &op, const std::string &type, unsigned lanes) {
+  return "func @f stage=nested warps=4 stages=3 (%x: ptr<" + type + ">, %o: ptr<" + type +
+         ">) {\n  nest {extents=[" + std::to_string(kBatch) + "], lanes=" + std::to_string(lanes) +
+         "} {\n  ^(%i: i32):\n    %p = ptr_add %x, %i : ptr<" + type + ">\n    %q = ptr_add %o, %i : ptr<" +
+         type + ">\n    %v = load %p : " + type + "\n    %r = " + op + " %v : " + type +
+         "\n    store %q, %r\n    yield\n  }\n  return\n}\n";
+}
+
+// Distance from the exact value in units of the last place of the type.
+template <class T> double ulps(T got, long double want) {
+  const T nearest = static_cast<T>(want);
+  if (std::isnan(want)) {
+    return std::isnan(got) ? 0 : 1e9;
+  }
+  if (got == nearest && (std::isinf(nearest) || nearest == 0)) {
+    return 0;
+  }
+  if (!std::isfinite(got) || std::isinf(nearest)) {
+    return 1e9;
+  }
+  int exponent = 0;
+  std::frexp(want, &exponent);
+  exponent = std::max(exponent, std::numeric_limits<T>::min_exponent);
+  return double(std::fabs(static_cast<long double>(got) - want) /
+                std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits));
+}
+
+struct Function {
+  const char *name;
+  long double (*exact)(long double);
+  double bound;
+};
+
+const Function kFunctions[] = {
+    {"exp", [](long double x) { return std::exp(x); }, 1.1},
+    {"exp2", [](long double x) { return std::exp2(x); }, 0.9},
+    {"log", [](long double x) { return std::log(x); }, 0.7},
+    {"log2", [](long double x) { return std::log2(x); }, 0.8},
+    {"rsqrt", [](long double x) { return 1 / std::sqrt(x); }, 1.5},
+};
+
+template <class T> void checkBatch(NestedKernel &code, const Function &function, const std::vector<T> &x) {
+  std::vector<T> out(kBatch);
+  code.run({slot(x.data()), slot(out.data())});
+  for (int i = 0; i < kBatch; ++i) {
+    const double error = ulps(out[i], function.exact(x[i]));
+    ASSERT_LT(error, function.bound) << function.name << "(" << x[i] << ") = " << out[i];
+  }
+}
+
+TEST(Math, Floats) {
+  const std::string target = runnableTargets().back();
+  for (const Function &function : kFunctions) {
+    NestedKernel code(kernel(function.name, "f32", 16), target);
+    std::vector<float> x(kBatch);
+    uint64_t bits = 0;
+    while (bits < uint64_t{1} << 32) {
+      for (float &value : x) {
+        const auto word = static_cast<uint32_t>(bits);
+        std::memcpy(&value, &word, 4);
+        bits += 997;
+      }
+      checkBatch(code, function, x);
+    }
+  }
+}
+
+TEST(Math, Doubles) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const std::string &target : runnableTargets()) {
+    for (const Function &function : kFunctions) {
+      NestedKernel code(kernel(function.name, "f64", 8), target);
+      std::mt19937_64 random(1);
+      std::vector<double> x(kBatch);
+      for (int i = 0; i < kBatch; ++i) {
+        const double unit = double(int64_t(random())) * 0x1p-63;
+        const uint64_t any = random();
+        std::memcpy(&x[i], &any, 8);
+        x[i] = i % 4 == 0 ? x[i] : i % 4 == 1 ? 800 * unit : i % 4 == 2 ? 1 + 0.7 * unit : 1 + 1e-6 * unit;
+      }
+      const double special[] = {0.0,    -0.0,  infinity, -infinity, NAN,     1,      -1,   5e-324,
+                                709.78, 709.8, -745.13,  -745.14,   -1074.5, 1023.9, 1024, -1075};
+      std::copy(std::begin(special), std::end(special), x.begin());
+      checkBatch(code, function, x);
+    }
+  }
+}
+
+// Narrow floats go through f32: one more rounding, so at most half a unit more than f32's share.
+TEST(Math, EveryHalf) {
+  for (const char *type : {"f16", "bf16"}) {
+    const Elem elem = type[0] == 'f' ? Elem::F16 : Elem::BF16;
+    for (const Function &function : kFunctions) {
+      NestedKernel code(kernel(function.name, type, 16), runnableTargets().front());
+      std::vector<uint16_t> x(kBatch), out(kBatch);
+      for (int i = 0; i < kBatch; ++i) {
+        x[i] = static_cast<uint16_t>(i);
+      }
+      code.run({slot(x.data()), slot(out.data())});
+      for (int i = 0; i < kBatch; ++i) {
+        const long double exact = function.exact(decode(elem, x[i]));
+        const uint64_t want = encode(elem, exact);
+        // The neighbours, where the exact value is close to the middle between two numbers.
+        const bool near = out[i] == want || ((out[i] + 1 == int(want) || out[i] - 1 == int(want)) &&
+                                             std::fabs(decode(elem, out[i]) - exact) <=
+                                                 1.001L * std::fabs(decode(elem, want) - exact));
+        ASSERT_TRUE(isNan(elem, want) ? isNan(elem, out[i]) : near) << function.name << " of bits " << i;
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace libtile::test

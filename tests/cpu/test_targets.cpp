@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of targets, objects for machines other than this one, loading, and errors.
+#include "tests/cpu/run_nested.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace libtile::test {
+namespace {
+
+const char *const kKernel = R"(
+func @f stage=nested warps=4 stages=3 (%x: ptr<f16>, %o: ptr<f16>, %n: i32) {
+  nest {extents=[100], lanes=8} {
+  ^(%i: i32):
+    %m = cmp %i, %n {predicate=slt} : i1
+    %p = ptr_add %x, %i : ptr<f16>
+    %q = ptr_add %o, %i : ptr<f16>
+    %v = load %p, %m : f16
+    %e = exp %v : f16
+    store %q, %e, %m
+    yield
+  }
+  return
+}
+)";
+
+TEST(Targets, Names) {
+  const std::vector<std::string> names = codegen::targetNames();
+  for (const char *name : {"x86-64-v3", "avx512", "avx512bf16", "aarch64"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+    EXPECT_EQ(codegen::findTarget(name).name, name);
+  }
+  EXPECT_EQ(codegen::findTarget("cpu").name, codegen::hostTarget().name);
+  EXPECT_THROW((void)codegen::findTarget("pdp11"), ir::UserError);
+}
+
+TEST(Targets, ObjectForAnotherMachine) {
+  const codegen::Code code = codegen::generate(ir::parse(kKernel), codegen::findTarget("aarch64"));
+  // ELF, 64 bits, little endian, machine 183.
+  ASSERT_GT(code.object.size(), 64u);
+  EXPECT_EQ(std::string(code.object.data(), 6), std::string("\x7f"
+                                                            "ELF\x02\x01"));
+  EXPECT_EQ(static_cast<uint8_t>(code.object[18]), 183);
+  EXPECT_THROW(codegen::cpu::CpuModule("not an object", "f"), ir::InternalError);
+}
+
+TEST(Targets, SameInputSameBytes) {
+  for (const std::string &target : {std::string("aarch64"), codegen::hostTarget().name}) {
+    const codegen::Code first = codegen::generate(ir::parse(kKernel), codegen::findTarget(target));
+    const codegen::Code second = codegen::generate(ir::parse(kKernel), codegen::findTarget(target));
+    EXPECT_EQ(first.object, second.object) << target;
+  }
+}
+
+TEST(Targets, TextsOnDemand) {
+  codegen::CodeOptions options;
+  const codegen::Code plain = codegen::generate(ir::parse(kKernel), codegen::hostTarget());
+  EXPECT_TRUE(plain.llvm.empty() && plain.assembly.empty());
+  options.keepLlvm = options.keepAssembly = true;
+  const codegen::Code code = codegen::generate(ir::parse(kKernel), codegen::hostTarget(), options);
+  EXPECT_NE(code.llvm.find("define void @f("), std::string::npos);
+  EXPECT_NE(code.assembly.find("f:"), std::string::npos);
+}
+
+TEST(Targets, CompilesAndLoadsInThreads) {
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&wrong, t] {
+      for (int round = 0; round < 5; ++round) {
+        NestedKernel kernel(kKernel, codegen::hostTarget().name);
+        std::vector<_Float16> x(100), out(100, _Float16(-1));
+        kernel.run({slot(x.data()), slot(out.data()), slot(90)});
+        for (int i = 0; i < 100; ++i) {
+          wrong[t] += out[i] != _Float16(i < 90 ? 1 : -1);
+        }
+      }
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+TEST(Targets, OpsOfOtherStagesAreRefused) {
+  ir::Function fn = ir::parse(kKernel);
+  fn.stage = ir::Stage::Tile;
+  EXPECT_THROW((void)codegen::generate(fn, codegen::hostTarget()), ir::InternalError);
+}
+
+} // namespace
+} // namespace libtile::test

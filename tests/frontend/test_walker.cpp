@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walker: IR of small kernels, places of errors and ops, the Host and its recorded answers.
+#include "syntax_fixture.h"
+
+#include "frontend/semantics.h"
+
+namespace libtile::frontend {
+namespace {
+
+std::string ir(const std::string &text, const std::vector<std::string> &arguments) {
+  return ir::print(compile(text, "k", arguments));
+}
+
+TEST(Walker, VectorAdd) {
+  EXPECT_EQ(
+      ir("import libtile, libtile.language as tl\n"
+         "@libtile.jit\n"
+         "def k(x, y, out, n, BLOCK: tl.constexpr):\n"
+         "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+         "    m = i < n\n"
+         "    tl.store(out + i, tl.load(x + i, mask=m) + tl.load(y + i, mask=m), mask=m)\n",
+         {"*fp32", "*fp32", "*fp32", "i32", "=1000"}),
+      R"(func @k stage=tile warps=4 stages=3 (%x: ptr<f32>, %y: ptr<f32>, %out: ptr<f32>, %n: i32) {
+  %0 = program_id {axis=0} : i32
+  %1 = constant {value=1000} : i32
+  %2 = mul %0, %1 : i32
+  %3 = arange {start=0} : tile<1000xi32>
+  %4 = splat %2 : tile<1000xi32>
+  %5 = add %4, %3 : tile<1000xi32>
+  %6 = splat %n : tile<1000xi32>
+  %7 = cmp %5, %6 {predicate=slt} : tile<1000xi1>
+  %8 = splat %out : tile<1000xptr<f32>>
+  %9 = ptr_add %8, %5 : tile<1000xptr<f32>>
+  %10 = splat %x : tile<1000xptr<f32>>
+  %11 = ptr_add %10, %5 : tile<1000xptr<f32>>
+  %12 = load %11, %7 : tile<1000xf32>
+  %13 = splat %y : tile<1000xptr<f32>>
+  %14 = ptr_add %13, %5 : tile<1000xptr<f32>>
+  %15 = load %14, %7 : tile<1000xf32>
+  %16 = add %12, %15 : tile<1000xf32>
+  store %9, %16, %7
+  return
+}
+)");
+}
+
+// `continue` needs no flag: what follows goes into the other side; `break` is the loop's stop.
+TEST(Walker, BreakAndContinue) {
+  EXPECT_EQ(ir("def k(p, n):\n"
+               "    acc = 0.0\n"
+               "    for i in range(n):\n"
+               "        v = tl.load(p + i)\n"
+               "        if v < 0: continue\n"
+               "        if v > 100:\n"
+               "            break\n"
+               "        acc += v\n"
+               "    tl.store(p, acc)\n",
+               {"*fp32", "i32"}),
+            R"(func @k stage=tile warps=4 stages=3 (%p: ptr<f32>, %n: i32) {
+  %0 = constant {value=0.0} : f32
+  %1 = constant {value=0} : i32
+  %2 = constant {value=1} : i32
+  %3 = for %1, %n, %2, %0 {stop=true} : f32 {
+  ^(%4: i32, %5: f32):
+    %6 = ptr_add %p, %4 : ptr<f32>
+    %7 = load %6 : f32
+    %8 = constant {value=0.0} : f32
+    %9 = cmp %7, %8 {predicate=olt} : i1
+    %10, %11 = if %9 : f32, i1 {
+      %12 = constant {value=0} : i1
+      yield %5, %12
+    } {
+      %13 = constant {value=100.0} : f32
+      %14 = cmp %7, %13 {predicate=ogt} : i1
+      %15 = if %14 : f32 {
+        yield %5
+      } {
+        %16 = add %5, %7 : f32
+        yield %16
+      }
+      yield %15, %14
+    }
+    yield %11, %10
+  }
+  store %p, %3
+  return
+}
+)");
+}
+
+// A value returned from inside a loop is carried out of it.
+TEST(Walker, ReturnInALoop) {
+  EXPECT_EQ(ir("def find(p, n):\n"
+               "    for i in range(n):\n"
+               "        v = tl.load(p + i)\n"
+               "        if v > 3.0:\n"
+               "            return v\n"
+               "    return 0.0\n"
+               "def k(p, n):\n"
+               "    tl.store(p, find(p, n))\n",
+               {"*fp32", "i32"}),
+            R"(func @k stage=tile warps=4 stages=3 (%p: ptr<f32>, %n: i32) {
+  %0 = constant {value=0} : i32
+  %1 = constant {value=1} : i32
+  %2 = constant {value=0} : i1
+  %3 = constant {value=0.0} : f32
+  %4, %5 = for %0, %n, %1, %2, %3 {stop=true} : i1, f32 {
+  ^(%6: i32, %7: i1, %8: f32):
+    %9 = ptr_add %p, %6 : ptr<f32>
+    %10 = load %9 : f32
+    %11 = constant {value=3.0} : f32
+    %12 = cmp %10, %11 {predicate=ogt} : i1
+    yield %12, %12, %10
+  }
+  %13 = if %4 : f32 {
+    yield %5
+  } {
+    %14 = constant {value=0.0} : f32
+    yield %14
+  }
+  store %p, %13
+  return
+}
+)");
+}
+
+// What the body does not change is not carried; num_stages and unsigned bounds are attributes.
+TEST(Walker, UnchangedNamesAreNotCarried) {
+  EXPECT_EQ(ir("def k(p, n, C: tl.constexpr):\n"
+               "    a = n\n"
+               "    b = n\n"
+               "    for i in tl.range(0, n, num_stages=4):\n"
+               "        if C: a = a + 1\n"
+               "        b = a\n"
+               "    tl.store(p, a + b)\n",
+               {"*i32", "u32", "=0"}),
+            R"(func @k stage=tile warps=4 stages=3 (%p: ptr<i32>, %n: i32) {
+  %0 = constant {value=0} : i32
+  %1 = constant {value=1} : i32
+  for %0, %n, %1 {num_stages=4, is_unsigned=true} {
+  ^(%2: i32):
+    yield
+  }
+  %3 = add %n, %n : i32
+  store %p, %3
+  return
+}
+)");
+}
+
+TEST(Walker, WhileCarriesTuples) {
+  EXPECT_EQ(ir("def k(p, n):\n"
+               "    t = (0, (n, None))\n"
+               "    while t[0] < n:\n"
+               "        t = (t[0] + 1, (t[1][0] * 2, None))\n"
+               "    tl.store(p, t[1][0])\n",
+               {"*i32", "i32"}),
+            R"(func @k stage=tile warps=4 stages=3 (%p: ptr<i32>, %n: i32) {
+  %0 = constant {value=0} : i32
+  %1, %2 = while %0, %n : i32, i32 {
+  ^(%3: i32, %4: i32):
+    %5 = cmp %3, %n {predicate=slt} : i1
+    yield %5
+  } {
+  ^(%6: i32, %7: i32):
+    %8 = constant {value=1} : i32
+    %9 = add %6, %8 : i32
+    %10 = constant {value=2} : i32
+    %11 = mul %7, %10 : i32
+    yield %9, %11
+  }
+  store %p, %2
+  return
+}
+)");
+}
+
+TEST(Walker, UserCombineFunctionsAreInlinedIntoTheRegion) {
+  EXPECT_EQ(ir("def larger(a, b):\n"
+               "    if a > b:\n"
+               "        return a\n"
+               "    return b\n"
+               "def k(p):\n"
+               "    x = tl.load(p + tl.arange(0, 7))\n"
+               "    tl.store(p, tl.reduce(x, 0, larger))\n",
+               {"*fp32"}),
+            R"(func @k stage=tile warps=4 stages=3 (%p: ptr<f32>) {
+  %0 = arange {start=0} : tile<7xi32>
+  %1 = splat %p : tile<7xptr<f32>>
+  %2 = ptr_add %1, %0 : tile<7xptr<f32>>
+  %3 = load %2 : tile<7xf32>
+  %4 = reduce %3 {axis=0} : f32 {
+  ^(%5: f32, %6: f32):
+    %7 = cmp %5, %6 {predicate=ogt} : i1
+    %8 = if %7 : f32 {
+      yield %5
+    } {
+      yield %6
+    }
+    yield %8
+  }
+  store %p, %4
+  return
+}
+)");
+}
+
+TEST(Walker, ParametersAndOptions) {
+  TableHost host;
+  const auto fn =
+      parseFunction(sourceFile("def k(p: tl.const, q, n: tl.int64, m=3, C: tl.constexpr = 2 * 4):\n"
+                               "    tl.static_assert(m == 3 and C == 8)\n"
+                               "    tl.store(q, n)\n"),
+                    "k");
+  Signature signature = signatureOf({"*fp32", "*i64", "i32", "=", "="});
+  signature.arguments[0].divisible = 16;
+  signature.numWarps = 8;
+  signature.numStages = 2;
+  const ir::Function made = specialise(*fn, signature, host);
+  EXPECT_EQ(made.numWarps, 8);
+  EXPECT_EQ(made.numStages, 2);
+  ASSERT_EQ(made.params.size(), 3U);
+  EXPECT_TRUE(made.params[0].readOnly);
+  EXPECT_EQ(made.params[0].divisible, 16);
+  EXPECT_FALSE(made.params[1].readOnly);
+  EXPECT_EQ(made.type(made.arg(made.body(), 2)), ir::Type::scalar(ir::Elem::I64));
+  EXPECT_EQ(outcome("def k(p, C: tl.constexpr): pass", "k", {"*fp32", "i32"}).message,
+            "`C` is constexpr and needs a constant");
+  EXPECT_EQ(outcome("def k(p, C: tl.constexpr): pass", "k", {"*fp32", "="}).message,
+            "`k` needs a value for `C`");
+  EXPECT_EQ(outcome("def k(p): pass", "k", {}).message,
+            "`k` has 1 parameters and is given 0 arguments");
+}
+
+TEST(Walker, ErrorsPointThroughCalls) {
+  const Outcome got = outcome("def inner(a):\n"
+                              "    return a + nope\n"
+                              "def outer(a):\n"
+                              "    return inner(a) * 2\n"
+                              "def k(p, n):\n"
+                              "    tl.store(p, outer(n))\n",
+                              "k", {"*fp32", "i32"});
+  EXPECT_EQ(got.what, "kernel.py:2:16: error: `nope` is not defined\n"
+                      "  2 |     return a + nope\n"
+                      "    |                ^~~~\n"
+                      "called from kernel.py:4:12\n"
+                      "  4 |     return inner(a) * 2\n"
+                      "    |            ^~~~~~~~\n"
+                      "called from kernel.py:6:17\n"
+                      "  6 |     tl.store(p, outer(n))\n"
+                      "    |                 ^~~~~~~~");
+}
+
+TEST(Walker, ErrorsPointAtTheExpression) {
+  struct Case {
+    const char *body;
+    uint32_t line, column, end;
+  };
+  const Case cases[] = {
+      {"x = 1 + (tl.arange(0, 4) + tl.arange(0, 8))", 2, 11, 46},
+      {"tl.store(p, tl.arange(0, n))", 2, 15, 30},
+      {"if n > 0:\n    a = 1\n  else:\n    a = 1.5\n  tl.store(p, a)", 5, 5, 6},
+      {"for i in range(n):\n    n = 1.5", 3, 5, 6},
+      {"x = n if n > 0 else p", 2, 23, 24},
+      {"p.nothing()", 2, 3, 12},
+      {"[1, 2][5]", 2, 3, 12},
+      {"x, y = n", 2, 3, 7},
+      {"return lambda: 1", 2, 10, 19},
+  };
+  for (const Case &one : cases) {
+    SCOPED_TRACE(one.body);
+    const Outcome got =
+        outcome(std::string("def k(p, n):\n  ") + one.body + "\n", "k", {"*fp32", "i32"});
+    EXPECT_EQ(got.kind, "error");
+    EXPECT_EQ(got.line, one.line) << got.what;
+    EXPECT_EQ(got.column, one.column) << got.what;
+    EXPECT_EQ(got.endColumn, one.end) << got.what;
+  }
+}
+
+TEST(Walker, OpsKnowTheirPlace) {
+  const ir::Function made = compile("def twice(a):\n"
+                                    "    return a * 2\n"
+                                    "def k(p, n):\n"
+                                    "    tl.store(p, twice(n))\n",
+                                    "k", {"*i32", "i32"});
+  int found = 0;
+  for (const ir::OpId op : made.walk()) {
+    const ir::Location &at = made.locationOf(op);
+    EXPECT_TRUE(at.known());
+    if (made.opcode(op) == ir::Opcode::Mul) {
+      EXPECT_EQ(at.line, 2U);
+      EXPECT_EQ(at.column, 12U);
+      ASSERT_NE(at.caller, nullptr);
+      EXPECT_EQ(at.caller->line, 4U);
+      ++found;
+    } else if (made.opcode(op) == ir::Opcode::Store) {
+      EXPECT_EQ(at.line, 4U);
+      EXPECT_EQ(at.caller, nullptr);
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, 2);
+}
+
+// Work that never ends is cut off, with its place.
+TEST(Walker, Budgets) {
+  const auto run = [](const std::string &text) {
+    const Outcome got = outcome("def twice(n, D: tl.constexpr):\n"
+                                "    if D == 0: return n\n"
+                                "    return twice(n, D - 1) + twice(n, D - 1)\n"
+                                "def forever(n): return forever(n)\n"
+                                "def k(p, n):\n" +
+                                    text,
+                                "k", {"*i32", "i32"});
+    EXPECT_EQ(got.kind, "error") << text;
+    EXPECT_GT(got.line, 0U);
+    return got.message;
+  };
+  EXPECT_EQ(run("  for i in tl.static_range(1000000000000): pass\n"),
+            "more than 100000 iterations to unroll");
+  EXPECT_EQ(run("  for i in tl.static_range(90000):\n    n = n + n + n + n + n + n + n\n"),
+            "the kernel has more than 500000 operations after unrolling and inlining");
+  EXPECT_EQ(run("  tl.store(p, forever(n))\n"),
+            "calls nested more than 100 deep; a recursion must end on a constant");
+  EXPECT_EQ(run("  tl.store(p, twice(n, 90))\n"),
+            "the kernel takes more than 2000000 steps to unroll and inline");
+  EXPECT_EQ(run("  x: tl.constexpr = twice(1, 90)\n"),
+            "the kernel takes more than 2000000 steps to unroll and inline");
+  EXPECT_EQ(run("  for i in tl.static_range(200):\n    if n > i: return\n"),
+            "`if`s and loops nested more than 100 deep after inlining");
+  run("  s: tl.constexpr = 'a'\n  for i in tl.static_range(90):\n    s = s + s\n");
+  run("  t = (n,)\n  for i in tl.static_range(90):\n    t = t + t\n");
+  run("  t = (n,)\n  for i in tl.static_range(90000):\n    t = (t, 1)\n");
+  run("  t = (n,) * 1000000000000\n");
+  run("  s: tl.constexpr = 'a' * 1000000000000\n");
+  run("  i: tl.constexpr = 1 << 1000000000000\n");
+  run("  i: tl.constexpr = 3 ** 1000000000000\n");
+}
+
+// ---- the Host
+
+struct Thing : HostObject {
+  explicit Thing(std::string name) : name(std::move(name)) {}
+  [[nodiscard]] std::string describe() const override { return "thing " + name; }
+  std::string name;
+};
+
+// Globals of a Python-like host: an object with an attribute, a function that uses the semantics.
+class TestHost : public TableHost {
+public:
+  std::shared_ptr<HostObject> owner = std::make_shared<Thing>("owner");
+  std::shared_ptr<HostObject> config = std::make_shared<Thing>("config");
+  std::shared_ptr<HostObject> add = std::make_shared<Thing>("add");
+  int scale = 3;
+  int asked = 0;
+
+  Value global(const FunctionSource &fn, const std::string &name) override {
+    EXPECT_EQ(fn.host, owner);
+    ++asked;
+    if (name == "PLAIN") {
+      throw ir::UserError("cannot use the plain global PLAIN");
+    }
+    return name == "SCALE"    ? Value::integer(scale)
+           : name == "config" ? Value(config)
+           : name == "add"    ? Value(add)
+                              : TableHost::global(fn, name);
+  }
+  Value defaultOf(const FunctionSource &fn, const std::string &parameter) override {
+    return parameter == "d" ? Value::integer(5) : Value();
+  }
+  Value attribute(const std::shared_ptr<HostObject> &object, const std::string &name) override {
+    return object == config && name == "block" ? Value::integer(16) : Value();
+  }
+  Value call(const std::shared_ptr<HostObject> &callee, const Arguments &arguments,
+             Semantics &semantics) override {
+    if (callee != add || arguments.positional.size() != 2) {
+      throw ir::UserError("cannot call this");
+    }
+    return semantics.binary(BinaryOp::Add, arguments.positional[0], arguments.positional[1]);
+  }
+};
+
+TEST(Host, AnswersAreUsedAndRecorded) {
+  TestHost host;
+  std::vector<HostAnswer> answers;
+  const auto fn = parseFunction(sourceFile("def k(p, n, d=compute()):\n"
+                                           "    for i in tl.static_range(3):\n"
+                                           "        n = add(n, SCALE * config.block)\n"
+                                           "    tl.static_assert(d == 5)\n"
+                                           "    tl.store(p, n)\n"),
+                                "k", host.owner);
+  const ir::Function made = specialise(*fn, signatureOf({"*i32", "i32", "="}), host, &answers);
+  std::vector<std::string> questions;
+  for (const HostAnswer &answer : answers) {
+    questions.push_back(answer.question);
+  }
+  EXPECT_EQ(questions,
+            (std::vector<std::string>{"default d of k", "global tl of k", "global add of k",
+                                      "global SCALE of k", "global config of k",
+                                      "attribute block of thing config"}));
+  EXPECT_EQ(answers[3].object, host.owner);
+  EXPECT_EQ(answers[3].name, "SCALE");
+  EXPECT_EQ(answers[3].fingerprint, host.fingerprint(Value::integer(3)));
+  EXPECT_EQ(answers[5].object, host.config);
+  // A global is asked for once.
+  EXPECT_EQ(host.asked, 4);
+}
+
+TEST(Host, ErrorsGetThePlace) {
+  TestHost host;
+  const auto message = [&](const std::string &body) {
+    const auto fn = parseFunction(sourceFile("def k(p, n):\n  " + body + "\n"), "k", host.owner);
+    const Outcome got =
+        outcomeOf([&] { (void)specialise(*fn, signatureOf({"*i32", "i32"}), host); });
+    EXPECT_EQ(got.line, 2U) << got.what;
+    return got.message + " at " + std::to_string(got.column);
+  };
+  EXPECT_EQ(message("n = PLAIN"), "cannot use the plain global PLAIN at 7");
+  EXPECT_EQ(message("n = 1 + config(n)"), "cannot call this at 11");
+  EXPECT_EQ(message("n = 1 + config.size"), "thing config has no attribute `size` at 11");
+}
+
+TEST(Host, TablesGiveConstantsToCppPrograms) {
+  TableHost host(
+      {{"SCALE", Value::integer(3)}, {"kind", Value(TypeValue{*DType::byName("fp16"), {}})}});
+  const auto fn =
+      parseFunction(sourceFile("def k(p):\n"
+                               "    tl.static_assert(SCALE == 3)\n"
+                               "    tl.static_assert(kind == libtile.language.float16)\n"
+                               "    x: triton.language.constexpr = triton.cdiv(7, 2)\n"
+                               "    tl.static_assert(x == 4)\n"),
+                    "k");
+  EXPECT_NO_THROW((void)specialise(*fn, signatureOf({"*i32"}), host));
+}
+
+} // namespace
+} // namespace libtile::frontend

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions between random and fragment layouts, run on the host, and bank conflicts.
+#include "passes/gpu/conversion.h"
+#include "passes/gpu/fragments.h"
+#include "tests/gpu/random_layouts.h"
+
+#include <gtest/gtest.h>
+
+using namespace libtile;
+using ir::Coords;
+using ir::HwDim;
+using ir::Layout;
+using passes::Conversion;
+
+namespace {
+
+bool inside(const Coords &coords, std::span<const int32_t> shape) {
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (coords[d] >= shape[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int64_t number(const Coords &coords) {
+  int64_t result = 0;
+  for (const int32_t c : coords) {
+    result = result * 4096 + c;
+  }
+  return result;
+}
+
+// Each register holds the number of its element; -1 in the padding.
+std::vector<int64_t> fill(const Layout &layout, std::span<const int32_t> shape) {
+  std::vector<int64_t> data;
+  for (int32_t warp = 0; warp < layout.size(HwDim::Warp); ++warp) {
+    for (int32_t lane = 0; lane < layout.size(HwDim::Lane); ++lane) {
+      for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
+        const Coords coords = layout.apply(reg, lane, warp);
+        data.push_back(inside(coords, shape) ? number(coords) : -1);
+      }
+    }
+  }
+  return data;
+}
+
+Conversion::Kind expectConverts(const Layout &from, const Layout &to,
+                                std::span<const int32_t> shape, int32_t bytes) {
+  const Conversion plan = passes::planConversion(from, to, shape, bytes);
+  const auto got = passes::simulate(plan, from, to, fill(from, shape));
+  const auto want = fill(to, shape);
+  EXPECT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (want[i] >= 0 && got[i] != want[i]) {
+      ADD_FAILURE() << "register " << i << ": " << got[i] << " for " << want[i] << "\nfrom "
+                    << from.str() << "\nto   " << to.str() << "\nkind " << int(plan.kind);
+      break;
+    }
+  }
+  return plan.kind;
+}
+
+TEST(Conversion, MovesEveryElementBetweenRandomLayouts) {
+  tests::Random random(11);
+  std::array<int, 3> kinds{};
+  for (int i = 0; i < 120; ++i) {
+    const unsigned rank = 1 + static_cast<unsigned>(random.below(3));
+    const auto shape = random.shape(rank, rank == 1 ? 1000 : 24);
+    const int32_t warpBits = random.below(3);
+    const int32_t bytes = 1 << random.below(4);
+    const auto make = [&] {
+      return random.below(2) == 0 ? random.blocked(shape, 1 << warpBits)
+                                  : random.scattered(shape, warpBits);
+    };
+    const Layout from = make(), to = make();
+    ++kinds[unsigned(expectConverts(from, to, shape, bytes))];
+    EXPECT_EQ(expectConverts(from, from, shape, bytes), Conversion::Kind::Registers);
+  }
+  EXPECT_GT(kinds[unsigned(Conversion::Kind::Shared)], 20);
+}
+
+TEST(Conversion, ShufflesInsideAWarp) {
+  const std::vector<int32_t> shape = {32, 32};
+  const std::vector<int32_t> rows = {1, 0}, cols = {0, 1};
+  // The same elements on a warp, in other lanes.
+  const Layout a = Layout::blocked(shape, rows, 1, 1);
+  const Layout b = Layout::parse("regs=[[1,0],[2,0],[4,0],[8,0],[16,0]] "
+                                 "lanes=[[0,16],[0,8],[0,4],[0,2],[0,1]] warps=[] "
+                                 "subtile=[32,32] repeats=[1,1]")
+                       .value();
+  EXPECT_EQ(expectConverts(a, b, shape, 4), Conversion::Kind::Shuffles);
+  EXPECT_EQ(expectConverts(a, Layout::blocked(shape, cols, 1, 1), shape, 4),
+            Conversion::Kind::Shared);
+}
+
+TEST(Conversion, AccumulatorOfHalvesIsAFragment) {
+  // Attention: the scores of one dot are the left operand of the next without a move.
+  const ir::MmaShape mma{ir::Elem::F16, ir::Elem::F32, 16, 8, 16};
+  const std::vector<int32_t> shape = {64, 32};
+  const Layout acc = passes::fragmentLayouts(mma, 64, 32, 64, 1).acc;
+  const Layout a = passes::fragmentLayouts(mma, 64, 64, 32, 1).a;
+  EXPECT_EQ(expectConverts(acc, a, shape, 2), Conversion::Kind::Registers);
+}
+
+struct MatrixCase {
+  ir::Elem elem;
+  int32_t m, n, k, warps;
+  bool swapB = false; // b lies with k side by side
+};
+
+TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
+  using ir::Elem;
+  const MatrixCase cases[] = {
+      {Elem::F16, 128, 128, 32, 4},  {Elem::F16, 128, 128, 64, 8}, {Elem::F16, 128, 256, 64, 8},
+      {Elem::BF16, 64, 64, 32, 4},   {Elem::F16, 64, 64, 64, 4, true},
+      {Elem::F32, 128, 128, 32, 4, true}, {Elem::I8, 128, 128, 64, 4, true},
+      {Elem::F16, 96, 80, 48, 4},    {Elem::F16, 16, 16, 16, 1},
+  };
+  for (const MatrixCase &c : cases) {
+    const int32_t bits = static_cast<int32_t>(ir::bitWidth(c.elem)), bytes = bits / 8;
+    const ir::MmaShape mma{c.elem, c.elem == Elem::I8 ? Elem::I32 : Elem::F32, 16, 8, 256 / bits};
+    const passes::DotLayouts dot = passes::fragmentLayouts(mma, c.m, c.n, c.k, c.warps);
+    const std::vector<int32_t> aShape = {c.m, c.k}, bShape = {c.k, c.n}, rowMajor = {1, 0},
+                               columnMajor = {0, 1};
+    const Layout aGlobal = Layout::blocked(aShape, rowMajor, 16 / bytes, c.warps);
+    const Layout bGlobal =
+        Layout::blocked(bShape, c.swapB ? columnMajor : rowMajor, 16 / bytes, c.warps);
+    const auto expectFree = [&](const Layout &from, const Layout &to,
+                                const std::vector<int32_t> &shape) {
+      const Layout buffer = passes::chooseBuffer(
+          shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = bytes});
+      const auto write = passes::writeAccess(from, buffer, bytes);
+      const auto read = passes::readAccess(to, buffer, bytes);
+      EXPECT_EQ(write.elements * bytes, 16) << c.m << " " << c.n << " " << c.k;
+      EXPECT_NE(read.kind, passes::AccessKind::Vector) << c.m << " " << c.n << " " << c.k;
+      EXPECT_EQ(passes::bankConflicts(from, buffer, bytes, write), 0)
+          << "write " << c.m << "x" << c.n << "x" << c.k << " " << buffer.str();
+      EXPECT_EQ(passes::bankConflicts(to, buffer, bytes, read), 0)
+          << "read " << c.m << "x" << c.n << "x" << c.k << " " << buffer.str();
+      expectConverts(from, to, shape, bytes);
+    };
+    expectFree(aGlobal, dot.a, aShape);
+    expectFree(bGlobal, dot.b, bShape);
+    // The result on its way to memory.
+    const std::vector<int32_t> shape = {c.m, c.n};
+    const Layout out = Layout::blocked(shape, rowMajor, 4, c.warps);
+    expectConverts(dot.acc, out, shape, 4);
+  }
+}
+
+TEST(BankConflicts, CountsWhatTheHardwareSerialises) {
+  const std::vector<int32_t> shape = {32, 32}, rowMajor = {1, 0}, columnMajor = {0, 1};
+  const Layout columns = Layout::blocked(shape, columnMajor, 1, 1);
+  const Layout plain = passes::bufferLayout(shape, shape, rowMajor);
+  // A column of a 32 x 32 matrix of words lies in one bank.
+  EXPECT_EQ(passes::bankConflicts(columns, plain, 4, passes::writeAccess(columns, plain, 4)), 31);
+  const Layout swizzled = passes::bufferLayout(shape, shape, rowMajor, {0, 5, 5});
+  EXPECT_EQ(passes::bankConflicts(columns, swizzled, 4, passes::writeAccess(columns, swizzled, 4)),
+            0);
+}
+
+} // namespace

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Valid functions of the tile stage, made at random: scalars and tiles of all kinds, loops,
+// branches, reductions, memory accesses, locations with callers.
+#pragma once
+
+#include "ir/builder.h"
+
+#include <cstring>
+#include <random>
+
+namespace libtile::test {
+
+[[nodiscard]] ir::Function randomFunction(uint64_t seed);
+
+} // namespace libtile::test

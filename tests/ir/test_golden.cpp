@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_golden ROOT [FILTER]: runs every *.tile below ROOT whose path holds FILTER (golden.h has the
+// format). Each pass runs under the pipeline's scope with the verifier on, and each result must
+// round-trip through its text.
+#include "tests/golden.h"
+
+#include "codegen/codegen.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "passes/pipeline.h"
+
+#include <algorithm>
+#include <iostream>
+
+namespace libtile::test {
+namespace {
+
+std::string violations(const ir::Function &fn) {
+  std::string out;
+  for (const ir::Violation &violation : ir::verify(fn)) {
+    out += "[" + std::to_string(violation.invariant) + "] " + violation.message;
+    out +=
+        violation.op.valid() ? std::string(" (") + fn.opInfo(violation.op).mnemonic + ")\n" : "\n";
+  }
+  return out.empty() ? "valid\n" : out;
+}
+
+std::string runPasses(const GoldenRun &run, const std::string &input) {
+  ir::Function fn = ir::parse(input, "<golden>");
+  const ir::Target &target = codegen::findTarget(run.target);
+  const passes::PassContext context{target, run.warps, run.stages};
+  passes::PipelineOptions options;
+  options.verifyEach = true;
+  for (const std::string &name : run.passes) {
+    if (name == "verify") {
+      return violations(fn);
+    }
+    if (name == "pipeline") {
+      passes::runPipeline(fn, context, options);
+      continue;
+    }
+    const passes::PassRow *row = passes::findPass(name);
+    if (row == nullptr) {
+      throw ir::UserError("no pass named " + name);
+    }
+    passes::runPass(*row, fn, context, options);
+  }
+  const std::string text = ir::print(fn);
+  if (ir::print(ir::parse(text)) != text) {
+    throw ir::InternalError("the text does not round-trip:\n" + text);
+  }
+  return text;
+}
+
+int runAll(const std::filesystem::path &root, const std::string &filter) {
+  std::vector<std::filesystem::path> files;
+  for (const auto &entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.path().extension() == ".tile" &&
+        entry.path().string().find(filter) != std::string::npos) {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  size_t failed = 0;
+  for (const std::filesystem::path &file : files) {
+    const std::string wrong = checkGoldenFile(file, runPasses);
+    failed += wrong.empty() ? 0 : 1;
+    std::cout << wrong;
+  }
+  std::cout << files.size() - failed << " of " << files.size() << " golden files fit\n";
+  if (failed != 0) {
+    std::cout << "to accept what was seen: LIBTILE_BLESS=1 test_golden " << root.string() << " "
+              << filter << "\n";
+  }
+  return failed == 0 && !files.empty() ? 0 : 1;
+}
+
+} // namespace
+} // namespace libtile::test
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    std::cerr << "usage: test_golden ROOT [FILTER]\n";
+    return 2;
+  }
+  return libtile::test::runAll(argv[1], argc > 2 ? argv[2] : "");
+}

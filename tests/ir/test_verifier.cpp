@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each invariant of verifier.cpp is broken by at least one case here, and by no valid function.
+#include "ir/builder.h"
+#include "ir/parser.h"
+#include "ir/verifier.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+namespace libtile::test {
+namespace {
+
+using namespace libtile::ir;
+
+constexpr int kInvariants = 36;
+
+const char *kLayouts =
+    "#0 = layout regs=[] lanes=[[1],[2],[4],[8],[16]] warps=[[32],[64]] subtile=[128] repeats=[1]\n"
+    "#1 = layout regs=[] lanes=[[1],[2],[4],[8],[16]] warps=[[32]] subtile=[64] repeats=[2]\n"
+    "#2 = layout regs=[] lanes=[[1],[2],[4],[8],[0]] warps=[[0],[0]] subtile=[16] repeats=[1]\n";
+
+struct TextCase {
+  int invariant;
+  const char *stage;
+  const char *body; // before `return`
+};
+
+const TextCase kTexts[] = {
+    {1, "tile", "%0 = if %c : i1 { yield %c } { }"},
+    {1, "tile", "if %c { return } { yield }"},
+    {1, "tile", "yield"},
+    {7, "tile", "if %c { %0 = load %p : f32 yield } { store %p, %0 yield }"},
+    {8, "tile", "barrier"},
+    {8, "nested", "%0 = arange {start=0} : tile<4xi32>"},
+    {10, "tile", "%0 = add %p, %p : ptr<f32>"},
+    {10, "tile", "%0 = add %n, %c : i32"},
+    {10, "tile", "%0 = add %n, %n : i64"},
+    {10, "tile", "%0 = fdiv %n, %n : i32"},
+    {10, "tile", "%0 = cmp %n, %n {predicate=eq} : i32"},
+    {10, "tile", "%0 = select %n, %n, %n : i32"},
+    {10, "tile", "%0 = ptr_add %n, %n : i32"},
+    {10, "tile", "%0 = splat %p : tile<4xptr<f32>> %1 = ptr_add %0, %n : tile<4xptr<f32>>"},
+    {11, "tile", "%0 = load %n : i32"},
+    {11, "tile", "%0 = load %p : i32"},
+    {11, "tile", "%0 = load %p, %n : f32"},
+    {11, "tile", "store %p, %n"},
+    {11, "tile", "%0 = load %v : i8"},
+    {12, "tile", "%0 = sext %n : i32"},
+    {12, "tile", "%0 = trunc %n : i64"},
+    {12, "tile", "%0 = sitofp %n : tile<4xf32>"},
+    {12, "tile", "%0 = bitcast %n : f64"},
+    {12, "tile", "%0 = ptrtoint %p : i32"},
+    {13, "tile", "%0 = constant {value=1} : ptr<f32>"},
+    {13, "tile", "%0 = constant {value=1} : token"},
+    {14, "tile", "%0 = program_id {axis=3} : i32"},
+    {14, "tile", "%0 = num_programs {axis=0} : i64"},
+    {15, "tile", "%0 = arange {start=0} : tile<4x4xi32>"},
+    {15, "tile", "%0 = arange {start=2147483647} : tile<4xi32>"},
+    {16, "tile", "%0 = splat %n : tile<4xf32>"},
+    {16, "tile", "%0 = splat %n : tile<4xi32> %1 = broadcast %0 : tile<8xi32>"},
+    {17, "tile", "%0 = splat %n : tile<4xi32> %1 = expand_dims %0 {axis=2} : tile<4x1xi32>"},
+    {17, "tile", "%0 = splat %n : tile<4xi32> %1 = reshape %0 : tile<8xi32>"},
+    {17, "tile", "%0 = splat %n : tile<4x2xi32> %1 = trans %0 {order=[0, 0]} : tile<4x4xi32>"},
+    {18, "tile", "%0 = hint %n {divisible=[0]} : i32"},
+    {18, "tile", "%0 = hint %n {divisible=[4, 4]} : i32"},
+    {18, "tile", "assume %n"},
+    {19, "tile",
+     "%0 = load %p : f32 %1 = atomic_rmw %p, %0 {kind=add, sem=relaxed, scope=gpu} : f32"},
+    {20, "tile",
+     "%0 = splat %n : tile<4x4xi32> %1 = splat %n : tile<8x4xi32> "
+     "%2 = dot %0, %1, %0 : tile<4x4xi32>"},
+    {20, "tile",
+     "%0 = splat %n : tile<4x4xi32> %f = constant {value=0.0} : tile<4x4xf32> "
+     "%2 = dot %0, %0, %f : tile<4x4xf32>"},
+    {21, "tile",
+     "%0 = splat %n : tile<4x2xi32> %1 = reduce %0 {axis=1} : tile<2xi32> "
+     "{ ^(%a: i32, %b: i32): yield %a }"},
+    {21, "tile",
+     "%0 = splat %n : tile<4x2xi32> %1 = reduce %0 {axis=2} : tile<4xi32> "
+     "{ ^(%a: i32, %b: i32): yield %a }"},
+    {21, "tile",
+     "%0 = splat %n : tile<4xi32> %1 = reduce %0 {axis=0} : i32 { ^(%a: i32): yield %a }"},
+    {22, "tile", "%0 = for %n, %n, %n, %c : i1 { ^(%i: i32, %x: i1): yield %i }"},
+    {22, "tile", "for %n, %n, %c { ^(%i: i32): yield }"},
+    {22, "tile", "for %n, %n, %n {stop=true} { ^(%i: i32): yield }"},
+    {23, "tile", "while { yield %n } { yield }"},
+    {23, "tile", "%0 = while %n : i32 { ^(%x: i32): yield %c } { ^(%y: i32): yield %c }"},
+    {24, "tile", "if %n { yield } { yield }"},
+    {24, "tile", "%0 = if %c : i32 { yield %n } { yield %c }"},
+    {25, "nested", "%0 = alloc {align=3} : buffer<4xf32>"},
+    {25, "laid-out", "%0 = alloc : buffer<3x4xf32> %1 = buffer_slot %0, %n : buffer<5xf32>"},
+    {26, "laid-out", "%0 = alloc : buffer<64xf32> %1 = buffer_read %0 : tile<128xf32, #0>"},
+    {27, "laid-out", "async_wait {count=-1}"},
+    {27, "laid-out",
+     "%0 = alloc : buffer<64xf32> %1 = splat %p : tile<128xptr<f32>, #0> async_copy %1, %0"},
+    {28, "nested", "nest {extents=[0], lanes=1} { ^(%i: i32): yield }"},
+    {28, "nested", "nest {extents=[4], lanes=1} { yield }"},
+    {28, "nested",
+     "%0 = fold {extent=4, lanes=1} : i32 { ^(%i: i32): yield %i } { ^(%a: i32): yield %a }"},
+    {29, "nested", "%0 = alloc : buffer<4x4xf32> %1 = element_read %0, %n : f32"},
+    {29, "nested", "%0 = alloc : buffer<4xf32> element_write %0, %n, %n"},
+    {30, "nested", "%0 = alloc : buffer<4xf32> contract %0, %0, %0, %n {block_m=1, block_n=1}"},
+    {32, "tile", "%0 = splat %n : tile<128xi32, #0>"},
+    {33, "laid-out", "%0 = splat %n : tile<128xi32>"},
+    {33, "laid-out", "%0 = splat %n : tile<4096xi32, #0>"},
+    {33, "laid-out", "%0 = splat %n : tile<128xi32, #1>"},
+    {34, "laid-out", "%0 = alloc : buffer<128xf32, #0>"},
+    {36, "nested", "nest {extents=[4], lanes=1} { ^(%i: tile<4xi32>): yield }"},
+};
+
+std::set<int> numbers(const std::vector<Violation> &found) {
+  std::set<int> out;
+  for (const Violation &violation : found) {
+    out.insert(violation.invariant);
+  }
+  return out;
+}
+
+std::string function(const std::string &stage, const std::string &body,
+                     const std::string &options = "") {
+  return kLayouts +
+         ("func @f stage=" + stage + " warps=4 " + options +
+          " (%p: ptr<f32>, %n: i32, %c: i1, %v: ptr<void>) {\n" + body + "\nreturn\n}\n");
+}
+
+struct EditCase {
+  int invariant;
+  std::function<void(Function &, Builder &)> edit; // before `return` is added
+};
+
+const EditCase kEdits[] = {
+    {2,
+     [](Function &fn, Builder &builder) {
+       const OpId stray = fn.createOp(Opcode::Neg, fn.args(fn.body()).subspan(1, 1), {}, {});
+       (void)stray; // uses a value, lies in no block
+     }},
+    {3, [](Function &fn,
+           Builder &builder) { builder.op(Opcode::Store, fn.args(fn.body()).first(1)); }},
+    {4,
+     [](Function &fn, Builder &builder) {
+       const OpId op = builder.op(Opcode::If, fn.args(fn.body()).subspan(2, 1));
+       fn.addRegion(op);
+     }},
+    {5,
+     [](Function &fn, Builder &builder) {
+       const Type type = Type::scalar(Elem::I32);
+       builder.op(Opcode::ProgramId, {}, {&type, 1});
+     }},
+    {5,
+     [](Function &fn, Builder &builder) {
+       const ValueId flag = builder.cmp(CmpPred::eq, fn.arg(fn.body(), 1), fn.arg(fn.body(), 1));
+       fn.setAttr(fn.def(flag), Attr::predicate, AttrValue(int64_t{99}));
+     }},
+    {5,
+     [](Function &fn, Builder &builder) {
+       const ValueId one = builder.i32(1);
+       fn.setAttr(fn.def(one), Attr::axis, AttrValue(int64_t{0}));
+     }},
+    {6,
+     [](Function &fn, Builder &builder) {
+       const ValueId one = builder.i32(1);
+       fn.addResult(fn.def(one), Type::scalar(Elem::I32));
+     }},
+    {9, [](Function &fn, Builder &builder) { fn.setType(builder.i32(1), Type()); }},
+    {9,
+     [](Function &fn, Builder &builder) {
+       fn.setType(builder.i32(1), Type::tile({0}, Type::scalar(Elem::I32)));
+     }},
+    {13,
+     [](Function &fn, Builder &builder) {
+       const ValueId one = builder.i32(1);
+       fn.setAttr(fn.def(one), Attr::value, AttrValue(1.0));
+     }},
+    {13,
+     [](Function &fn, Builder &builder) {
+       const ValueId one = builder.constInt(Type::scalar(Elem::I8), 1);
+       fn.setAttr(fn.def(one), Attr::value, AttrValue(int64_t{255}));
+     }},
+    {31, [](Function &fn, Builder &builder) { fn.numWarps = 3; }},
+    {31, [](Function &fn, Builder &builder) { fn.params.pop_back(); }},
+    {31,
+     [](Function &fn, Builder &builder) { fn.guards.push_back({Guard::Kind::Disjoint, 0, 1}); }},
+    {31, [](Function &fn, Builder &builder) { fn.guards.push_back({Guard::Kind::Below, 77, 1}); }},
+    {35,
+     [](Function &fn, Builder &builder) {
+       const int32_t shape[] = {64};
+       const Type type = Type::buffer(shape, Elem::F32);
+       builder.op(Opcode::Alloc, {}, {&type, 1});
+       fn.stage = Stage::Nested;
+       fn.arenaBytes = 1024;
+     }},
+    {35,
+     [](Function &fn, Builder &builder) {
+       const int32_t shape[] = {64};
+       const Type type = Type::buffer(shape, Elem::F32);
+       const OpId op = builder.op(Opcode::Alloc, {}, {&type, 1});
+       fn.setAttr(op, Attr::offset, AttrValue(int64_t{1000}));
+       fn.stage = Stage::Nested;
+       fn.arenaBytes = 1024;
+     }},
+};
+
+TEST(Verifier, EachInvariantIsFound) {
+  std::set<int> covered;
+  for (const TextCase &bad : kTexts) {
+    const Function fn = parse(function(bad.stage, bad.body), bad.body);
+    EXPECT_TRUE(numbers(verify(fn)).contains(bad.invariant)) << bad.invariant << ": " << bad.body;
+    EXPECT_THROW(verifyOrThrow(fn, "a test"), InternalError);
+    covered.insert(bad.invariant);
+  }
+  int index = 0;
+  for (const EditCase &bad : kEdits) {
+    Function fn = parse(function("tile", ""));
+    Builder builder(fn, fn.last(fn.body()));
+    bad.edit(fn, builder);
+    EXPECT_TRUE(numbers(verify(fn)).contains(bad.invariant))
+        << "edit " << index << " for " << bad.invariant;
+    covered.insert(bad.invariant);
+    ++index;
+  }
+  for (int invariant = 1; invariant <= kInvariants; ++invariant) {
+    EXPECT_TRUE(covered.contains(invariant)) << "no test breaks invariant " << invariant;
+  }
+}
+
+TEST(Verifier, ValidFunctionsPass) {
+  const char *bodies[] = {
+      "%0 = hint %n {divisible=[16]} : i32",
+      "%0 = splat %n : tile<4x2xi32> %1 = reduce %0 {axis=1} : tile<4xi32> { ^(%a: i32, %b: i32): "
+      "yield %a }",
+      "%0, %1 = for %n, %n, %n, %c, %n {stop=true} : i1, i32 { ^(%i: i32, %x: i1, %y: i32): yield "
+      "%x, %x, %y }",
+      "%0 = while %n : i32 { ^(%x: i32): yield %c } { ^(%y: i32): yield %y }",
+      "%0 = splat %n : tile<4x3xi32> %1 = trans %0 {order=[1, 0]} : tile<3x4xi32> %2 = splat %n : "
+      "tile<4x4xi32> "
+      "%3 = dot %0, %1, %2 : tile<4x4xi32>",
+  };
+  for (const char *body : bodies) {
+    const std::vector<Violation> found = verify(parse(function("tile", body)));
+    EXPECT_TRUE(found.empty()) << body << ": " << (found.empty() ? "" : found[0].message);
+  }
+}
+
+TEST(Verifier, AllViolationsAreReportedUnderTheirOps) {
+  const Function fn =
+      parse(function("tile", "%0 = add %n, %c : i32\n%1 = program_id {axis=7} : i32"));
+  EXPECT_EQ(verify(fn).size(), 2u);
+  try {
+    verifyOrThrow(fn, "nothing");
+    FAIL();
+  } catch (const InternalError &error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("invalid function after nothing"), std::string::npos);
+    const size_t op =
+        text.find("program_id {axis=7} : i32\n  // ^ [14] a grid axis is 0, 1 or 2\n");
+    EXPECT_NE(op, std::string::npos) << text;
+  }
+}
+
+// Twice the function, about twice the time: no quadratic search hides in it.
+TEST(Verifier, ManyOpsAreFast) {
+  Function fn("f");
+  Builder builder(fn);
+  ValueId value = builder.i32(1);
+  const ValueId one = value;
+  for (int i = 0; i < 200000; ++i) {
+    value = builder.make(Opcode::Add, {value, one});
+  }
+  builder.op(Opcode::Return, {});
+  EXPECT_TRUE(verify(fn).empty());
+}
+
+} // namespace
+} // namespace libtile::test

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/passes/random_program.h"
+
+#include <algorithm>
+
+namespace libtile::test {
+
+using ir::Attr;
+using ir::AttrValue;
+using ir::BlockId;
+using ir::Builder;
+using ir::CmpPred;
+using ir::Elem;
+using ir::Opcode;
+using ir::OpId;
+using ir::Type;
+using ir::ValueId;
+
+namespace {
+
+// Memory: 4 KiB of input, then a region for each output.
+constexpr int64_t kInput = 4096, kOutput = 32768;
+
+class Generator {
+public:
+  Generator(uint64_t seed, RandomOptions options) : random_(seed), options_(options), b_(out_.fn) {}
+
+  RandomProgram run() {
+    addParams();
+    fill(options_.ops, 0);
+    storeAll();
+    b_.op(Opcode::Return, {});
+    return std::move(out_);
+  }
+
+private:
+  uint32_t pick(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
+  bool chance(uint32_t percent) { return pick(100) < percent; }
+
+  template <class T> T oneOf(std::initializer_list<T> list) {
+    return list.begin()[pick(list.size())];
+  }
+
+  void addParams() {
+    ir::Function &fn = out_.fn;
+    const auto param = [&](const char *name, Type type, int64_t divisible, int64_t value) {
+      const ValueId id = fn.addParam(type, {name, divisible});
+      out_.arguments.push_back({value, 0});
+      return id;
+    };
+    input_ = param("x", Type::pointer(Elem::I32), 16, 16 * (4 + pick(8)));
+    outI32_ = param("o", Type::pointer(Elem::I32), 16, kInput);
+    outI64_ = param("w", Type::pointer(Elem::I64), 16, kInput + kOutput);
+    outF32_ = param("f", Type::pointer(Elem::F32), 16, kInput + 2 * kOutput);
+    const int64_t unit = oneOf<int64_t>({1, 4, 16});
+    pool_.push_back(
+        param("n", Type::scalar(Elem::I32), unit, unit * (static_cast<int64_t>(pick(40)) - 4)));
+    pool_.push_back(param("m", Type::scalar(Elem::I32), 1, static_cast<int64_t>(pick(100))));
+    pool_.push_back(param("k", Type::scalar(Elem::I64), unit, unit * pick(30)));
+    out_.machine.program[0] = static_cast<int32_t>(pick(5));
+    out_.machine.grid[0] = 5;
+    out_.machine.memory.resize(static_cast<size_t>(kInput + 3 * kOutput));
+    for (int64_t i = 0; i < kInput; ++i) {
+      out_.machine.memory[static_cast<size_t>(i)] = static_cast<uint8_t>(random_());
+    }
+    const ValueId pid = b_.make(Opcode::ProgramId, {}, Type::scalar(Elem::I32));
+    fn.setAttr(fn.def(pid), Attr::axis, AttrValue(int64_t{0}));
+    pool_.push_back(pid);
+    for (int i = 0; i < 3; ++i) {
+      arange();
+    }
+  }
+
+  static std::vector<std::vector<int32_t>> shapes() {
+    return {{8}, {12}, {4, 8}, {8, 1}, {1, 8}, {8, 4}};
+  }
+
+  void arange() {
+    const Type type = Type::tile({oneOf<int32_t>({8, 12, 4})}, Type::scalar(Elem::I32));
+    const ValueId value = b_.make(Opcode::Arange, {}, type);
+    const int64_t start = oneOf<int64_t>({0, 0, 0, 4, 7, -3});
+    out_.fn.setAttr(out_.fn.def(value), Attr::start, AttrValue(start));
+    pool_.push_back(value);
+  }
+
+  ValueId any(const auto &fits) {
+    std::vector<ValueId> found;
+    std::ranges::copy_if(pool_, std::back_inserter(found),
+                         [&](ValueId value) { return fits(type(value)); });
+    if (found.empty()) {
+      return {};
+    }
+    // Newer ones more often, so that chains grow.
+    const size_t n = found.size();
+    return found[std::max<size_t>(pick(n), pick(n))];
+  }
+  Type type(ValueId value) const { return out_.fn.type(value); }
+
+  ValueId constantOf(Type type) {
+    if (type.isFloating()) {
+      return b_.constFloat(type, oneOf<double>({0.0, -0.0, 1.0, 2.0, -1.5, 0.25, 3.0}));
+    }
+    const int64_t value = options_.indexLike
+                              ? oneOf<int64_t>({0, 1, 2, 3, 4, 8, 16, 7, -1, -8})
+                              : oneOf<int64_t>({0, 1, 2, -1, 3, 8, 31, 127, INT32_MAX, INT32_MIN,
+                                                static_cast<int64_t>(random_())});
+    return b_.constInt(type, value);
+  }
+
+  // A value of the type: from the pool, a splat, or a constant.
+  ValueId operandOf(Type wanted) {
+    const ValueId found = any([&](Type t) { return t == wanted; });
+    if (found.valid() && chance(60)) {
+      return found;
+    }
+    const ValueId scalar =
+        wanted.isTile() ? any([&](Type t) { return t == wanted.element(); }) : ValueId{};
+    return scalar.valid() && chance(60) ? b_.splat(scalar, wanted.shape()) : constantOf(wanted);
+  }
+
+  void binary() {
+    const ValueId a = any([](Type t) { return t.isInteger() && !t.isBool(); });
+    using enum Opcode;
+    const Opcode op = options_.indexLike ? oneOf({Add, Add, Add, Sub, Mul, SDiv, SRem, URem, UDiv,
+                                                  And, Shl, LShr, AShr, SMin, SMax, Or})
+                                         : oneOf({Add, Sub, Mul, SDiv, UDiv, SRem, URem, And, Or,
+                                                  Xor, Shl, LShr, AShr, SMin, SMax, UMin, UMax});
+    ValueId b = operandOf(type(a));
+    if (options_.indexLike && (op == Mul || op == Shl)) {
+      b = b_.constInt(type(a), pick(5));
+    }
+    pool_.push_back(chance(80) || op == Shl ? b_.make(op, {a, b}) : b_.make(op, {b, a}));
+  }
+
+  void floating() {
+    const ValueId a = any([](Type t) { return t.isFloating(); });
+    if (!a.valid()) {
+      return cast();
+    }
+    using enum Opcode;
+    const Opcode op = oneOf({Add, Sub, Mul, FDiv, FMin, FMax, Neg, Abs});
+    pool_.push_back(op == Neg || op == Abs ? b_.make(op, {a})
+                                           : b_.make(op, {a, operandOf(type(a))}));
+  }
+
+  void unary() {
+    const ValueId a = any([](Type t) { return t.isInteger() && !t.isBool(); });
+    pool_.push_back(b_.make(chance(50) ? Opcode::Neg : Opcode::Abs, {a}));
+  }
+
+  void cast() {
+    const ValueId a = any([](Type t) { return t.isInteger() || t.isFloating(); });
+    const Type from = type(a);
+    Opcode op = Opcode::SIToFp;
+    Elem to = Elem::F32;
+    if (from.isFloating()) {
+      op = chance(50) ? Opcode::FpToSI : Opcode::FpToUI;
+      to = oneOf({Elem::I32, Elem::I64, Elem::I8});
+    } else if (!from.isBool() || chance(50)) {
+      to = oneOf({Elem::I8, Elem::I32, Elem::I64, Elem::F32});
+      const unsigned width = ir::bitWidth(to), have = from.elementBits();
+      if (to == Elem::F32) {
+        op = chance(50) ? Opcode::SIToFp : Opcode::UIToFp;
+      } else if (width == have) {
+        return;
+      } else {
+        op = width < have ? Opcode::Trunc : chance(60) ? Opcode::SExt : Opcode::ZExt;
+      }
+    } else {
+      op = Opcode::UIToFp;
+    }
+    pool_.push_back(b_.make(op, {a}, from.withElement(to)));
+  }
+
+  void compareOrSelect() {
+    const ValueId a = any([](Type t) { return t.isInteger() || t.isFloating(); });
+    const Type t = type(a);
+    if (t.isBool()) {
+      pool_.push_back(b_.make(oneOf({Opcode::And, Opcode::Or, Opcode::Xor}), {a, operandOf(t)}));
+      return;
+    }
+    const Type mask = t.withElement(Elem::I1);
+    const ValueId known = any([&](Type x) { return x == mask; });
+    if (known.valid() && chance(50)) {
+      pool_.push_back(b_.make(Opcode::Select, {known, a, operandOf(t)}));
+      return;
+    }
+    const unsigned first = static_cast<unsigned>(t.isFloating() ? CmpPred::oeq : CmpPred::eq);
+    const unsigned count = t.isFloating() ? 7 : 10;
+    pool_.push_back(b_.cmp(static_cast<CmpPred>(first + pick(count)), a, operandOf(t)));
+  }
+
+  void shape() {
+    const ValueId a = any([](Type t) { return t.isTile(); });
+    if (!a.valid()) {
+      return arange();
+    }
+    const Type t = type(a);
+    const auto result = [&](std::vector<int32_t> dims) { return t.withShape(dims); };
+    if (t.rank() == 1 && chance(70)) {
+      const bool front = chance(50);
+      const int32_t n = t.dim(0);
+      const ValueId made =
+          b_.make(Opcode::ExpandDims, {a}, front ? result({1, n}) : result({n, 1}));
+      out_.fn.setAttr(out_.fn.def(made), Attr::axis, AttrValue(int64_t{front ? 0 : 1}));
+      pool_.push_back(made);
+    } else if (t.rank() == 2 && (t.dim(0) == 1 || t.dim(1) == 1) && chance(70)) {
+      const bool rows = t.dim(0) == 1;
+      pool_.push_back(
+          b_.make(Opcode::Broadcast, {a}, rows ? result({4, t.dim(1)}) : result({t.dim(0), 4})));
+    } else if (t.rank() == 2 && chance(60)) {
+      const ValueId made = b_.make(Opcode::Trans, {a}, result({t.dim(1), t.dim(0)}));
+      out_.fn.setAttr(out_.fn.def(made), Attr::order, AttrValue(std::vector<int64_t>{1, 0}));
+      pool_.push_back(made);
+    } else {
+      const auto n = static_cast<int32_t>(t.numElements());
+      pool_.push_back(b_.make(Opcode::Reshape, {a}, chance(50) ? result({n}) : result({n / 4, 4})));
+    }
+  }
+
+  void splat() {
+    const ValueId a = any([](Type t) { return t.isScalar(); });
+    const auto all = shapes();
+    pool_.push_back(b_.splat(a, all[pick(all.size())]));
+  }
+
+  // input[(index % 64)], sometimes masked.
+  void load() {
+    const ValueId index = any([](Type t) { return t.isInteger() && t.elem() == Elem::I32; });
+    const Type t = type(index);
+    const ValueId bounded = b_.make(Opcode::URem, {index, b_.constInt(t, 64)});
+    const ValueId base = t.isTile() ? b_.splat(input_, t.shape()) : input_;
+    const ValueId pointer = b_.make(Opcode::PtrAdd, {base, bounded});
+    if (chance(50)) {
+      const ValueId mask = operandOf(t.withElement(Elem::I1));
+      pool_.push_back(chance(50) ? b_.make(Opcode::Load, {pointer, mask})
+                                 : b_.make(Opcode::Load, {pointer, mask, operandOf(t)}));
+    } else {
+      pool_.push_back(b_.make(Opcode::Load, {pointer}));
+    }
+  }
+
+  void loop(unsigned depth) {
+    const Type i32 = Type::scalar(Elem::I32);
+    ir::Values operands = {b_.constInt(i32, pick(3)), chance(50) ? operandOf(i32) : b_.i32(pick(4)),
+                           b_.constInt(i32, oneOf<int64_t>({1, 2, 16}))};
+    operands[1] = b_.make(Opcode::SMin, {operands[1], b_.i32(20)});
+    std::vector<Type> types;
+    for (unsigned i = 0; i < 1 + pick(3); ++i) {
+      const ValueId init = any([](Type t) { return t.isInteger(); });
+      operands.push_back(init);
+      types.push_back(type(init));
+    }
+    const OpId op = b_.op(Opcode::For, operands, types);
+    const BlockId body = out_.fn.region(op);
+    const size_t before = pool_.size();
+    const BlockId outer = b_.block();
+    pool_.push_back(out_.fn.addArg(body, i32));
+    std::vector<ValueId> args;
+    for (Type t : types) {
+      args.push_back(out_.fn.addArg(body, t));
+      pool_.push_back(args.back());
+    }
+    b_.setEnd(body);
+    fill(2 + pick(6), depth + 1);
+    ir::Values yields;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const bool advance = chance(40) && !types[i].isBool();
+      yields.push_back(advance      ? b_.make(Opcode::Add, {args[i], uniform(types[i])})
+                       : chance(20) ? args[i]
+                                    : operandOf(types[i]));
+    }
+    b_.yield(yields);
+    pool_.resize(before);
+    b_.setEnd(outer);
+    const auto results = out_.fn.results(op);
+    pool_.insert(pool_.end(), results.begin(), results.end());
+  }
+
+  ValueId uniform(Type t) {
+    const ValueId scalar = any([&](Type x) { return x == t.element(); });
+    if (!scalar.valid() || chance(40)) {
+      return constantOf(t);
+    }
+    return t.isTile() ? b_.splat(scalar, t.shape()) : scalar;
+  }
+
+  void branch(unsigned depth) {
+    const ValueId condition = operandOf(Type::scalar(Elem::I1));
+    const ValueId like = any([](Type t) { return t.isInteger(); });
+    const Type t = type(like);
+    const OpId op = b_.op(Opcode::If, {&condition, 1}, {&t, 1});
+    const BlockId outer = b_.block();
+    for (BlockId region : out_.fn.regions(op)) {
+      const size_t before = pool_.size();
+      b_.setEnd(region);
+      fill(1 + pick(4), depth + 1);
+      const ValueId value = operandOf(t);
+      b_.yield({&value, 1});
+      pool_.resize(before);
+    }
+    b_.setEnd(outer);
+    pool_.push_back(out_.fn.result(op));
+  }
+
+  void fill(unsigned count, unsigned depth) {
+    for (unsigned i = 0; i < count; ++i) {
+      const uint32_t which = pick(100);
+      if (which < 40) {
+        binary();
+      } else if (which < 48) {
+        compareOrSelect();
+      } else if (which < 54) {
+        cast();
+      } else if (which < 58) {
+        floating();
+      } else if (which < 72) {
+        shape();
+      } else if (which < 78) {
+        splat();
+      } else if (which < 82) {
+        load();
+      } else if (which < 85) {
+        unary();
+      } else if (which < 88) {
+        arange();
+      } else if (depth < 2) {
+        which < 95 ? loop(depth) : branch(depth);
+      }
+    }
+  }
+
+  void storeAll() {
+    int64_t at[3] = {0, 0, 0};
+    const std::vector<ValueId> values = pool_;
+    for (ValueId value : values) {
+      if (chance(50)) {
+        continue;
+      }
+      Type t = type(value);
+      if (t.isInteger() && t.elementBits() < 32) {
+        value = b_.make(Opcode::ZExt, {value}, t.withElement(Elem::I32));
+        t = type(value);
+      }
+      const unsigned kind = t.isFloating() ? 2 : t.elementBits() == 64 ? 1 : 0;
+      ValueId pointer = kind == 2 ? outF32_ : kind == 1 ? outI64_ : outI32_;
+      pointer = b_.make(Opcode::PtrAdd, {pointer, b_.constInt(Type::scalar(Elem::I64), at[kind])});
+      at[kind] += t.numElements();
+      if (t.isTile()) {
+        const auto n = static_cast<int32_t>(t.numElements());
+        ValueId index = b_.make(Opcode::Arange, {}, Type::tile({n}, Type::scalar(Elem::I32)));
+        out_.fn.setAttr(out_.fn.def(index), Attr::start, AttrValue(int64_t{0}));
+        if (t.rank() > 1) {
+          index = b_.make(Opcode::Reshape, {index}, t.withElement(Elem::I32));
+        }
+        pointer = b_.make(Opcode::PtrAdd, {b_.splat(pointer, t.shape()), index});
+      }
+      const ValueId operands[] = {pointer, value};
+      b_.op(Opcode::Store, operands);
+    }
+  }
+
+  std::mt19937_64 random_;
+  RandomOptions options_;
+  RandomProgram out_;
+  Builder b_;
+  std::vector<ValueId> pool_;
+  ValueId input_, outI32_, outI64_, outF32_;
+};
+
+} // namespace
+
+RandomProgram randomProgram(uint64_t seed, RandomOptions options) {
+  return Generator(seed, options).run();
+}
+
+} // namespace libtile::test

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the spine's kernels share: the tutorials as modules, arrays on each device, dtypes
+with their rounding units."""
+import importlib
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+import libtile
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tutorials"))
+add = importlib.import_module("01_vector_add")
+softmax = importlib.import_module("02_fused_softmax")
+layer_norm = importlib.import_module("03_layer_norm")
+matmul = importlib.import_module("04_matmul")
+
+F32, F16, BF16, F64 = np.float32, np.float16, ml_dtypes.bfloat16, np.float64
+# Half a unit in the last place of 1.
+ROUNDING = {F64: 2.0**-53, F32: 2.0**-24, F16: 2.0**-11, BF16: 2.0**-8}
+
+
+def devices():
+    """cpu, and cuda where there is one."""
+    try:
+        libtile.to_device(np.zeros(1, np.float32), "cuda")
+    except libtile.DeviceError:
+        return ["cpu"]
+    return ["cpu", "cuda"]
+
+
+DEVICES = devices()
+
+
+class OnDevice:
+    """Copies of NumPy arrays on a device; `back()` gives what an array holds now."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def __call__(self, array):
+        return array if self.device == "cpu" else libtile.to_device(array, self.device)
+
+    def back(self, array):
+        return array if self.device == "cpu" else array.numpy()
+
+
+def poisoned(shape, dtype):
+    """An output array full of what no kernel computes."""
+    out = np.empty(shape, dtype)
+    out.view(np.uint8).fill(0xA5)
+    return out
+
+
+def random(rng, shape, dtype):
+    if np.issubdtype(dtype, np.integer):
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+    return rng.standard_normal(shape).astype(dtype)

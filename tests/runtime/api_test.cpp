@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// libtile.h as a C++ program uses it: what fits, what is refused, errors with their place.
+#include <libtile.h>
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+using namespace libtile;
+
+namespace {
+
+const char *const kText = R"(
+SIZE = 4
+
+@libtile.jit
+def twice(x):
+    return x * FACTOR
+
+@libtile.jit
+def kernel(x, out, n, BLOCK: tl.constexpr, SHIFT: tl.constexpr = 0):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, twice(tl.load(x + i, mask=i < n)) + SHIFT, mask=i < n)
+
+@libtile.jit
+def wrong(x):
+    tl.store(x, nowhere)
+)";
+
+const std::map<std::string, ParameterType> kTypes = {{"x", {"*fp32"}}, {"out", {"*fp32"}}, {"n", {"i32"}}};
+const std::map<std::string, Constant> kGlobals = {{"FACTOR", int64_t{2}}};
+
+Kernel compileIt(const std::map<std::string, Constant> &constants = {{"BLOCK", int64_t{64}}},
+                 const std::map<std::string, Constant> &globals = kGlobals) {
+  return Program::fromText(kText, "text.py")
+      .compile("kernel", Device::open("cpu").target(), kTypes, constants, {}, globals);
+}
+
+template <class F> Error failure(F &&body) {
+  try {
+    body();
+  } catch (const Error &error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(Error::Kind::Internal, "");
+}
+
+} // namespace
+
+TEST(Api, GlobalsConstantsAndDefaults) {
+  const Device cpu = Device::open("cpu");
+  std::vector<float> x(100, 3), out(100);
+  compileIt().launch(cpu, {2, 1, 1}, {x.data(), out.data(), 100});
+  EXPECT_EQ(out, std::vector<float>(100, 6));
+  compileIt({{"BLOCK", int64_t{64}}, {"SHIFT", int64_t{1}}}).launch(cpu, {2, 1, 1}, {x.data(), out.data(), 100});
+  EXPECT_EQ(out, std::vector<float>(100, 7));
+  compileIt({{"BLOCK", int64_t{64}}}, {{"FACTOR", 0.5}}).launch(cpu, {2, 1, 1}, {x.data(), out.data(), 100});
+  EXPECT_EQ(out, std::vector<float>(100, 1.5));
+}
+
+TEST(Api, ErrorsHaveTheirPlace) {
+  const Error error = failure([] {
+    (void)Program::fromText(kText, "text.py").compile("wrong", "avx512", {{"x", {"*fp32"}}});
+  });
+  EXPECT_EQ(error.kind(), Error::Kind::User);
+  EXPECT_EQ(error.file(), "text.py");
+  EXPECT_EQ(error.line(), 15);
+  EXPECT_EQ(error.column(), 17);
+  EXPECT_NE(std::string(error.what()).find("^"), std::string::npos);
+}
+
+TEST(Api, WhatDoesNotFit) {
+  const Device cpu = Device::open("cpu");
+  const Kernel kernel = compileIt();
+  float x = 0;
+  EXPECT_EQ(failure([&] { kernel.launch(cpu, {1, 1, 1}, {&x, &x}); }).kind(), Error::Kind::User);
+  EXPECT_EQ(failure([&] { kernel.launch(cpu, {1, 1, 1}, {&x, 1, 1}); }).kind(), Error::Kind::User);
+  EXPECT_EQ(failure([&] { kernel.launch(cpu, {1, 1, 1}, {&x, &x, 1.0}); }).kind(), Error::Kind::User);
+  EXPECT_EQ(failure([&] { kernel.launch(cpu, {1, 1, 1}, {&x, &x, int64_t{1} << 40}); }).kind(),
+            Error::Kind::User);
+  EXPECT_EQ(failure([&] { kernel.launch(cpu, {-1, 1, 1}, {&x, &x, 1}); }).kind(), Error::Kind::User);
+  kernel.launch(cpu, {0, 1, 1}, {&x, &x, 1});
+  const Kernel aligned = Program::fromText(kText).compile(
+      "kernel", cpu.target(), {{"x", {"*fp32", 16}}, {"out", {"*fp32"}}, {"n", {"i32"}}},
+      {{"BLOCK", int64_t{64}}}, {}, kGlobals);
+  alignas(16) float four[4] = {};
+  EXPECT_EQ(failure([&] { aligned.launch(cpu, {1, 1, 1}, {four + 1, four, 1}); }).kind(),
+            Error::Kind::User);
+}
+
+TEST(Api, RefusedCompilations) {
+  const Program program = Program::fromText(kText);
+  const std::map<std::string, Constant> block = {{"BLOCK", int64_t{64}}};
+  const auto compile = [&](const char *name, const char *target, auto types, auto constants) {
+    return failure([&] { (void)program.compile(name, target, types, constants, {}, kGlobals); });
+  };
+  EXPECT_NE(std::string(compile("nothing", "avx512", kTypes, block).what()).find("nothing"),
+            std::string::npos);
+  EXPECT_NE(std::string(compile("kernel", "z80", kTypes, block).what()).find("z80"), std::string::npos);
+  EXPECT_NE(std::string(compile("kernel", "avx512", kTypes, std::map<std::string, Constant>{}).what())
+                .find("BLOCK"),
+            std::string::npos);
+  auto more = kTypes;
+  more["z"] = {"i32"};
+  EXPECT_NE(std::string(compile("kernel", "avx512", more, block).what()).find("'z'"), std::string::npos);
+  auto strange = kTypes;
+  strange["n"] = {"i33"};
+  EXPECT_NE(std::string(compile("kernel", "avx512", strange, block).what()).find("i33"), std::string::npos);
+  EXPECT_THROW((void)Program::fromFile("/nowhere.py"), Error);
+  EXPECT_THROW((void)Device::open("cuda:77"), Error);
+}
+
+TEST(Api, CodeForAnotherTargetIsNotRun) {
+  const Kernel kernel = Program::fromText(kText).compile("kernel", "sm_80", kTypes, {{"BLOCK", int64_t{64}}},
+                                                         {}, kGlobals);
+  float x = 0;
+  EXPECT_EQ(failure([&] { kernel.launch(Device::open("cpu"), {1, 1, 1}, {&x, &x, 1}); }).kind(),
+            Error::Kind::User);
+  EXPECT_NE(kernel.text("ptx").find(".target sm_80"), std::string::npos);
+}
+
+TEST(Api, Stages) {
+  const Kernel kernel = compileIt();
+  ASSERT_FALSE(kernel.stages().empty());
+  for (const std::string &stage : kernel.stages()) {
+    EXPECT_FALSE(kernel.text(stage).empty()) << stage;
+  }
+  EXPECT_TRUE(kernel.fallbacks().empty());
+  EXPECT_THROW((void)kernel.text("nothing"), Error);
+}
+
+TEST(Api, ThreadsCompileAndLaunch) {
+  const Program program = Program::fromText(kText);
+  const Device cpu = Device::open("cpu");
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int64_t t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      const Kernel kernel = program.compile("kernel", cpu.target(), kTypes,
+                                            {{"BLOCK", int64_t{32}}, {"SHIFT", t % 4}}, {}, kGlobals);
+      std::vector<float> x(1000, 1), out(1000);
+      for (int round = 0; round < 20; ++round) {
+        kernel.launch(cpu, {32, 1, 1}, {x.data(), out.data(), 1000});
+        wrong += out == std::vector<float>(1000, 2 + static_cast<float>(t % 4)) ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong.load(), 0);
+}
