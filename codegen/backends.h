@@ -16,16 +16,16 @@ struct LlvmFatalError {
 namespace cpu {
 [[nodiscard]] std::span<const ir::Target> targets();
 [[nodiscard]] const ir::Target &host();
-// LLVM's context and module are put into `keep`: destroyed last to first, or leaked after a fatal error,
-// which leaves them in an unknown state.
-[[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
-                            std::vector<std::shared_ptr<void>> &keep);
+// LLVM's context and module are put into `keep`: destroyed last to first, or leaked after a fatal
+// error, which leaves them in an unknown state.
+[[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,
+                            const CodeOptions &options, std::vector<std::shared_ptr<void>> &keep);
 } // namespace cpu
 
 namespace nvidia {
 [[nodiscard]] std::span<const ir::Target> targets();
-[[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
-                            std::vector<std::shared_ptr<void>> &keep);
+[[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,
+                            const CodeOptions &options, std::vector<std::shared_ptr<void>> &keep);
 } // namespace nvidia
 
 } // namespace libtile::codegen

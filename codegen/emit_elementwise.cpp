@@ -15,16 +15,21 @@ using llvm::Value;
 
 llvm::Type *Elementwise::registerType(Elem elem) const {
   switch (elem) {
-  case Elem::Void: break;
+  case Elem::Void:
+    break;
   case Elem::I1:
   case Elem::I8:
   case Elem::I16:
   case Elem::I32:
-  case Elem::I64: return builder_.getIntNTy(ir::bitWidth(elem));
+  case Elem::I64:
+    return builder_.getIntNTy(ir::bitWidth(elem));
   case Elem::F16:
-  case Elem::BF16: return builder_.getInt16Ty();
-  case Elem::F32: return builder_.getFloatTy();
-  case Elem::F64: return builder_.getDoubleTy();
+  case Elem::BF16:
+    return builder_.getInt16Ty();
+  case Elem::F32:
+    return builder_.getFloatTy();
+  case Elem::F64:
+    return builder_.getDoubleTy();
   }
   throw ir::InternalError("void has no values");
 }
@@ -58,12 +63,14 @@ Value *Elementwise::toMemory(const ir::Type &type, Value *value) {
 
 Value *Elementwise::splatLike(Value *like, llvm::Constant *scalar) {
   const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(like->getType());
-  return vector != nullptr ? llvm::ConstantVector::getSplat(vector->getElementCount(), scalar) : scalar;
+  return vector != nullptr ? llvm::ConstantVector::getSplat(vector->getElementCount(), scalar)
+                           : scalar;
 }
 
 Value *Elementwise::intLike(Value *like, int64_t value) {
   auto *type = llvm::cast<llvm::IntegerType>(like->getType()->getScalarType());
-  const llvm::APInt number = llvm::APInt(64, static_cast<uint64_t>(value)).sextOrTrunc(type->getBitWidth());
+  const llvm::APInt number =
+      llvm::APInt(64, static_cast<uint64_t>(value)).sextOrTrunc(type->getBitWidth());
   return splatLike(like, llvm::ConstantInt::get(type, number));
 }
 
@@ -79,18 +86,20 @@ llvm::Constant *Elementwise::constant(const ir::Function &fn, ir::OpId op) {
   }
   if (!type.isFloating()) {
     const auto bits = static_cast<uint64_t>(fn.getInt(op, ir::Attr::value));
-    return llvm::ConstantInt::get(held, llvm::APInt(64, bits).sextOrTrunc(held->getIntegerBitWidth()));
+    return llvm::ConstantInt::get(held,
+                                  llvm::APInt(64, bits).sextOrTrunc(held->getIntegerBitWidth()));
   }
   const ir::AttrValue *attr = fn.findAttr(op, ir::Attr::value);
   const double *number = attr != nullptr ? std::get_if<double>(attr) : nullptr;
-  return floatConstant(type.elem(), number != nullptr ? *number
-                                                     : static_cast<double>(fn.getInt(op, ir::Attr::value)));
+  return floatConstant(type.elem(), number != nullptr
+                                        ? *number
+                                        : static_cast<double>(fn.getInt(op, ir::Attr::value)));
 }
 
 llvm::Constant *Elementwise::floatConstant(Elem elem, double number) const {
   llvm::Type *held = registerType(elem);
   const bool narrow = held->isIntegerTy();
-  const llvm::fltSemantics &semantics = !narrow ? held->getFltSemantics()
+  const llvm::fltSemantics &semantics = !narrow             ? held->getFltSemantics()
                                         : elem == Elem::F16 ? llvm::APFloat::IEEEhalf()
                                                             : llvm::APFloat::BFloat();
   llvm::APFloat value(number);
@@ -173,10 +182,12 @@ Value *Elementwise::shift(Opcode opcode, Value *a, Value *amount) {
     inside = builder_.CreateNot(amount);
   }
   if (opcode == Opcode::AShr) {
-    return builder_.CreateAShr(a, builder_.CreateSelect(inside, amount, intLike(amount, width - 1)));
+    return builder_.CreateAShr(a,
+                               builder_.CreateSelect(inside, amount, intLike(amount, width - 1)));
   }
   Value *safe = builder_.CreateSelect(inside, amount, intLike(amount, 0));
-  Value *shifted = opcode == Opcode::Shl ? builder_.CreateShl(a, safe) : builder_.CreateLShr(a, safe);
+  Value *shifted =
+      opcode == Opcode::Shl ? builder_.CreateShl(a, safe) : builder_.CreateLShr(a, safe);
   return builder_.CreateSelect(inside, shifted, intLike(a, 0));
 }
 
@@ -190,23 +201,40 @@ Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
   }
   using P = llvm::CmpInst;
   switch (predicate) {
-  case CmpPred::eq: return isFloat ? builder_.CreateFCmpOEQ(x, y) : builder_.CreateICmpEQ(x, y);
-  case CmpPred::ne: return isFloat ? builder_.CreateFCmpUNE(x, y) : builder_.CreateICmpNE(x, y);
-  case CmpPred::slt: return builder_.CreateICmp(P::ICMP_SLT, x, y);
-  case CmpPred::sle: return builder_.CreateICmp(P::ICMP_SLE, x, y);
-  case CmpPred::sgt: return builder_.CreateICmp(P::ICMP_SGT, x, y);
-  case CmpPred::sge: return builder_.CreateICmp(P::ICMP_SGE, x, y);
-  case CmpPred::ult: return builder_.CreateICmp(P::ICMP_ULT, x, y);
-  case CmpPred::ule: return builder_.CreateICmp(P::ICMP_ULE, x, y);
-  case CmpPred::ugt: return builder_.CreateICmp(P::ICMP_UGT, x, y);
-  case CmpPred::uge: return builder_.CreateICmp(P::ICMP_UGE, x, y);
-  case CmpPred::oeq: return builder_.CreateFCmp(P::FCMP_OEQ, x, y);
-  case CmpPred::one: return builder_.CreateFCmp(P::FCMP_ONE, x, y);
-  case CmpPred::olt: return builder_.CreateFCmp(P::FCMP_OLT, x, y);
-  case CmpPred::ole: return builder_.CreateFCmp(P::FCMP_OLE, x, y);
-  case CmpPred::ogt: return builder_.CreateFCmp(P::FCMP_OGT, x, y);
-  case CmpPred::oge: return builder_.CreateFCmp(P::FCMP_OGE, x, y);
-  case CmpPred::une: return builder_.CreateFCmp(P::FCMP_UNE, x, y);
+  case CmpPred::eq:
+    return isFloat ? builder_.CreateFCmpOEQ(x, y) : builder_.CreateICmpEQ(x, y);
+  case CmpPred::ne:
+    return isFloat ? builder_.CreateFCmpUNE(x, y) : builder_.CreateICmpNE(x, y);
+  case CmpPred::slt:
+    return builder_.CreateICmp(P::ICMP_SLT, x, y);
+  case CmpPred::sle:
+    return builder_.CreateICmp(P::ICMP_SLE, x, y);
+  case CmpPred::sgt:
+    return builder_.CreateICmp(P::ICMP_SGT, x, y);
+  case CmpPred::sge:
+    return builder_.CreateICmp(P::ICMP_SGE, x, y);
+  case CmpPred::ult:
+    return builder_.CreateICmp(P::ICMP_ULT, x, y);
+  case CmpPred::ule:
+    return builder_.CreateICmp(P::ICMP_ULE, x, y);
+  case CmpPred::ugt:
+    return builder_.CreateICmp(P::ICMP_UGT, x, y);
+  case CmpPred::uge:
+    return builder_.CreateICmp(P::ICMP_UGE, x, y);
+  case CmpPred::oeq:
+    return builder_.CreateFCmp(P::FCMP_OEQ, x, y);
+  case CmpPred::one:
+    return builder_.CreateFCmp(P::FCMP_ONE, x, y);
+  case CmpPred::olt:
+    return builder_.CreateFCmp(P::FCMP_OLT, x, y);
+  case CmpPred::ole:
+    return builder_.CreateFCmp(P::FCMP_OLE, x, y);
+  case CmpPred::ogt:
+    return builder_.CreateFCmp(P::FCMP_OGT, x, y);
+  case CmpPred::oge:
+    return builder_.CreateFCmp(P::FCMP_OGE, x, y);
+  case CmpPred::une:
+    return builder_.CreateFCmp(P::FCMP_UNE, x, y);
   }
   throw ir::InternalError("unknown comparison");
 }
@@ -220,12 +248,16 @@ Value *Elementwise::emit(const ir::Function &fn, ir::OpId op, Operands v) {
   switch (fn.opInfo(op).rule) {
   case ir::TypeRule::Same:
     return type.isFloating() ? floating(fn, op, v) : integer(opcode, v);
-  case ir::TypeRule::SameInt: return integerBits(opcode, v);
-  case ir::TypeRule::SameFloat: return floating(fn, op, v);
+  case ir::TypeRule::SameInt:
+    return integerBits(opcode, v);
+  case ir::TypeRule::SameFloat:
+    return floating(fn, op, v);
   case ir::TypeRule::Compare:
     return compare(fn.getEnum<CmpPred>(op, ir::Attr::predicate), type, v);
-  case ir::TypeRule::Select: return builder_.CreateSelect(v[0], v[1], v[2]);
-  case ir::TypeRule::Cast: return cast(fn, op, v[0]);
+  case ir::TypeRule::Select:
+    return builder_.CreateSelect(v[0], v[1], v[2]);
+  case ir::TypeRule::Cast:
+    return cast(fn, op, v[0]);
   case ir::TypeRule::PtrAdd: {
     const ir::Type pointee = type.element().pointee();
     return builder_.CreateGEP(memoryType(pointee), v[0], v[1]);
@@ -237,7 +269,8 @@ Value *Elementwise::emit(const ir::Function &fn, ir::OpId op, Operands v) {
   case ir::TypeRule::Reduce:
   case ir::TypeRule::Region:
   case ir::TypeRule::Nest:
-  case ir::TypeRule::Fold: break;
+  case ir::TypeRule::Fold:
+    break;
   }
   throw ir::InternalError("not an elementwise op");
 }

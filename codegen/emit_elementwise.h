@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elementwise ops as LLVM IR, with exactly the semantics of ops.def: shared by the emitters of all
-// targets.
+// The elementwise ops as LLVM IR, with exactly the semantics of ops.def: shared by the emitters of
+// all targets.
 //
 // Operands are all scalars, or all fixed vectors of one length; the result has that form. What an
 // LLVM value holds:
 //   i1, i8 .. i64   iN;  i1 lies in memory as a byte (memoryType)
-//   f16, bf16       i16, the bits. Arithmetic computes in float and rounds once more, which gives the
+//   f16, bf16       i16, the bits. Arithmetic computes in float and rounds once more, which gives
+//   the
 //                   correctly rounded result for + - * / sqrt (24 >= 2p + 2); fma goes through
 //                   double, rounded to odd. So no backend's support of half or bfloat matters, but
 //                   for the conversions, which a target may override.
@@ -29,7 +30,8 @@ public:
   Elementwise(const Elementwise &) = delete;
   Elementwise &operator=(const Elementwise &) = delete;
 
-  // How a value of the element type (of a scalar, tile or buffer) is held, and how it lies in memory.
+  // How a value of the element type (of a scalar, tile or buffer) is held, and how it lies in
+  // memory.
   [[nodiscard]] llvm::Type *registerType(const ir::Type &type) const;
   [[nodiscard]] llvm::Type *registerType(ir::Elem elem) const;
   [[nodiscard]] llvm::Type *memoryType(const ir::Type &type) const;

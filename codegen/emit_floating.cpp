@@ -2,8 +2,8 @@
 // The floating half of emit_elementwise.h: arithmetic, and conversions between all number types.
 //
 // Rounding once: a value that needs more bits than the type between holds goes through that type
-// "rounded to odd" (inexact results get an odd last bit), which keeps the last rounding right as long
-// as the type between has two bits more than the final one.
+// "rounded to odd" (inexact results get an odd last bit), which keeps the last rounding right as
+// long as the type between has two bits more than the final one.
 #include "codegen/emit_elementwise.h"
 
 #include "codegen/llvm_compat.h"
@@ -74,8 +74,8 @@ Value *Elementwise::squareRoot(Value *a) {
 }
 Value *Elementwise::remainder(Value *a, Value *d) { return builder_.CreateFRem(a, d); }
 
-// `a < b ? a : b` gives b when either is NaN, as one instruction of x86 does; what is left is the case
-// in which the other operand is wanted.
+// `a < b ? a : b` gives b when either is NaN, as one instruction of x86 does; what is left is the
+// case in which the other operand is wanted.
 Value *Elementwise::minMax(bool isMax, bool propagateNan, Value *x, Value *y) {
   Value *first = isMax ? builder_.CreateFCmpOGT(x, y) : builder_.CreateFCmpOLT(x, y);
   Value *picked = builder_.CreateSelect(first, x, y);
@@ -135,8 +135,8 @@ Value *Elementwise::narrowFma(Elem elem, Operands v) {
   // An infinite or NaN sum has a NaN error: ordered comparisons leave it alone.
   Value *inexact = builder_.CreateFCmpONE(error, zero);
   Value *isEven = builder_.CreateICmpEQ(builder_.CreateAnd(bits, one), intLike(bits, 0));
-  Value *grows = builder_.CreateICmpEQ(builder_.CreateFCmpOGT(error, zero),
-                                       builder_.CreateFCmpOGT(sum, zero));
+  Value *grows =
+      builder_.CreateICmpEQ(builder_.CreateFCmpOGT(error, zero), builder_.CreateFCmpOGT(sum, zero));
   Value *step = builder_.CreateSelect(grows, one, intLike(bits, -1));
   Value *odd = builder_.CreateSelect(builder_.CreateAnd(inexact, isEven),
                                      builder_.CreateAdd(bits, step), bits);
@@ -182,8 +182,9 @@ Value *Elementwise::convertFloat(Elem from, Elem to, Value *a) {
   return to == Elem::F64 ? builder_.CreateFPExt(a, type) : builder_.CreateFPTrunc(a, type);
 }
 
-// To f16 through float is exact up to 2^24, and what is beyond is infinite in any case; to bf16 wide
-// integers go through double, i64 with the bits below its precision folded into one sticky bit.
+// To f16 through float is exact up to 2^24, and what is beyond is infinite in any case; to bf16
+// wide integers go through double, i64 with the bits below its precision folded into one sticky
+// bit.
 Value *Elementwise::fromInteger(bool isSigned, Elem to, Value *a) {
   const auto convert = [&](Value *value, llvm::Type *scalar) {
     llvm::Type *type = typeLike(value, scalar);
@@ -199,10 +200,11 @@ Value *Elementwise::fromInteger(bool isSigned, Elem to, Value *a) {
   if (width == 64) {
     Value *rest = builder_.CreateAnd(a, intLike(a, 0xfff));
     Value *sticky = builder_.CreateICmpNE(rest, intLike(a, 0));
-    Value *kept = builder_.CreateOr(builder_.CreateXor(a, rest),
-                                    builder_.CreateShl(builder_.CreateZExt(sticky, a->getType()),
-                                                       intLike(a, 12)));
-    Value *top = isSigned ? builder_.CreateAShr(a, intLike(a, 48)) : builder_.CreateLShr(a, intLike(a, 48));
+    Value *kept = builder_.CreateOr(
+        builder_.CreateXor(a, rest),
+        builder_.CreateShl(builder_.CreateZExt(sticky, a->getType()), intLike(a, 12)));
+    Value *top =
+        isSigned ? builder_.CreateAShr(a, intLike(a, 48)) : builder_.CreateLShr(a, intLike(a, 48));
     Value *isLarge = builder_.CreateICmpNE(top, intLike(a, 0));
     if (isSigned) {
       isLarge = builder_.CreateAnd(isLarge, builder_.CreateICmpNE(top, intLike(a, -1)));
@@ -234,7 +236,8 @@ Value *Elementwise::cast(const ir::Function &fn, ir::OpId op, Value *a) {
   }
   if (opcode == Opcode::FpToSI || opcode == Opcode::FpToUI) {
     Value *wide = isNarrow(from.elem()) ? toFloat(from.elem(), a) : a;
-    const auto id = opcode == Opcode::FpToSI ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    const auto id =
+        opcode == Opcode::FpToSI ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return builder_.CreateIntrinsic(id, {type, wide->getType()}, {wide});
   }
   if (opcode == Opcode::PtrToInt) {

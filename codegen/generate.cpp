@@ -41,8 +41,8 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
                           : cpu::generate(fn, target, options, keep.objects);
   } catch (const LlvmFatalError &error) {
     new std::vector<std::shared_ptr<void>>(std::move(keep.objects));
-    throw ir::InternalError("LLVM failed on @" + fn.name + " for " + target.name + ": " + error.message,
-                            {}, fn.str());
+    throw ir::InternalError(
+        "LLVM failed on @" + fn.name + " for " + target.name + ": " + error.message, {}, fn.str());
   }
 }
 

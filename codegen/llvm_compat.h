@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between the LLVM versions that libtile builds with (19 and newer). The only file that
-// asks for LLVM's version; include it in .cpp files only.
+// What differs between the LLVM versions that libtile builds with (19 and newer). The only file
+// that asks for LLVM's version; include it in .cpp files only.
 #pragma once
 
 #include <llvm/Config/llvm-config.h>
@@ -44,8 +44,9 @@ createTargetMachine(const llvm::Target &target, const std::string &triple, const
 #else
   const std::string &name = triple;
 #endif
-  return std::unique_ptr<llvm::TargetMachine>(target.createTargetMachine(
-      name, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level, /*JIT=*/false));
+  return std::unique_ptr<llvm::TargetMachine>(
+      target.createTargetMachine(name, cpu, features, options, llvm::Reloc::PIC_,
+                                 llvm::CodeModel::Small, level, /*JIT=*/false));
 }
 
 inline llvm::Function *intrinsic(llvm::Module &module, llvm::Intrinsic::ID id,

@@ -123,6 +123,8 @@ struct Ast {
   std::vector<std::string> texts;
   std::vector<std::string> names;
   std::vector<AstFunction> functions; // in text order
+  // What the imports at the top level bind, and to which dotted name.
+  std::vector<std::pair<NameId, std::string>> imports;
 
   [[nodiscard]] const Expr &operator[](ExprId id) const { return exprs[id.index]; }
   [[nodiscard]] const Stmt &operator[](StmtId id) const { return stmts[id.index]; }

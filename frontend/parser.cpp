@@ -185,11 +185,45 @@ void Parser::module() {
     const bool noinline = decorators();
     if (is("def")) {
       function(noinline);
+    } else if (is("import") || is("from")) {
+      imports();
+      skipLine();
     } else {
       skipBlock();
     }
     if (at_ == before) {
       next();
+    }
+  }
+}
+
+std::string Parser::dottedName() {
+  std::string path;
+  while (is(TokenKind::Name) || is(".") || is("...")) {
+    path += now().text;
+    next();
+  }
+  return path;
+}
+
+void Parser::imports() {
+  const bool isFrom = accept("from");
+  const std::string module = isFrom ? dottedName() + "." : "";
+  if (!accept("import")) {
+    return;
+  }
+  accept("(");
+  while (is(TokenKind::Name)) {
+    const std::string path = dottedName();
+    if (accept("as") && is(TokenKind::Name)) {
+      ast_.imports.emplace_back(name(now().text), module + path);
+      next();
+    } else {
+      const std::string first = path.substr(0, path.find('.'));
+      ast_.imports.emplace_back(name(first), module + (isFrom ? path : first));
+    }
+    if (!accept(",")) {
+      break;
     }
   }
 }

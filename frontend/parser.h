@@ -123,6 +123,8 @@ private:
   void recordAssigned(Stmt &loop, size_t mark);
 
   // ---- functions
+  void imports(); // `import a.b as c, d` and `from a.b import (c, d as e)`
+  std::string dottedName();
   void function(bool noinline);
   void parameters(AstFunction &fn);
   void parameter(AstFunction &fn, AstParam::Kind kind);

@@ -46,7 +46,12 @@ Value minMax(Semantics &s, Args args, bool isMax) {
   const bool nan = propagatesNan(s, args[2]);
   if (isNumber(args[0]) && isNumber(args[1])) {
     const Value less = s.compare(CompareOp::Lt, args[0], args[1]);
-    return *s.constantTruth(less) == isMax ? args[1] : args[0];
+    const Constant &chosen = *args[*s.constantTruth(less) == isMax ? 1 : 0].constant();
+    const auto isReal = [](const Value &v) {
+      return std::holds_alternative<double>(*v.constant());
+    };
+    return isReal(args[0]) || isReal(args[1]) ? Value(Constant(constantDouble(s, chosen)))
+                                              : Value(chosen);
   }
   const auto [x, y] = s.promoteBoth(args[0], args[1], false);
   if (x.dtype.isPointer()) {
@@ -136,8 +141,8 @@ Value clamp(Semantics &s, Args args) {
 Value cdiv(Semantics &s, Args args) {
   const Value &x = args[0];
   const Value &divisor = args[1];
-  const Value raised =
-      s.binary(BinaryOp::Sub, s.binary(BinaryOp::Add, x, divisor), Value::integer(1));
+  const Value less = s.binary(BinaryOp::Sub, divisor, Value::integer(1));
+  const Value raised = s.binary(BinaryOp::Add, x, less);
   return s.binary(BinaryOp::FloorDiv, raised, divisor);
 }
 

@@ -81,7 +81,10 @@ Value full(Semantics &s, Args args) {
           s, dtype, shape,
           constantCompare(s, CompareOp::Ne, *value.constant(), Constant(BigInt(0))).constant()[0]));
     }
-    return Value(s.toComputation(value, dtype, shape));
+    // An integer is taken by its low bits.
+    const bool wraps = dtype.isInt() && operandType(s, value).dtype.isInt();
+    return Value(wraps ? constantTensor(s, dtype, shape, *value.constant())
+                       : s.toComputation(value, dtype, shape));
   }
   const Tensor element = onlyElement(s, s.cast(s.toTensor(args[1]), dtype));
   return Value(shape.empty() ? element : s.broadcastTo(element, shape));

@@ -150,6 +150,7 @@ private:
   // ---- names (walker_names.cpp)
   Value name(NameId name, SourceRange range);
   Value global(const FunctionSource &source, const std::string &name);
+  Value imported(const FunctionSource &source, const std::string &name);
   Value sameFile(const FunctionSource &source, const std::string &name);
   Value defaultOf(const std::shared_ptr<const FunctionSource> &source, const AstParam &param);
   void record(const char *kind, const std::shared_ptr<HostObject> &object, const std::string &name,
@@ -158,8 +159,8 @@ private:
   Value ask(llvm::function_ref<Value()> question);
   void bind(NameId name, const Value &value, SourceRange range);
   bool mayBind(const Stmt &loop, List body, NameId name);
-  bool isFixed(const Stmt &loop, ExprId id);
-  std::optional<bool> fixedTruth(ExprId test);
+  std::optional<bool> fixedTruth(const Stmt &loop, ExprId test);
+  bool isFixed(const Stmt &loop, ExprId id, bool identity);
 
   // ---- calls (walker_call.cpp)
   Value call(const Expr &expr);

@@ -133,8 +133,8 @@ void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
   const Ast &tree = *callee->ast;
   std::vector<bool> used(arguments.keyword.size());
   size_t position = 0;
-  for (size_t i = 0; i < fn.params.size(); ++i) {
-    const AstParam &param = fn.params[i];
+  // A tensor for a constexpr parameter is no error, as in Triton: programs rely on it.
+  for (const AstParam &param : fn.params) {
     const std::string &name = tree[param.name];
     if (param.kind == AstParam::KeywordArgs) {
       sem_.fail("`**" + name + "` among the parameters of `" + callee->name + "` is not allowed");
@@ -167,10 +167,6 @@ void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
     }
     if (!value.bound()) {
       sem_.fail("`" + callee->name + "` needs a value for `" + name + "`");
-    }
-    if (value.tensor() != nullptr && i < callee->params.size() && callee->params[i].isConstexpr) {
-      sem_.fail("`" + name + "` of `" + callee->name + "` is constexpr and cannot be " +
-                value.describe());
     }
     into.set(param.name, std::move(value), param.range);
   }

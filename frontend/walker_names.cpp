@@ -176,8 +176,8 @@ Value Walker::global(const FunctionSource &source, const std::string &name) {
     found = ask([&] { return host_.global(source, name); });
     record("global", source.host, name, source.name, found);
   }
-  if (!found.bound() && source.host != nullptr) {
-    found = sameFile(source, name);
+  if (!found.bound()) {
+    found = source.host != nullptr ? sameFile(source, name) : imported(source, name);
   }
   if (!found.bound()) {
     const Operation *builtin = findBuiltin(name);
@@ -196,6 +196,28 @@ Value Walker::sameFile(const FunctionSource &source, const std::string &name) {
     made = makeFunction(source.ast, *fn, source.host);
   }
   return Value(made);
+}
+
+// What the text imports from the language: for programs without a Host that could import it.
+Value Walker::imported(const FunctionSource &source, const std::string &name) {
+  for (const auto &[bound, path] : source.ast->imports) {
+    if ((*source.ast)[bound] != name) {
+      continue;
+    }
+    for (const std::string package : {"libtile", "triton"}) {
+      const std::string language = package + ".language";
+      if (path == package) {
+        return Value(Module{package, nullptr});
+      }
+      if (path == language) {
+        return Value(Module{"tl", nullptr});
+      }
+      if (path.starts_with(language + ".")) {
+        return sem_.languageName(path.substr(language.size() + 1));
+      }
+    }
+  }
+  return {};
 }
 
 Value Walker::defaultOf(const std::shared_ptr<const FunctionSource> &source,
@@ -254,10 +276,8 @@ bool Walker::mayBind(const Stmt &loop, List body, NameId name) {
     for (uint32_t k = 0; stmt.kind == StmtKind::Assign && k < stmt.list.count; ++k) {
       found = found || binds(ast().expr(stmt.list, k));
     }
-    std::optional<bool> truth;
-    if (stmt.kind == StmtKind::If && isFixed(loop, stmt.test)) {
-      truth = fixedTruth(stmt.test);
-    }
+    const auto truth =
+        stmt.kind == StmtKind::If ? fixedTruth(loop, stmt.test) : std::optional<bool>();
     found = found || (truth != false && mayBind(loop, stmt.body, name)) ||
             (truth != true && mayBind(loop, stmt.orelse, name));
     if (found) {
@@ -269,7 +289,41 @@ bool Walker::mayBind(const Stmt &loop, List body, NameId name) {
   });
 }
 
-std::optional<bool> Walker::fixedTruth(ExprId test) {
+// The truth of a condition made of constants that the loop does not bind: it can be told ahead of
+// time, and leaves no op behind.
+std::optional<bool> Walker::fixedTruth(const Stmt &loop, ExprId test) {
+  const Expr &expr = ast()[test];
+  if (expr.kind == ExprKind::BoolOp) {
+    const bool isAnd = expr.op != 0;
+    for (uint32_t i = 0; i < expr.list.count; ++i) {
+      const auto truth = fixedTruth(loop, ast().expr(expr.list, i));
+      if (truth != isAnd) {
+        return truth;
+      }
+    }
+    return isAnd;
+  }
+  if (expr.kind == ExprKind::Unary && expr.op == static_cast<uint8_t>(UnaryOp::Not)) {
+    const auto truth = fixedTruth(loop, expr.a);
+    return truth ? std::optional(!*truth) : std::nullopt;
+  }
+  bool identity = expr.kind == ExprKind::Compare;
+  bool fixed = true;
+  for (uint32_t i = 0; identity && i < expr.list2.count; ++i) {
+    const auto op = static_cast<CompareOp>(ast().lists[expr.list2.first + i]);
+    identity = op == CompareOp::Is || op == CompareOp::IsNot;
+    fixed = fixed && op != CompareOp::In && op != CompareOp::NotIn;
+  }
+  if (expr.kind == ExprKind::Compare) {
+    for (uint32_t i = 0; i < expr.list.count; ++i) {
+      fixed = fixed && isFixed(loop, ast().expr(expr.list, i), identity);
+    }
+  } else {
+    fixed = isFixed(loop, test, false);
+  }
+  if (!fixed) {
+    return std::nullopt;
+  }
   try {
     return sem_.constantTruth(eval(test));
   } catch (const ir::UserError &) {
@@ -278,52 +332,22 @@ std::optional<bool> Walker::fixedTruth(ExprId test) {
   }
 }
 
-// A truth made of constants alone that the loop does not bind; it can be asked for ahead of time.
-bool Walker::isFixed(const Stmt &loop, ExprId id) {
+// A literal, or a name that the loop does not bind; of a constant unless only its identity counts.
+bool Walker::isFixed(const Stmt &loop, ExprId id, bool identity) {
   const Expr &expr = ast()[id];
-  switch (expr.kind) {
-  case ExprKind::Name: {
-    const Binding *binding = scope().find(expr.name);
-    const Constant *constant = binding != nullptr ? binding->value.constant() : nullptr;
-    for (uint32_t i = 0; i < loop.assigned.count; ++i) {
-      if (ast().name(loop.assigned, i) == expr.name) {
-        return false;
-      }
-    }
-    return constant != nullptr && !std::holds_alternative<std::string>(*constant);
-  }
-  case ExprKind::Constant:
-    return !std::holds_alternative<std::string>(ast().constants[expr.index]);
-  case ExprKind::Unary:
-    return expr.op == static_cast<uint8_t>(UnaryOp::Not) && isFixed(loop, expr.a);
-  case ExprKind::BoolOp:
-  case ExprKind::Compare:
-    for (uint32_t i = 0; i < expr.list.count; ++i) {
-      if (!isFixed(loop, ast().expr(expr.list, i))) {
-        return false;
-      }
-    }
-    for (uint32_t i = 0; i < expr.list2.count; ++i) {
-      const auto op = static_cast<CompareOp>(ast().lists[expr.list2.first + i]);
-      if (op == CompareOp::In || op == CompareOp::NotIn) {
-        return false;
-      }
-    }
+  if (expr.kind == ExprKind::Constant) {
     return true;
-  case ExprKind::Ellipsis:
-  case ExprKind::Tuple:
-  case ExprKind::Binary:
-  case ExprKind::Conditional:
-  case ExprKind::Call:
-  case ExprKind::Attribute:
-  case ExprKind::Subscript:
-  case ExprKind::Slice:
-  case ExprKind::Starred:
-  case ExprKind::Walrus:
-  case ExprKind::Refused:
+  }
+  const Binding *binding = expr.kind == ExprKind::Name ? scope().find(expr.name) : nullptr;
+  if (binding == nullptr || !binding->value.bound()) {
     return false;
   }
-  return false;
+  for (uint32_t i = 0; i < loop.assigned.count; ++i) {
+    if (ast().name(loop.assigned, i) == expr.name) {
+      return false;
+    }
+  }
+  return identity || binding->value.constant() != nullptr;
 }
 
 } // namespace libtile::frontend

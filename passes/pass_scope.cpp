@@ -52,12 +52,12 @@ void PassScope::fail(const std::string &message, const ir::Location &location) c
   std::string reproducer =
       "// tile-opt --target=" + context_.target.name + " --passes=" + run_.row.name;
   if (context_.numWarps != 0) {
-    reproducer += " --num-warps=" + std::to_string(context_.numWarps);
+    reproducer += " --warps=" + std::to_string(context_.numWarps);
   }
   if (context_.numStages != 0) {
-    reproducer += " --num-stages=" + std::to_string(context_.numStages);
+    reproducer += " --stages=" + std::to_string(context_.numStages);
   }
-  reproducer += " --verify this.tile\n" + textBefore_();
+  reproducer += " --verify-each this.tile\n" + textBefore_();
   throw ir::InternalError(std::string("pass ") + run_.row.name + ": " + message, location,
                           std::move(reproducer));
 }

@@ -49,6 +49,8 @@ constexpr std::array kTable = {
     // ---- CPU: nests
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
     PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
+    PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::Nests, Stage::Nested,
+            Stage::Nested},
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::Nests,
             Stage::Nested, Stage::Nested},
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::Nests, Stage::Nested, Stage::Nested},
@@ -110,9 +112,10 @@ constexpr std::array kConstraints = {
                     "buffers conflict by the bytes that they share"},
     OrderConstraint{"eliminate_dead_code", "allocate_shared", kAll,
                     "a buffer that is never read needs no place"},
+};
 
-    bool runsOn(const PassRow &row, bool laysOut){return row.when == When::Always ||
-                                                         (row.when == When::LaysOut) == laysOut;
+bool runsOn(const PassRow &row, bool laysOut) {
+  return row.when == When::Always || (row.when == When::LaysOut) == laysOut;
 }
 
 bool holds(const OrderConstraint &constraint, std::span<const PassRow> rows) {

@@ -20,6 +20,49 @@ bool holdsOnEqual(CmpPred predicate) {
          predicate == CmpPred::ule || predicate == CmpPred::uge;
 }
 
+// The minimum or maximum that `a p b ? a : b` is; nullopt if none.
+std::optional<Opcode> extremeOf(CmpPred predicate) {
+  switch (predicate) {
+  case CmpPred::slt:
+  case CmpPred::sle:
+    return Opcode::SMin;
+  case CmpPred::sgt:
+  case CmpPred::sge:
+    return Opcode::SMax;
+  case CmpPred::ult:
+  case CmpPred::ule:
+    return Opcode::UMin;
+  case CmpPred::ugt:
+  case CmpPred::uge:
+    return Opcode::UMax;
+  case CmpPred::eq:
+  case CmpPred::ne:
+  case CmpPred::oeq:
+  case CmpPred::one:
+  case CmpPred::olt:
+  case CmpPred::ole:
+  case CmpPred::ogt:
+  case CmpPred::oge:
+  case CmpPred::une:
+    return std::nullopt; // floats: zeros and NaNs differ
+  }
+  return std::nullopt;
+}
+
+// select(a < b, a, b) -> min(a, b), and its like
+ValueId selectExtreme(Rewriter &rw, ValueId c, ValueId a, ValueId b) {
+  if (!rw.is(c, Opcode::Cmp) || !rw.fn.type(a).isInteger() || rw.fn.type(a).isBool()) {
+    return {};
+  }
+  const OpId compare = rw.def(c);
+  const auto predicate = rw.fn.getEnum<CmpPred>(compare, Attr::predicate);
+  const ValueId x = rw.fn.operand(compare, 0), y = rw.fn.operand(compare, 1);
+  const auto opcode = x == a && y == b   ? extremeOf(predicate)
+                      : x == b && y == a ? extremeOf(swapped(predicate))
+                                         : std::nullopt;
+  return opcode ? rw.make(*opcode, {a, b}) : ValueId{};
+}
+
 } // namespace
 
 ValueId simplifyCompare(Rewriter &rw, OpId op) {
@@ -61,6 +104,9 @@ ValueId simplifySelect(Rewriter &rw, OpId op) {
   }
   if (rw.fn.type(a).isBool() && rw.isInt(a, 1) && rw.isInt(b, 0)) {
     return c;
+  }
+  if (const ValueId extreme = selectExtreme(rw, c, a, b); extreme.valid()) {
+    return extreme;
   }
   if (rw.is(c, Opcode::Xor) && rw.isInt(rw.fn.operand(rw.def(c), 1), 1)) { // not
     return rw.make(Opcode::Select, {rw.fn.operand(rw.def(c), 0), b, a});

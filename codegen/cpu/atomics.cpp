@@ -4,8 +4,8 @@
 
 namespace libtile::codegen::cpu {
 
-using ir::Attr;
 using ir::AtomicKind;
+using ir::Attr;
 using ir::Elem;
 using ir::ValueId;
 using llvm::Value;
@@ -14,10 +14,14 @@ namespace {
 
 llvm::AtomicOrdering orderOf(ir::MemOrder order) {
   switch (order) {
-  case ir::MemOrder::relaxed: return llvm::AtomicOrdering::Monotonic;
-  case ir::MemOrder::acquire: return llvm::AtomicOrdering::Acquire;
-  case ir::MemOrder::release: return llvm::AtomicOrdering::Release;
-  case ir::MemOrder::acq_rel: return llvm::AtomicOrdering::AcquireRelease;
+  case ir::MemOrder::relaxed:
+    return llvm::AtomicOrdering::Monotonic;
+  case ir::MemOrder::acquire:
+    return llvm::AtomicOrdering::Acquire;
+  case ir::MemOrder::release:
+    return llvm::AtomicOrdering::Release;
+  case ir::MemOrder::acq_rel:
+    return llvm::AtomicOrdering::AcquireRelease;
   }
   throw ir::InternalError("unknown memory order");
 }
@@ -25,16 +29,26 @@ llvm::AtomicOrdering orderOf(ir::MemOrder order) {
 llvm::AtomicRMWInst::BinOp kindOf(AtomicKind kind) {
   using R = llvm::AtomicRMWInst;
   switch (kind) {
-  case AtomicKind::add: return R::Add;
-  case AtomicKind::fadd: return R::FAdd;
-  case AtomicKind::smax: return R::Max;
-  case AtomicKind::umax: return R::UMax;
-  case AtomicKind::smin: return R::Min;
-  case AtomicKind::umin: return R::UMin;
-  case AtomicKind::and_: return R::And;
-  case AtomicKind::or_: return R::Or;
-  case AtomicKind::xor_: return R::Xor;
-  case AtomicKind::xchg: return R::Xchg;
+  case AtomicKind::add:
+    return R::Add;
+  case AtomicKind::fadd:
+    return R::FAdd;
+  case AtomicKind::smax:
+    return R::Max;
+  case AtomicKind::umax:
+    return R::UMax;
+  case AtomicKind::smin:
+    return R::Min;
+  case AtomicKind::umin:
+    return R::UMin;
+  case AtomicKind::and_:
+    return R::And;
+  case AtomicKind::or_:
+    return R::Or;
+  case AtomicKind::xor_:
+    return R::Xor;
+  case AtomicKind::xchg:
+    return R::Xchg;
   }
   throw ir::InternalError("unknown atomic kind");
 }
@@ -57,7 +71,8 @@ void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp b
   if (asVector) {
     active = laneMask(active);
   }
-  const auto guarded = [&](Value *condition, Value *idle, llvm::function_ref<Value *()> act) -> Value * {
+  const auto guarded = [&](Value *condition, Value *idle,
+                           llvm::function_ref<Value *()> act) -> Value * {
     if (condition == nullptr) {
       return act();
     }
@@ -69,11 +84,13 @@ void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp b
     return phi;
   };
   if (!asVector) {
-    Value *old = guarded(active, llvm::Constant::getNullValue(held), [&] { return body(operands); });
+    Value *old =
+        guarded(active, llvm::Constant::getNullValue(held), [&] { return body(operands); });
     define(result, old, depth(), varying);
     return;
   }
-  std::vector<Value *> carried = {llvm::Constant::getNullValue(Elementwise::widen(held, lanes_.count))};
+  std::vector<Value *> carried = {
+      llvm::Constant::getNullValue(Elementwise::widen(held, lanes_.count))};
   countedLoop({0, lanes_.count, 1}, fn_.effects(op), carried, [&](Value *lane) {
     Value *on = active != nullptr ? builder_.CreateExtractElement(active, lane) : nullptr;
     carried[0] = guarded(on, carried[0], [&] {
@@ -88,7 +105,8 @@ void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp b
 }
 
 // f16 and bf16 have no atomic addition: compare and swap until nobody came between.
-Value *Emitter::narrowAtomicAdd(Elem elem, Value *pointer, Value *value, llvm::AtomicOrdering order) {
+Value *Emitter::narrowAtomicAdd(Elem elem, Value *pointer, Value *value,
+                                llvm::AtomicOrdering order) {
   llvm::Type *bits = builder_.getInt16Ty();
   llvm::LoadInst *first = builder_.CreateAlignedLoad(bits, pointer, llvm::Align(2));
   first->setAtomic(llvm::AtomicOrdering::Monotonic);
@@ -99,7 +117,8 @@ Value *Emitter::narrowAtomicAdd(Elem elem, Value *pointer, Value *value, llvm::A
   builder_.SetInsertPoint(loop);
   llvm::PHINode *old = builder_.CreatePHI(bits, 2);
   old->addIncoming(first, entry);
-  Value *sum = builder_.CreateFAdd(elementwise_.toFloat(elem, old), elementwise_.toFloat(elem, value));
+  Value *sum =
+      builder_.CreateFAdd(elementwise_.toFloat(elem, old), elementwise_.toFloat(elem, value));
   Value *pair = builder_.CreateAtomicCmpXchg(
       pointer, old, elementwise_.fromFloat(elem, sum), llvm::Align(2), order,
       llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
@@ -116,7 +135,8 @@ Value *Emitter::atomicRmw(ir::OpId op, Value *pointer, Value *value) {
   if (kind == AtomicKind::fadd && type.elementBytes() == 2) {
     return narrowAtomicAdd(type.elem(), pointer, value, order);
   }
-  return builder_.CreateAtomicRMW(kindOf(kind), pointer, value, llvm::Align(type.elementBytes()), order);
+  return builder_.CreateAtomicRMW(kindOf(kind), pointer, value, llvm::Align(type.elementBytes()),
+                                  order);
 }
 
 void Emitter::emitAtomicRmw(ir::OpId op) {
@@ -140,8 +160,8 @@ void Emitter::emitAtomicCas(ir::OpId op) {
                                        : elementwise_.toMemory(type, value);
     };
     Value *pair = builder_.CreateAtomicCmpXchg(
-        operands[0], toBits(operands[1]), toBits(operands[2]), llvm::Align(type.elementBytes()), order,
-        llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
+        operands[0], toBits(operands[1]), toBits(operands[2]), llvm::Align(type.elementBytes()),
+        order, llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
     Value *old = builder_.CreateExtractValue(pair, 0);
     return held->isFloatingPointTy() ? builder_.CreateBitCast(old, held)
                                      : elementwise_.fromMemory(type, old);

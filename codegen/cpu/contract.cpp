@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // contract: acc[m,n] += sum over kk < k of a[m,kk] * b[kk,n], the innermost of every dot.
 //
-// The accumulators of a register block, block_m rows of block_n columns, are read from acc once, stay in
-// registers over all of k and are written back. A step along k reads the vectors of one row of b and,
-// row by row, one number of a broadcast to all lanes; what the block needs besides the accumulators is
-// thus one vector for each column of vectors and one more. block_m and block_n were chosen so that all
-// that fits the registers (passes/cpu/contract_blocks.h has the shapes of the buffers).
+// The accumulators of a register block, block_m rows of block_n columns, are read from acc once,
+// stay in registers over all of k and are written back. A step along k reads the vectors of one row
+// of b and, row by row, one number of a broadcast to all lanes; what the block needs besides the
+// accumulators is thus one vector for each column of vectors and one more. block_m and block_n were
+// chosen so that all that fits the registers (passes/cpu/contract_blocks.h has the shapes of the
+// buffers).
 //
-// The block of columns is the outer loop: its panel of b is then the one that the caches hold on to while
-// all rows pass over it.
+// The block of columns is the outer loop: its panel of b is then the one that the caches hold on to
+// while all rows pass over it.
 #include "codegen/cpu/emitter.h"
 
 #include "codegen/llvm_compat.h"
@@ -43,8 +44,9 @@ void Emitter::emitContract(ir::OpId op) {
   plan.blockM = fn_.getInt(op, Attr::block_m);
   const int64_t blockN = fn_.getInt(op, Attr::block_n);
   plan.vectors = blockN / plan.lanes;
-  ir::check(a.rank() == 2 && acc.rank() == 2 && (b.elem() == a.elem() || words) && plan.vectors > 0 &&
-                blockN % plan.lanes == 0 && plan.rows % plan.blockM == 0 && plan.columns % blockN == 0,
+  ir::check(a.rank() == 2 && acc.rank() == 2 && (b.elem() == a.elem() || words) &&
+                plan.vectors > 0 && blockN % plan.lanes == 0 && plan.rows % plan.blockM == 0 &&
+                plan.columns % blockN == 0,
             "a contract's buffers fit its register block");
   Value *k = builder_.CreateZExt(scalar(fn_.operand(op, 3)), builder_.getInt64Ty());
   plan.steps = plan.pairs ? builder_.CreateLShr(k, builder_.getInt64(1)) : k;
@@ -116,7 +118,8 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
 }
 
 // A pair of a is broadcast as one number of 32 bits.
-void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB, std::vector<Value *> &sums) {
+void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB,
+                           std::vector<Value *> &sums) {
   llvm::Type *byte = builder_.getInt8Ty();
   const unsigned group = plan.pairs ? 2 : 1;
   llvm::Type *single = elementwise_.registerType(plan.packed);
@@ -152,7 +155,8 @@ Value *Emitter::multiplyAdd(const Contraction &plan, Value *a, Value *b, Value *
     llvm::Function *callee = compat::intrinsic(module_, id);
     llvm::SmallVector<Value *, 3> cast;
     for (unsigned i = 0; i < operands.size(); ++i) {
-      cast.push_back(builder_.CreateBitCast(operands[i], callee->getFunctionType()->getParamType(i)));
+      cast.push_back(
+          builder_.CreateBitCast(operands[i], callee->getFunctionType()->getParamType(i)));
     }
     return builder_.CreateCall(callee, cast);
   };

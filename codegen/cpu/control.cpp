@@ -19,7 +19,8 @@ Value *Emitter::uniformCondition(ValueId value) {
 Value *Emitter::carriedIn(ValueId value) { return inForm(value, carriesVarying()); }
 
 llvm::Type *Emitter::carriedType(ValueId value) {
-  return Elementwise::widen(elementwise_.registerType(fn_.type(value)), carriesVarying() ? lanes_.count : 1);
+  return Elementwise::widen(elementwise_.registerType(fn_.type(value)),
+                            carriesVarying() ? lanes_.count : 1);
 }
 
 std::vector<Value *> Emitter::yielded(ir::BlockId block, unsigned skip) {
@@ -67,10 +68,12 @@ void Emitter::emitFor(ir::OpId op) {
   }
   emitBlock(body);
   const std::vector<Value *> next = yielded(body, stops ? 1 : 0);
-  Value *left = builder_.CreateSelect(isDown, builder_.CreateSub(index, hi), builder_.CreateSub(hi, index));
+  Value *left =
+      builder_.CreateSelect(isDown, builder_.CreateSub(index, hi), builder_.CreateSub(hi, index));
   Value *again = builder_.CreateICmpUGT(left, stride);
   if (stops) {
-    again = builder_.CreateAnd(again, builder_.CreateNot(uniformCondition(fn_.operand(fn_.last(body), 0))));
+    again = builder_.CreateAnd(
+        again, builder_.CreateNot(uniformCondition(fn_.operand(fn_.last(body), 0))));
   }
   Value *nextIndex = builder_.CreateAdd(index, step);
   llvm::BasicBlock *latch = builder_.GetInsertBlock();

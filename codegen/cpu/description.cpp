@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU targets, and which of them this machine is.
 //
-// Names stand for instruction sets, not for models: any machine with the features runs the code. The
-// tuning of the newer sets is that of the CPUs that have them, with 512-bit registers in full use.
+// Names stand for instruction sets, not for models: any machine with the features runs the code.
+// The tuning of the newer sets is that of the CPUs that have them, with 512-bit registers in full
+// use.
 #include "codegen/backends.h"
 
 #include <llvm/ADT/StringMap.h>

@@ -36,17 +36,19 @@ Value *CpuElementwise::divideSafe(bool isSigned, Value *a, Value *d) {
 
 // ---- the function
 
+std::string symbolOf(const ir::Function &fn) { return "kernel." + fn.name; }
+
 Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module)
-    : fn_(fn), target_(target), module_(module), builder_(module.getContext()), elementwise_(builder_, target),
-      forms_(fn.numValues()) {}
+    : fn_(fn), target_(target), module_(module), builder_(module.getContext()),
+      elementwise_(builder_, target), forms_(fn.numValues()) {}
 
 void Emitter::run() {
   ir::check(fn_.stage == ir::Stage::Nested, "the CPU's generator takes the nested stage");
   llvm::Type *pointer = builder_.getPtrTy();
   llvm::Type *int64 = builder_.getInt64Ty();
-  auto *type = llvm::FunctionType::get(builder_.getVoidTy(), {pointer, pointer, int64, int64, pointer},
-                                       false);
-  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, fn_.name, module_);
+  auto *type = llvm::FunctionType::get(builder_.getVoidTy(),
+                                       {pointer, pointer, int64, int64, pointer}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbolOf(fn_), module_);
   function_->setDoesNotThrow();
   for (unsigned i : {0u, 1u, 4u}) {
     function_->addParamAttr(i, llvm::Attribute::NoAlias);
@@ -64,18 +66,24 @@ void Emitter::loadArguments() {
   for (unsigned i = 0; i < fn_.args(fn_.body()).size(); ++i) {
     const ValueId argument = fn_.arg(fn_.body(), i);
     const ir::Type type = fn_.type(argument);
-    Value *slot = builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), function_->getArg(0), i);
+    Value *slot =
+        builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), function_->getArg(0), i);
     Value *value = builder_.CreateLoad(elementwise_.memoryType(type), slot);
     define(argument, elementwise_.fromMemory(type, value), 0, false);
   }
   for (unsigned axis = 0; axis < 3; ++axis) {
-    Value *slot = builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), function_->getArg(1), axis);
+    Value *slot =
+        builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), function_->getArg(1), axis);
     grid_[axis] = builder_.CreateLoad(builder_.getInt32Ty(), slot);
   }
 }
 
 // Program indices count up with carries; one division at the start finds the first.
 void Emitter::emitPrograms(Value *first, Value *count) {
+  llvm::BasicBlock *begin = newBlock("begin");
+  llvm::BasicBlock *exit = newBlock("exit");
+  builder_.CreateCondBr(builder_.CreateICmpNE(count, builder_.getInt64(0)), begin, exit);
+  builder_.SetInsertPoint(begin);
   llvm::Type *int32 = builder_.getInt32Ty();
   llvm::Type *int64 = builder_.getInt64Ty();
   Value *x64 = builder_.CreateZExt(grid_[0], int64);
@@ -86,7 +94,6 @@ void Emitter::emitPrograms(Value *first, Value *count) {
                      builder_.CreateTrunc(builder_.CreateUDiv(rows, y64), int32)};
   llvm::BasicBlock *entry = builder_.GetInsertBlock();
   llvm::BasicBlock *head = newBlock("program");
-  llvm::BasicBlock *exit = newBlock("exit");
   openScope(builder_.CreateBr(head), false, fn_.ownEffects(fn_.last(fn_.body())));
   builder_.SetInsertPoint(head);
   llvm::PHINode *left = builder_.CreatePHI(int64, 2);
@@ -238,7 +245,8 @@ Value *Emitter::vector(ValueId value) {
   if (lanes_.count == 1 || isVarying(value)) {
     return known.exact;
   }
-  auto *made = llvm::cast_or_null<llvm::FixedVectorType>(known.splat ? known.splat->getType() : nullptr);
+  auto *made =
+      llvm::cast_or_null<llvm::FixedVectorType>(known.splat ? known.splat->getType() : nullptr);
   if (made == nullptr || made->getNumElements() != lanes_.count) {
     Value *result = nullptr;
     atDepth(known.depth, [&] { result = splat(known.exact, lanes_.count); });
@@ -286,7 +294,9 @@ void Emitter::emitPure(ir::OpId op) {
 // arithmetic pass through.
 void Emitter::deriveAnchor(ir::OpId op, Form &made) {
   const Opcode opcode = fn_.opcode(op);
-  const auto strideOf = [&](unsigned i) { return isVarying(fn_.operand(op, i)) ? form(fn_.operand(op, i)).stride : 0; };
+  const auto strideOf = [&](unsigned i) {
+    return isVarying(fn_.operand(op, i)) ? form(fn_.operand(op, i)).stride : 0;
+  };
   const bool isCast = opcode == Opcode::SExt || opcode == Opcode::Trunc ||
                       (opcode == Opcode::Bitcast && fn_.type(fn_.result(op)).isPointer());
   const bool isSum = opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::PtrAdd;
@@ -313,7 +323,9 @@ void Emitter::deriveAnchor(ir::OpId op, Form &made) {
   } else if (opcode == Opcode::PtrAdd) {
     stride += strideOf(1) * type.pointee().elementBytes();
   } else if (isProduct) {
-    const auto isNumber = [&](unsigned i) { return fn_.constantInt(fn_.operand(op, i)).has_value(); };
+    const auto isNumber = [&](unsigned i) {
+      return fn_.constantInt(fn_.operand(op, i)).has_value();
+    };
     const unsigned number = isNumber(1) ? 1 : 0;
     if (!isNumber(number) || (opcode == Opcode::Shl && number == 0)) {
       return;
@@ -333,14 +345,16 @@ void Emitter::deriveAnchor(ir::OpId op, Form &made) {
   made.affine = true;
 }
 
-void Emitter::emitConstant(ir::OpId op) { define(fn_.result(op), elementwise_.constant(fn_, op), 0, false); }
+void Emitter::emitConstant(ir::OpId op) {
+  define(fn_.result(op), elementwise_.constant(fn_, op), 0, false);
+}
 
 void Emitter::emitAlloc(ir::OpId op) {
   ir::check(fn_.hasAttr(op, Attr::offset), "scratch has been allocated");
   Value *pointer = nullptr;
   atDepth(0, [&] {
-    pointer = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), arena_,
-                                                  static_cast<uint64_t>(fn_.getInt(op, Attr::offset)));
+    pointer = builder_.CreateConstInBoundsGEP1_64(
+        builder_.getInt8Ty(), arena_, static_cast<uint64_t>(fn_.getInt(op, Attr::offset)));
   });
   define(fn_.result(op), pointer, 0, false);
 }
@@ -357,6 +371,7 @@ void Emitter::emitBlock(ir::BlockId block) {
   }
 }
 
+// clang-format off
 // No `default`: an op without a case here does not build.
 void Emitter::emitOp(ir::OpId op) {
   switch (fn_.opcode(op)) {
@@ -403,5 +418,6 @@ void Emitter::emitOp(ir::OpId op) {
   throw ir::InternalError(std::string(fn_.opInfo(op).mnemonic) + " is not an op of the nested stage",
                           fn_.locationOf(op));
 }
+// clang-format on
 
 } // namespace libtile::codegen::cpu

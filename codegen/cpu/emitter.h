@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // A function of the nested stage as LLVM IR for a CPU.
 //
-// Idea: bodies of nests are scalar code on one element; this emitter runs them on `lanes` elements at
-// once. Each value has a form: *uniform* (one LLVM scalar serves all lanes) or *varying* (a vector,
-// one element a lane). Integers and pointers that grow by a constant from lane to lane have an
-// *anchor* besides: the scalar that the value has where the lane index is 0. An address with an
+// Idea: bodies of nests are scalar code on one element; this emitter runs them on `lanes` elements
+// at once. Each value has a form: *uniform* (one LLVM scalar serves all lanes) or *varying* (a
+// vector, one element a lane). Integers and pointers that grow by a constant from lane to lane have
+// an *anchor* besides: the scalar that the value has where the lane index is 0. An address with an
 // anchor and a stride of one element is a contiguous access at anchor + index; vectors of addresses
 // are made only for gathers. (Whatever turns out unused is swept away at the end.)
 //
-// Scopes nest like the loops: arguments, program, each loop. A pure value is emitted in the outermost
-// scope in which its operands exist, before the jump into the next scope: that hoists all that is
-// invariant. Reads leave a loop too if nothing in it writes that kind of memory; they never leave a
-// branch or a loop of the kernel's own, which may not run at all.
+// Scopes nest like the loops: arguments, program, each loop. A pure value is emitted in the
+// outermost scope in which its operands exist, before the jump into the next scope: that hoists all
+// that is invariant. Reads leave a loop too if nothing in it writes that kind of memory; they never
+// leave a branch or a loop of the kernel's own, which may not run at all.
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
-// memory. Files: emitter.cpp (scopes, values), control.cpp, nests.cpp, memory.cpp, atomics.cpp,
-// contract.cpp.
+// memory. Files: emitter.cpp (scopes, values), control.cpp, nests.cpp, folds.cpp, memory.cpp,
+// atomics.cpp, contract.cpp.
 #pragma once
 
 #include "codegen/cpu/math.h"
@@ -27,6 +27,9 @@
 
 namespace libtile::codegen::cpu {
 
+// The kernel's symbol: no name of LLVM's intrinsics or of C's functions.
+[[nodiscard]] std::string symbolOf(const ir::Function &fn);
+
 // The elementwise ops as a CPU wants them.
 class CpuElementwise : public Elementwise {
 public:
@@ -37,8 +40,8 @@ public:
 
 protected:
   llvm::Value *math(ir::Opcode opcode, llvm::Value *value) override;
-  // Vectors of up to 32 bits by a float division that is exact enough: no division of integer vectors
-  // exists on a CPU.
+  // Vectors of up to 32 bits by a float division that is exact enough: no division of integer
+  // vectors exists on a CPU.
   llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *d) override;
 
 private:
@@ -75,8 +78,8 @@ private:
 
   // The lanes that values vary in: those of the innermost vectorised dimension.
   struct Lanes {
-    int id = -1;                 // of this vectorisation; -1: there is none
-    unsigned depth = 0;          // its scope
+    int id = -1;        // of this vectorisation; -1: there is none
+    unsigned depth = 0; // its scope
     unsigned count = 1;
     unsigned valid = 1;          // lanes below this are elements; the rest is the tail
     llvm::Value *base = nullptr; // i64 index of lane 0 in this step
@@ -126,8 +129,8 @@ private:
   // Runs `body` with the builder before the jump out of that scope.
   void atDepth(unsigned depth, Body body);
   llvm::BasicBlock *newBlock(const char *name);
-  // if (cond) then(), at the builder's place; values through phis by the caller. Returns the block in
-  // which `then` ended and that from which it was skipped.
+  // if (cond) then(), at the builder's place; values through phis by the caller. Returns the block
+  // in which `then` ended and that from which it was skipped.
   struct Joined {
     llvm::BasicBlock *taken, *skipped;
   };
@@ -139,7 +142,9 @@ private:
   // The value in the form that `lanes` = 1 or lanes_.count asks for.
   llvm::Value *scalar(ir::ValueId value);
   llvm::Value *vector(ir::ValueId value);
-  llvm::Value *inForm(ir::ValueId value, bool asVector) { return asVector ? vector(value) : scalar(value); }
+  llvm::Value *inForm(ir::ValueId value, bool asVector) {
+    return asVector ? vector(value) : scalar(value);
+  }
   llvm::Value *splat(llvm::Value *value, unsigned lanes);
   // The value at lane index 0 and the scope of that.
   std::pair<llvm::Value *, unsigned> anchorOf(ir::ValueId value) const;
@@ -163,7 +168,8 @@ private:
     int64_t begin, end, step;
   };
   using LoopBody = llvm::function_ref<void(llvm::Value *index)>;
-  void countedLoop(Range range, ir::Effects effects, std::vector<llvm::Value *> &carried, LoopBody body);
+  void countedLoop(Range range, ir::Effects effects, std::vector<llvm::Value *> &carried,
+                   LoopBody body);
   Lanes enterLanes(unsigned count, unsigned valid, llvm::Value *base);
   void bindIndex(ir::ValueId argument, llvm::Value *index);
   void bindLaneIndex(ir::ValueId argument);
@@ -189,7 +195,8 @@ private:
   std::vector<llvm::Value *> combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left,
                                      llvm::ArrayRef<llvm::Value *> right);
   // Folds the lanes of each value, of which `valid` hold something.
-  void combineLanes(ir::OpId fold, std::vector<llvm::Value *> &values, unsigned lanes, int64_t valid);
+  void combineLanes(ir::OpId fold, std::vector<llvm::Value *> &values, unsigned lanes,
+                    int64_t valid);
   llvm::Constant *neutral(ir::OpId fold);
 
   // ---- memory.cpp
@@ -212,7 +219,11 @@ private:
                               llvm::Value *mask, llvm::Value *other);
   void write(const ir::Type &type, const Address &address, llvm::Value *value, llvm::Value *mask,
              bool asVector, bool isVolatile);
-  void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
+  llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask,
+                      llvm::Value *other);
+  void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
+  void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align,
+                       llvm::Value *mask);
   llvm::Value *allOf(llvm::Value *mask);
   llvm::Value *harmlessPointer();
 
@@ -239,7 +250,8 @@ private:
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB,
                     std::vector<llvm::Value *> &sums);
-  llvm::Value *multiplyAdd(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *sum);
+  llvm::Value *multiplyAdd(const Contraction &plan, llvm::Value *a, llvm::Value *b,
+                           llvm::Value *sum);
 };
 
 } // namespace libtile::codegen::cpu

@@ -66,7 +66,8 @@ llvm::Constant *Emitter::neutral(ir::OpId fold) {
   const ValueId right = fn_.arg(block, 1);
   const bool plain = fn_.operand(op, 0) == left && fn_.operand(op, 1) == right;
   const bool swapped = fn_.operand(op, 0) == right && fn_.operand(op, 1) == left;
-  if ((!plain && !swapped) || fn_.results(op).empty() || fn_.operand(fn_.last(block), 0) != fn_.result(op)) {
+  if ((!plain && !swapped) || fn_.results(op).empty() ||
+      fn_.operand(fn_.last(block), 0) != fn_.result(op)) {
     return nullptr;
   }
   return neutralOf(elementwise_, fn_.opcode(op), fn_.getBool(op, Attr::nan), fn_.type(left));
@@ -93,9 +94,10 @@ void Emitter::emitFold(ir::OpId op) {
   std::vector<Value *> accumulators;
   for (unsigned copy = 0; copy < plan.unroll; ++copy) {
     for (ValueId result : fn_.results(op)) {
-      llvm::Constant *start = plan.neutral != nullptr
-                                  ? plan.neutral
-                                  : llvm::Constant::getNullValue(elementwise_.registerType(fn_.type(result)));
+      llvm::Constant *start =
+          plan.neutral != nullptr
+              ? plan.neutral
+              : llvm::Constant::getNullValue(elementwise_.registerType(fn_.type(result)));
       accumulators.push_back(splat(start, width));
     }
   }
@@ -127,8 +129,8 @@ void Emitter::emitFold(ir::OpId op) {
 }
 
 // `first`: the range holds the fold's first element.
-void Emitter::foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first,
-                        std::vector<Value *> &accumulators) {
+void Emitter::foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid,
+                        bool first, std::vector<Value *> &accumulators) {
   const size_t count = fn_.results(plan.op).size();
   countedLoop(range, fn_.effects(plan.op), accumulators, [&](Value *index) {
     Value *isFirst = nullptr;
@@ -165,7 +167,8 @@ void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned valid, Value
       }
       result = builder_.CreateSelect(llvm::ConstantVector::get(inside), result, accumulators[i]);
     }
-    accumulators[i] = isFirst != nullptr ? builder_.CreateSelect(isFirst, elements[i], result) : result;
+    accumulators[i] =
+        isFirst != nullptr ? builder_.CreateSelect(isFirst, elements[i], result) : result;
   }
   lanes_ = outer;
 }
@@ -184,7 +187,8 @@ std::vector<Value *> Emitter::combine(ir::OpId fold, llvm::ArrayRef<Value *> lef
   return values;
 }
 
-void Emitter::combineLanes(ir::OpId fold, std::vector<Value *> &values, unsigned lanes, int64_t valid) {
+void Emitter::combineLanes(ir::OpId fold, std::vector<Value *> &values, unsigned lanes,
+                           int64_t valid) {
   while (lanes > 1) {
     const unsigned half = lanes / 2;
     std::vector<Value *> low, high;

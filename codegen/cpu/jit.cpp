@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader: RuntimeDyld over one mapping a module. Objects are ours alone (one function, constants,
-// a few C functions), so nothing of ORC's sessions, dylibs and lazy stubs is needed; a load costs some
-// tens of microseconds.
+// The loader: RuntimeDyld over one mapping a module. Objects are ours alone (one function,
+// constants, a few C functions), so nothing of ORC's sessions, dylibs and lazy stubs is needed; a
+// load costs some tens of microseconds.
 //
-// All sections lie in one mapping, code first, so that 32-bit distances reach; each part begins on a page
-// of its own, and no page is ever writable and executable at once.
+// All sections lie in one mapping, code first, so that 32-bit distances reach; each part begins on
+// a page of its own, and no page is ever writable and executable at once.
 #include "codegen/cpu/jit.h"
 
 #include <llvm/ExecutionEngine/JITSymbol.h>
@@ -110,7 +110,8 @@ struct CpuModule::Memory final : llvm::RuntimeDyld::MemoryManager {
     return at;
   }
 
-  uint8_t *allocateCodeSection(uintptr_t size, unsigned alignment, unsigned, llvm::StringRef) override {
+  uint8_t *allocateCodeSection(uintptr_t size, unsigned alignment, unsigned,
+                               llvm::StringRef) override {
     return take(code, size, alignment);
   }
   uint8_t *allocateDataSection(uintptr_t size, unsigned alignment, unsigned, llvm::StringRef,
@@ -128,9 +129,10 @@ struct CpuModule::Memory final : llvm::RuntimeDyld::MemoryManager {
 
   bool finalizeMemory(std::string *message) override {
     auto *base = static_cast<uint8_t *>(mapping.base());
-    const bool done = base != nullptr && !overflowed &&
-                      protect(base, code.end, llvm::sys::Memory::MF_READ | llvm::sys::Memory::MF_EXEC) &&
-                      protect(code.end, constants.end, llvm::sys::Memory::MF_READ);
+    const bool done =
+        base != nullptr && !overflowed &&
+        protect(base, code.end, llvm::sys::Memory::MF_READ | llvm::sys::Memory::MF_EXEC) &&
+        protect(code.end, constants.end, llvm::sys::Memory::MF_READ);
     if (!done && message != nullptr) {
       *message = "no memory for code";
     }

@@ -14,9 +14,10 @@ namespace libtile::codegen::cpu {
 using Kernel = void (*)(const uint64_t *args, const int32_t *grid, uint64_t first, uint64_t count,
                         uint8_t *arena);
 
-// Owns the code: `entry` is valid as long as the module lives. Loading and destroying are thread-safe,
-// calls of `entry` are the caller's affair. Throws InternalError where the object is not for this machine
-// or names a symbol that is not C's math or memory function (jit.cpp has the list).
+// Owns the code: `entry` is valid as long as the module lives. Loading and destroying are
+// thread-safe, calls of `entry` are the caller's affair. Throws InternalError where the object is
+// not for this machine or names a symbol that is not C's math or memory function (jit.cpp has the
+// list).
 class CpuModule {
 public:
   CpuModule(std::span<const char> object, const std::string &symbol);

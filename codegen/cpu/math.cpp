@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // exp, exp2, log, log2 and 1/sqrt in branch-free code over vectors of any length.
 //
-// Errors against the exact value, found over floats and random doubles (tests/cpu/test_math.cpp): exp
-// below 1.1 ulp, exp2 0.9, log 0.7, log2 0.8, rsqrt 1.5, in both types; results below the least normal
-// number are rounded no more often than others.
+// Errors against the exact value, found over floats and random doubles (tests/cpu/test_math.cpp):
+// exp below 1.1 ulp, exp2 0.9, log 0.7, log2 0.8, rsqrt 1.5, in both types; results below the least
+// normal number are rounded no more often than others.
 //
-// exp(x) = 2^n e^r with n the nearest integer of x / ln 2. Adding 1.5 * 2^p puts n into the low bits of
-// a float, so there is no conversion that a NaN could poison; 2^n is multiplied in two halves, so that
-// the result overflows and underflows as it should. log(x) = e ln 2 + log(1 + f), with
-// 1 + f in [sqrt(1/2), sqrt(2)). Coefficients are Chebyshev fits of the functions named beside them.
+// exp(x) = 2^n e^r with n the nearest integer of x / ln 2. Adding 1.5 * 2^p puts n into the low
+// bits of a float, so there is no conversion that a NaN could poison; 2^n is multiplied in two
+// halves, so that the result overflows and underflows as it should. log(x) = e ln 2 + log(1 + f),
+// with 1 + f in [sqrt(1/2), sqrt(2)). Coefficients are Chebyshev fits of the functions named beside
+// them.
 #include "codegen/cpu/math.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -29,8 +30,9 @@ constexpr double kLog2E = 1.4426950408889634;
 class MathEmitter {
 public:
   MathEmitter(llvm::IRBuilder<> &builder, Value *x, bool hasAvx512)
-      : builder_(builder), hasAvx512_(hasAvx512), x_(x), type_(x->getType()), isDouble_(type_->getScalarType()->isDoubleTy()),
-        mantissa_(isDouble_ ? 52 : 23), bias_(isDouble_ ? 1023 : 127),
+      : builder_(builder), hasAvx512_(hasAvx512), x_(x), type_(x->getType()),
+        isDouble_(type_->getScalarType()->isDoubleTy()), mantissa_(isDouble_ ? 52 : 23),
+        bias_(isDouble_ ? 1023 : 127),
         intType_(type_->getWithNewType(builder.getIntNTy(isDouble_ ? 64 : 32))) {}
 
   Value *exp() {
@@ -42,12 +44,13 @@ public:
     Value *minusN = builder_.CreateFNeg(power.number);
     Value *r = fma(minusN, number(low), fma(minusN, number(high), x));
     // (e^r - 1 - r) / r^2
-    Value *q = isDouble_
-                   ? polynomial(r, {0.5000000000000001, 0.16666666666666669, 0.04166666666662413,
-                                    0.008333333333330062, 0.0013888888917213717, 0.00019841269863053618,
-                                    2.4801521295954376e-05, 2.7557268459997064e-06,
-                                    2.7620088445409746e-07, 2.510038549551032e-08})
-                   : polynomial(r, {0.5, 0.166665763, 0.0416665561, 0.00836317893, 0.0013926184});
+    Value *q =
+        isDouble_
+            ? polynomial(r, {0.5000000000000001, 0.16666666666666669, 0.04166666666662413,
+                             0.008333333333330062, 0.0013888888917213717, 0.00019841269863053618,
+                             2.4801521295954376e-05, 2.7557268459997064e-06, 2.7620088445409746e-07,
+                             2.510038549551032e-08})
+            : polynomial(r, {0.5, 0.166665763, 0.0416665561, 0.00836317893, 0.0013926184});
     return scale(add(number(1), fma(mul(r, r), q, r)), power);
   }
 
@@ -56,14 +59,14 @@ public:
     const Nearest power = nearest([&](Value *magic) { return add(x, magic); });
     Value *r = builder_.CreateFSub(x, power.number);
     // (2^r - 1) / r
-    Value *p = isDouble_
-                   ? polynomial(r, {0.6931471805599453, 0.24022650695910072, 0.055504108664821625,
-                                    0.00961812910762848, 0.0013333558146406467, 0.00015403530393370732,
-                                    1.5252733841561274e-05, 1.321548680870779e-06,
-                                    1.0178057085418509e-07, 7.054897303009422e-09,
-                                    4.455818319966744e-10, 2.5729326214820692e-11})
-                   : polynomial(r, {0.693147182, 0.240226507, 0.0555035695, 0.00961808302, 0.00133908656,
-                                    0.000154531648});
+    Value *p =
+        isDouble_
+            ? polynomial(r, {0.6931471805599453, 0.24022650695910072, 0.055504108664821625,
+                             0.00961812910762848, 0.0013333558146406467, 0.00015403530393370732,
+                             1.5252733841561274e-05, 1.321548680870779e-06, 1.0178057085418509e-07,
+                             7.054897303009422e-09, 4.455818319966744e-10, 2.5729326214820692e-11})
+            : polynomial(r, {0.693147182, 0.240226507, 0.0555035695, 0.00961808302, 0.00133908656,
+                             0.000154531648});
     return scale(fma(r, p, number(1)), power);
   }
 
@@ -160,9 +163,11 @@ private:
       return scaled;
     }
     Value *bits = toBits(power.shifted);
-    Value *half = builder_.CreateLShr(builder_.CreateAdd(bits, integer(4096 - magicBits())), integer(1));
+    Value *half =
+        builder_.CreateLShr(builder_.CreateAdd(bits, integer(4096 - magicBits())), integer(1));
     const auto factor = [&](Value *n, int64_t offset) {
-      return fromBits(builder_.CreateShl(builder_.CreateAdd(n, integer(offset + bias_)), integer(mantissa_)));
+      return fromBits(
+          builder_.CreateShl(builder_.CreateAdd(n, integer(offset + bias_)), integer(mantissa_)));
     };
     Value *rest = builder_.CreateSub(bits, half);
     return mul(mul(value, factor(half, -2048)), factor(rest, 2048 - magicBits()));
@@ -175,12 +180,14 @@ private:
     if (!hasAvx512_ || !type_->isVectorTy() || (bits != 512 && bits != 256 && bits != 128)) {
       return nullptr;
     }
-    const I::ID ids[2][3] = {
-        {I::x86_avx512_mask_scalef_ps_128, I::x86_avx512_mask_scalef_ps_256, I::x86_avx512_mask_scalef_ps_512},
-        {I::x86_avx512_mask_scalef_pd_128, I::x86_avx512_mask_scalef_pd_256, I::x86_avx512_mask_scalef_pd_512}};
+    const I::ID ids[2][3] = {{I::x86_avx512_mask_scalef_ps_128, I::x86_avx512_mask_scalef_ps_256,
+                              I::x86_avx512_mask_scalef_ps_512},
+                             {I::x86_avx512_mask_scalef_pd_128, I::x86_avx512_mask_scalef_pd_256,
+                              I::x86_avx512_mask_scalef_pd_512}};
     const I::ID id = ids[isDouble_ ? 1 : 0][bits == 512 ? 2 : bits == 256 ? 1 : 0];
     llvm::Type *mask = builder_.getIntNTy(bits == 512 && !isDouble_ ? 16 : 8);
-    llvm::SmallVector<Value *, 5> operands = {value, n, value, llvm::Constant::getAllOnesValue(mask)};
+    llvm::SmallVector<Value *, 5> operands = {value, n, value,
+                                              llvm::Constant::getAllOnesValue(mask)};
     if (bits == 512) {
       operands.push_back(builder_.getInt32(4)); // the current rounding
     }
@@ -198,14 +205,17 @@ private:
     const int64_t root = isDouble_ ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
     Value *shifted = builder_.CreateSub(toBits(x), integer(root));
     const int64_t low = (int64_t{1} << mantissa_) - 1;
-    Value *one = fromBits(builder_.CreateAdd(builder_.CreateAnd(shifted, integer(low)), integer(root)));
+    Value *one =
+        fromBits(builder_.CreateAdd(builder_.CreateAnd(shifted, integer(low)), integer(root)));
     // The exponent plus an offset that keeps it positive, read as the low bits of a float.
     const int offset = isDouble_ ? 1024 : 128;
     const int64_t carrier = isDouble_ ? 0x4330000000000000 : 0x4b000000;
     Value *raised = builder_.CreateAdd(shifted, integer(int64_t{offset} << mantissa_));
-    Value *biased = builder_.CreateOr(builder_.CreateLShr(raised, integer(mantissa_)), integer(carrier));
-    Value *base = builder_.CreateSelect(isSmall, number(std::ldexp(1.0, mantissa_) + offset + shift),
-                                        number(std::ldexp(1.0, mantissa_) + offset));
+    Value *biased =
+        builder_.CreateOr(builder_.CreateLShr(raised, integer(mantissa_)), integer(carrier));
+    Value *base =
+        builder_.CreateSelect(isSmall, number(std::ldexp(1.0, mantissa_) + offset + shift),
+                              number(std::ldexp(1.0, mantissa_) + offset));
     return {builder_.CreateFSub(fromBits(biased), base), builder_.CreateFSub(one, number(1))};
   }
 
@@ -239,7 +249,8 @@ private:
     // x + x keeps +inf and NaN.
     Value *isBelow = builder_.CreateFCmpOLT(x_, number(0));
     Value *special = builder_.CreateSelect(isZero, number(-infinity), add(x_, x_));
-    special = builder_.CreateSelect(isBelow, number(std::numeric_limits<double>::quiet_NaN()), special);
+    special =
+        builder_.CreateSelect(isBelow, number(std::numeric_limits<double>::quiet_NaN()), special);
     return builder_.CreateSelect(isRegular, value, special);
   }
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads, stores and accesses of scratch. In lanes an access is, in order of preference, one scalar for
-// all, one contiguous vector, or one element a lane (gather, scatter).
+// Loads, stores and accesses of scratch. In lanes an access is, in order of preference, one scalar
+// for all, one contiguous vector, or one element a lane (gather, scatter).
 //
 // Masked lanes touch no memory. Where the machine has no masked access of an element size, a branch
-// tests whether all lanes are on, which is the rule, and else goes lane by lane. A scalar read under
-// a mask reads a harmless place instead, without a branch, so that it can be hoisted.
+// tests whether all lanes are on, which is the rule, and else goes lane by lane. A scalar read
+// under a mask reads a harmless place instead, without a branch, so that it can be hoisted.
 #include "codegen/cpu/emitter.h"
 
 namespace libtile::codegen::cpu {
@@ -57,8 +57,9 @@ Emitter::Address Emitter::elementAddress(ValueId buffer, std::span<const ValueId
   unsigned depth = 0;
   int64_t step = 0, row = 1;
   for (unsigned axis = type.rank(); axis-- > 0; row *= type.dim(axis)) {
-    auto [value, valueDepth] = affine ? anchorOf(indices[axis])
-                                      : std::pair(inForm(indices[axis], perLane), depthOf(indices[axis]));
+    auto [value, valueDepth] =
+        affine ? anchorOf(indices[axis])
+               : std::pair(inForm(indices[axis], perLane), depthOf(indices[axis]));
     depth = std::max(depth, valueDepth);
     step += affine && isVarying(indices[axis]) ? form(indices[axis]).stride * row : 0;
     atDepth(depth, [&] {
@@ -130,7 +131,8 @@ Value *Emitter::readScalar(const ir::Type &type, Value *pointer, Value *mask, Va
   if (mask != nullptr) {
     pointer = builder_.CreateSelect(mask, pointer, harmlessPointer());
   }
-  Value *read = builder_.CreateAlignedLoad(elementwise_.memoryType(type), pointer, alignOf(type), isVolatile);
+  Value *read =
+      builder_.CreateAlignedLoad(elementwise_.memoryType(type), pointer, alignOf(type), isVolatile);
   Value *value = elementwise_.fromMemory(type, read);
   return mask != nullptr ? builder_.CreateSelect(mask, value, other) : value;
 }
@@ -155,7 +157,8 @@ Value *Emitter::readContiguous(llvm::Type *type, Value *pointer, llvm::Align ali
   return value;
 }
 
-Value *Emitter::readVector(const ir::Type &type, const Address &address, Value *mask, Value *other) {
+Value *Emitter::readVector(const ir::Type &type, const Address &address, Value *mask,
+                           Value *other) {
   llvm::Type *vector = Elementwise::widen(elementwise_.memoryType(type), lanes_.count);
   const llvm::Align align = alignOf(type);
   if (!address.contiguous && !address.perLane) {
@@ -165,12 +168,41 @@ Value *Emitter::readVector(const ir::Type &type, const Address &address, Value *
     return mask != nullptr ? builder_.CreateSelect(mask, value, other) : value;
   }
   Value *instead = elementwise_.toMemory(type, other);
-  Value *all = llvm::Constant::getAllOnesValue(Elementwise::widen(builder_.getInt1Ty(), lanes_.count));
-  Value *read = address.contiguous
-                    ? readContiguous(vector, address.pointer, align, mask, instead)
-                    : builder_.CreateMaskedGather(vector, address.pointer, align,
-                                                  mask != nullptr ? mask : all, instead);
-  return elementwise_.fromMemory(type, read);
+  return elementwise_.fromMemory(
+      type, address.contiguous ? readContiguous(vector, address.pointer, align, mask, instead)
+                               : gather(vector, address.pointer, align, mask, instead));
+}
+
+// AVX-512 gathers words of 32 and 64 bits; a smaller element is cut out of the aligned word that
+// holds it, which lies on the element's own page. Elsewhere lanes that are off read a harmless
+// place, so that the back end needs no branch for each lane.
+Value *Emitter::gather(llvm::Type *type, Value *pointers, llvm::Align align, Value *mask,
+                       Value *other) {
+  Value *all =
+      llvm::Constant::getAllOnesValue(Elementwise::widen(builder_.getInt1Ty(), lanes_.count));
+  Value *on = mask != nullptr ? mask : all;
+  if (!target_.maskedAccess) {
+    Value *safe = mask != nullptr ? builder_.CreateSelect(mask, pointers,
+                                                          splat(harmlessPointer(), lanes_.count))
+                                  : pointers;
+    Value *read = builder_.CreateMaskedGather(type, safe, align, all, other);
+    return mask != nullptr ? builder_.CreateSelect(mask, read, other) : read;
+  }
+  if (type->getScalarSizeInBits() >= 32) {
+    return builder_.CreateMaskedGather(type, pointers, align, on, other);
+  }
+  llvm::Type *words = Elementwise::widen(builder_.getInt32Ty(), lanes_.count);
+  Value *address =
+      builder_.CreatePtrToInt(pointers, Elementwise::widen(builder_.getInt64Ty(), lanes_.count));
+  Value *offset = builder_.CreateAnd(address, elementwise_.intLike(address, 3));
+  Value *aligned =
+      builder_.CreateIntToPtr(builder_.CreateXor(address, offset), pointers->getType());
+  Value *word = builder_.CreateMaskedGather(words, aligned, llvm::Align(4), on,
+                                            llvm::Constant::getNullValue(words));
+  Value *shift =
+      builder_.CreateShl(builder_.CreateTrunc(offset, words), elementwise_.intLike(word, 3));
+  Value *read = builder_.CreateTrunc(builder_.CreateLShr(word, shift), type);
+  return mask != nullptr ? builder_.CreateSelect(mask, read, other) : read;
 }
 
 void Emitter::emitLoad(ir::OpId op) {
@@ -192,8 +224,8 @@ void Emitter::emitLoad(ir::OpId op) {
   Value *mask = operands.size() > 1 ? inForm(operands[1], asVector) : nullptr;
   Value *other = operands.size() > 2
                      ? inForm(operands[2], asVector)
-                     : llvm::Constant::getNullValue(Elementwise::widen(elementwise_.registerType(type),
-                                                                       asVector ? lanes_.count : 1));
+                     : llvm::Constant::getNullValue(Elementwise::widen(
+                           elementwise_.registerType(type), asVector ? lanes_.count : 1));
   Value *value = nullptr;
   atDepth(place, [&] {
     value = asVector ? readVector(type, address, laneMask(mask), other)
@@ -215,8 +247,9 @@ void Emitter::emitElementRead(ir::OpId op) {
   Value *value = nullptr;
   atDepth(place, [&] {
     llvm::Type *held = Elementwise::widen(elementwise_.registerType(type), lanes_.count);
-    value = asVector ? readVector(type, address, laneMask(nullptr), llvm::Constant::getNullValue(held))
-                     : readScalar(type, address.pointer, nullptr, nullptr, false);
+    value = asVector
+                ? readVector(type, address, laneMask(nullptr), llvm::Constant::getNullValue(held))
+                : readScalar(type, address.pointer, nullptr, nullptr, false);
   });
   define(fn_.result(op), value, place, varying);
 }
@@ -235,8 +268,8 @@ void Emitter::writeContiguous(Value *value, Value *pointer, llvm::Align align, V
   }
 }
 
-void Emitter::write(const ir::Type &type, const Address &address, Value *value, Value *mask, bool asVector,
-                    bool isVolatile) {
+void Emitter::write(const ir::Type &type, const Address &address, Value *value, Value *mask,
+                    bool asVector, bool isVolatile) {
   Value *stored = elementwise_.toMemory(type, value);
   if (!asVector) {
     const auto store = [&] {
@@ -251,8 +284,30 @@ void Emitter::write(const ir::Type &type, const Address &address, Value *value, 
     writeContiguous(stored, address.pointer, alignOf(type), mask);
   } else {
     Value *pointers = address.perLane ? address.pointer : splat(address.pointer, lanes_.count);
-    builder_.CreateMaskedScatter(stored, pointers, alignOf(type), mask);
+    scatter(stored, pointers, alignOf(type), mask);
   }
+}
+
+// In ascending order of the lanes, so the last one wins where addresses are equal. Without an
+// instruction for it, a loop over the lanes keeps the code short.
+void Emitter::scatter(Value *value, Value *pointers, llvm::Align align, Value *mask) {
+  if (target_.maskedAccess && value->getType()->getScalarSizeInBits() >= 32) {
+    builder_.CreateMaskedScatter(value, pointers, align, mask);
+    return;
+  }
+  std::vector<Value *> none;
+  const ir::Effects effects(ir::Effects::WritesGlobal | ir::Effects::WritesBuffer);
+  countedLoop({0, lanes_.count, 1}, effects, none, [&](Value *lane) {
+    const auto store = [&] {
+      builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane),
+                                  builder_.CreateExtractElement(pointers, lane), align);
+    };
+    if (mask == nullptr) {
+      store();
+    } else {
+      branch(builder_.CreateExtractElement(mask, lane), store, [] {});
+    }
+  });
 }
 
 void Emitter::emitStore(ir::OpId op) {
@@ -278,8 +333,8 @@ void Emitter::emitElementWrite(ir::OpId op) {
   }
   const bool asVector = varying && lanes_.count > 1;
   const Address address = elementAddress(fn_.operand(op, 0), indices);
-  write(fn_.type(value), address, inForm(value, asVector), asVector ? laneMask(nullptr) : nullptr, asVector,
-        false);
+  write(fn_.type(value), address, inForm(value, asVector), asVector ? laneMask(nullptr) : nullptr,
+        asVector, false);
 }
 
 } // namespace libtile::codegen::cpu

@@ -9,7 +9,8 @@ using ir::Attr;
 using ir::ValueId;
 using llvm::Value;
 
-void Emitter::countedLoop(Range range, ir::Effects effects, std::vector<Value *> &carried, LoopBody body) {
+void Emitter::countedLoop(Range range, ir::Effects effects, std::vector<Value *> &carried,
+                          LoopBody body) {
   llvm::BasicBlock *entry = builder_.GetInsertBlock();
   llvm::BasicBlock *head = newBlock("loop");
   openScope(builder_.CreateBr(head), true, effects);

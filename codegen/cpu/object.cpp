@@ -81,7 +81,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   if (llvm::verifyModule(*module, &report)) {
     throw ir::InternalError("the LLVM IR of @" + fn.name + " is broken: " + broken, {}, fn.str());
   }
-  code.info.symbol = fn.name;
+  code.info.symbol = symbolOf(fn);
   code.info.scratchBytes = fn.arenaBytes;
   llvm::SmallVector<char, 0> out;
   if (options.keepAssembly) {

@@ -65,6 +65,37 @@ llvm::Value *NvidiaElementwise::math(ir::Opcode opcode, llvm::Value *value) {
   return cpu::emitMath(builder_, opcode, value, false);
 }
 
+// a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and
+// subnormal numbers; where it makes a * scale overflow or vanish, so does the quotient.
+void NvidiaElementwise::shareDivisor(llvm::Value *divisor) {
+  shared_ = {divisor, nullptr, nullptr};
+  if (divisor == nullptr) {
+    return;
+  }
+  constexpr double kFar = 0x1p100;
+  constexpr double kScale = 0x1p64;
+  llvm::Value *size = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, divisor);
+  llvm::Value *large = builder_.CreateFCmpOGT(size, floatLike(divisor, kFar));
+  llvm::Value *tiny = builder_.CreateFCmpOLT(size, floatLike(divisor, 1 / kFar));
+  llvm::Value *down =
+      builder_.CreateSelect(large, floatLike(divisor, 1 / kScale), floatLike(divisor, 1.0));
+  shared_.scale = builder_.CreateSelect(tiny, floatLike(divisor, kScale), down);
+  shared_.reciprocal =
+      builder_.CreateFDiv(floatLike(divisor, 1.0), builder_.CreateFMul(divisor, shared_.scale));
+}
+
+llvm::Value *NvidiaElementwise::divide(llvm::Value *a, llvm::Value *b) {
+  if (!a->getType()->isFloatTy()) {
+    return Elementwise::divide(a, b);
+  }
+  if (b == shared_.divisor) {
+    return builder_.CreateFMul(builder_.CreateFMul(a, shared_.scale), shared_.reciprocal);
+  }
+  auto *type = llvm::FunctionType::get(a->getType(), {a->getType(), b->getType()}, false);
+  return builder_.CreateCall(
+      type, llvm::InlineAsm::get(type, "div.full.f32 $0, $1, $2;", "=f,f,f", false), {a, b});
+}
+
 llvm::Value *NvidiaElementwise::minMax(bool isMax, bool propagateNan, llvm::Value *a,
                                        llvm::Value *b) {
   if (!a->getType()->isFloatTy()) {

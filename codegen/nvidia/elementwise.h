@@ -13,14 +13,24 @@ public:
   llvm::Value *toFloat(ir::Elem elem, llvm::Value *bits) override;
   llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
   llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
+  // Until the next call, divisions by this float multiply by its reciprocal, which is computed
+  // where the builder stands; null: none.
+  void shareDivisor(llvm::Value *divisor);
 
 protected:
   llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
   llvm::Value *math(ir::Opcode opcode, llvm::Value *value) override;
+  llvm::Value *divide(llvm::Value *a, llvm::Value *b) override;
   llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) override;
 
 private:
   llvm::Value *approximate(const char *instruction, llvm::Value *value);
+
+  struct {
+    llvm::Value *divisor = nullptr;
+    llvm::Value *scale = nullptr;      // a power of two
+    llvm::Value *reciprocal = nullptr; // of divisor * scale
+  } shared_;
 };
 
 } // namespace libtile::codegen::nvidia

@@ -39,6 +39,19 @@ std::vector<RegGroup> groupsOf(int32_t registers, std::span<const int32_t> bits)
   return groups;
 }
 
+// Where the three low bits of the lane, which name a matrix's rows, move the address: elements.
+std::vector<int32_t> rowColumns(const ir::Layout &layout, const ir::Layout &buffer,
+                                std::span<const int32_t> unitBits, bool transposed) {
+  const ir::LayoutInverse inverse(buffer);
+  const auto &lanes = layout.bases(HwDim::Lane);
+  if (!transposed) {
+    return {inverse.offsetOf(lanes[2]), inverse.offsetOf(lanes[3]), inverse.offsetOf(lanes[4])};
+  }
+  const auto &regs = layout.bases(HwDim::Reg);
+  return {inverse.offsetOf(regs[static_cast<size_t>(unitBits[0])]), inverse.offsetOf(lanes[0]),
+          inverse.offsetOf(lanes[1])};
+}
+
 } // namespace
 
 void Emitter::lowerAlloc(ir::OpId op) {
@@ -103,28 +116,43 @@ void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bo
   const ir::Layout &layout = layoutOf(result);
   const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 0));
   const ir::Type element = fn_.type(result).element();
+  std::vector<int32_t> columns = rowColumns(layout, bufferLayout, unitBits, transposed);
+  std::vector<int32_t> allBits(unitBits.begin(), unitBits.end());
   const ir::LayoutInverse inverse(bufferLayout);
   const auto &regBases = layout.bases(HwDim::Reg);
-  const auto &laneBases = layout.bases(HwDim::Lane);
-  std::vector<int32_t> columns;
-  if (transposed) {
-    columns.push_back(inverse.offsetOf(regBases[unitBits[0]]));
-  }
-  for (const size_t lane : {2, 3, 4}) {
-    if (columns.size() < 3) {
-      columns.push_back(inverse.offsetOf(laneBases[transposed ? lane - 2 : lane]));
-    }
-  }
-  std::vector<int32_t> matrixBits;
-  for (int32_t bit = 0; bit < static_cast<int32_t>(regBases.size()) && matrixBits.size() < 2; ++bit) {
+  unsigned count = 1;
+  for (int32_t bit = 0; bit < static_cast<int32_t>(regBases.size()) && count < 4; ++bit) {
     if (std::find(unitBits.begin(), unitBits.end(), bit) == unitBits.end()) {
-      matrixBits.push_back(bit);
+      allBits.push_back(bit);
       columns.push_back(inverse.offsetOf(regBases[bit]));
+      count *= 2;
     }
   }
-  const unsigned count = 1u << matrixBits.size();
   columns.resize(5, 0);
   const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, element.elementBytes(), columns);
+  const bool dotsOnly = std::ranges::all_of(
+      fn_.uses(result), [&](ir::Use use) { return fn_.opcode(use.op) == Opcode::Dot; });
+  Regs out(numRegs(result));
+  for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), allBits)) {
+    const Regs units =
+        loadMatrices(bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]), count, transposed);
+    const size_t perUnit = group.size() / count;
+    for (unsigned matrix = 0; matrix < count; ++matrix) {
+      const int32_t *members = &group[matrix * perUnit];
+      units_[result.index][members[0]] = units[matrix];
+      if (!dotsOnly) {
+        const Regs elements =
+            unpackWords(element, {units[matrix]}, 4, static_cast<unsigned>(perUnit));
+        for (size_t i = 0; i < perUnit; ++i) {
+          out[members[i]] = elements[i];
+        }
+      }
+    }
+  }
+  set(result, std::move(out));
+}
+
+Regs Emitter::loadMatrices(llvm::Value *pointer, unsigned count, bool transposed) {
   std::string text = "ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
                      (transposed ? ".trans" : "") + ".shared.b16 {";
   std::string constraints;
@@ -134,31 +162,18 @@ void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bo
   }
   text += "}, [$" + std::to_string(count) + "];";
   llvm::Type *word = builder_.getInt32Ty();
-  llvm::Type *returned =
-      count == 1 ? word : llvm::StructType::get(context_, llvm::SmallVector<llvm::Type *, 4>(count, word));
-  const bool dotsOnly = std::ranges::all_of(
-      fn_.uses(result), [&](ir::Use use) { return fn_.opcode(use.op) == Opcode::Dot; });
-  Regs out(numRegs(result));
-  std::vector<int32_t> allBits(unitBits.begin(), unitBits.end());
-  allBits.insert(allBits.end(), matrixBits.begin(), matrixBits.end());
-  for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), allBits)) {
-    llvm::Value *address =
-        sharedAddress(bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]));
-    llvm::Value *loaded = assembly(text, constraints + "r", returned, {address}, true, true);
-    const size_t perUnit = group.size() / count;
-    for (unsigned matrix = 0; matrix < count; ++matrix) {
-      llvm::Value *unit = count == 1 ? loaded : builder_.CreateExtractValue(loaded, matrix);
-      const int32_t *members = &group[matrix * perUnit];
-      units_[result.index][members[0]] = unit;
-      if (!dotsOnly) {
-        const Regs elements = unpackWords(element, {unit}, 4, static_cast<unsigned>(perUnit));
-        for (size_t i = 0; i < perUnit; ++i) {
-          out[members[i]] = elements[i];
-        }
-      }
-    }
+  llvm::Type *returned = word;
+  if (count > 1) {
+    returned = llvm::StructType::get(context_, llvm::SmallVector<llvm::Type *, 4>(count, word));
   }
-  set(result, std::move(out));
+  llvm::Value *loaded =
+      assembly(text, constraints + "r", returned, {sharedAddress(pointer)}, true, true);
+  Regs units = {loaded};
+  for (unsigned i = 0; count > 1 && i < count; ++i) {
+    units.resize(count);
+    units[i] = builder_.CreateExtractValue(loaded, i);
+  }
+  return units;
 }
 
 void Emitter::lowerBufferWrite(ir::OpId op) {

@@ -5,6 +5,8 @@
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <algorithm>
+
 namespace libtile::codegen::nvidia {
 
 using ir::Opcode;
@@ -93,6 +95,14 @@ void Emitter::emitOp(ir::OpId op) {
 void Emitter::elementwise(ir::OpId op) {
   Regs out(numRegs(fn_.result(op)));
   llvm::SmallVector<llvm::Value *, 3> operands(fn_.numOperands(op));
+  const bool divides =
+      fn_.opcode(op) == Opcode::FDiv && fn_.type(fn_.result(op)).elem() == ir::Elem::F32;
+  if (divides) {
+    const Regs &divisors = regs(fn_.operand(op, 1));
+    const bool one =
+        std::count(divisors.begin(), divisors.end(), divisors[0]) == std::ssize(divisors);
+    elementwise_.shareDivisor(one && divisors.size() > 2 ? divisors[0] : nullptr);
+  }
   for (size_t r = 0; r < out.size(); ++r) {
     for (size_t i = 0; i < operands.size(); ++i) {
       operands[i] = regs(fn_.operand(op, i))[r];

@@ -142,6 +142,7 @@ private:
   llvm::Value *sharedAddress(llvm::Value *pointer);
   void readVectors(ir::OpId op, const std::vector<int32_t> &bits);
   void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed);
+  Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
   void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value *to);
   llvm::Value *loadShared(const ir::Type &element, llvm::Value *pointer);
   void storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer);

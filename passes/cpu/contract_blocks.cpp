@@ -80,7 +80,7 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   const int32_t bytes = int32_t(ir::byteSize(shape.rule.packed));
   const int32_t packed = shape.packedK(k);
   // A panel of b, one register block wide, is read once for each block of rows: it should be near L1.
-  const int64_t panel = 1 * int64_t{target.l1Bytes} / (int64_t{shape.blockN} * bytes);
+  const int64_t panel = 2 * int64_t{target.l1Bytes} / (int64_t{shape.blockN} * bytes);
   const int64_t both =
       int64_t{target.l2Bytes} / 2 / (int64_t{shape.paddedM + shape.paddedN} * bytes);
   const int64_t wanted =

@@ -250,7 +250,7 @@ void emitNest(NestState &state, OpId position, std::span<const int32_t> extents,
   elements.builder().yield({});
   elements.finish();
   const int32_t unroll = unrollFor(elements.opsMade(), extents[choice.axis], choice.lanes);
-  if (unroll > 1 && choice.lanes > 1) {
+  if (unroll > 1 && choice.lanes > 1 && !state.rarelyRun) {
     fn.setAttr(nest, Attr::unroll, AttrValue(int64_t{unroll}));
   }
 }

@@ -29,6 +29,8 @@ struct NestState {
   ir::IndexMap<ir::ValueId, ir::ValueId> buffer{ir::ValueId{}};
   // While a nest is made: another tile of the same elements to compute in place of this one.
   ir::IndexMap<ir::ValueId, ir::ValueId> instead{ir::ValueId{}};
+  // While nests are made that hardly ever run: they get little code.
+  bool rarelyRun = false;
   // Ops whose nests stand already.
   ir::IndexMap<ir::OpId, bool> lowered{false};
 

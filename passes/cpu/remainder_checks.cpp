@@ -113,8 +113,10 @@ void emitWithRemainderChecks(NestState &state, OpId position, const NestWork &wo
     for (OpId remainder : remainders) {
       state.instead.set(fn.result(remainder), i == 0 ? fn.operand(remainder, 0) : ValueId{});
     }
+    state.rarelyRun = i == 1;
     emit(fn.last(fn.region(branch, i)));
   }
+  state.rarelyRun = false;
 }
 
 } // namespace libtile::passes

@@ -105,7 +105,8 @@ private:
                               "dot by fused multiply-adds: " + why);
       return;
     }
-    const DotLayouts needed = fragmentLayouts(*mma, acc.dim(0), acc.dim(1), a.dim(1), warps_);
+    const DotLayouts needed = fragmentLayouts(*mma, acc.dim(0), acc.dim(1), a.dim(1),
+                                              warpGridOf(fn_, op, warps_), warps_);
     request(op, 0, needed.a);
     request(op, 1, needed.b);
     request(op, 2, needed.acc);

@@ -90,9 +90,22 @@ WarpGrid chooseWarpGrid(int32_t m, int32_t n, int32_t warps, int32_t unitM, int3
   return best;
 }
 
+WarpGrid warpGridOf(const ir::Function &fn, ir::OpId dot, int32_t warps) {
+  const ir::Type acc = fn.type(fn.result(dot));
+  if (acc.dim(0) >= 16 * warps) {
+    for (const ir::OpId op : fn.walk()) {
+      if (fn.opcode(op) == ir::Opcode::Reduce && fn.getInt(op, ir::Attr::axis) == 1 &&
+          fn.type(fn.operand(op, 0)).isTile() && fn.type(fn.operand(op, 0)).rank() == 2 &&
+          fn.type(fn.operand(op, 0)).dim(0) == acc.dim(0)) {
+        return {warps, 1};
+      }
+    }
+  }
+  return chooseWarpGrid(acc.dim(0), acc.dim(1), warps);
+}
+
 DotLayouts fragmentLayouts(const ir::MmaShape &shape, int32_t m, int32_t n, int32_t k,
-                           int32_t warps) {
-  const WarpGrid grid = chooseWarpGrid(m, n, warps);
+                           WarpGrid grid, int32_t warps) {
   const int32_t rest = warps / (grid.m * grid.n);
   // A 32-bit register holds `unit` neighbours along k.
   const int32_t unit = 32 / static_cast<int32_t>(ir::bitWidth(shape.operand));

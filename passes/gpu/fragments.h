@@ -27,7 +27,11 @@ struct DotLayouts {
                                       int32_t unitN = 8);
 // Fragments of mma.sync m16n8 with k * operand bits = 128 or 256.
 [[nodiscard]] DotLayouts fragmentLayouts(const ir::MmaShape &shape, int32_t m, int32_t n, int32_t k,
-                                         int32_t warps);
+                                         WarpGrid grid, int32_t warps);
+// The grid of warps for a dot: where rows of such accumulators are reduced, as in attention, all warps
+// stand along m if there is room, so that a row lies within one warp and the accumulator is the left
+// operand of a next dot.
+[[nodiscard]] WarpGrid warpGridOf(const ir::Function &fn, ir::OpId dot, int32_t warps);
 // The accumulator of a dot by fused multiply-adds.
 [[nodiscard]] ir::Layout multiplyAddLayout(int32_t m, int32_t n, int32_t warps);
 

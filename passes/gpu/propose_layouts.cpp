@@ -224,7 +224,8 @@ private:
     LayoutProposal proposal{{}, static_cast<double>(tileBytes(acc)) * frequency(fn_, op),
                             mma != nullptr};
     if (mma != nullptr) {
-      proposal.layout = fragmentLayouts(*mma, acc.dim(0), acc.dim(1), k, warps_).acc;
+      proposal.layout =
+          fragmentLayouts(*mma, acc.dim(0), acc.dim(1), k, warpGridOf(fn_, op, warps_), warps_).acc;
     } else if (acc.rank() == 2) {
       proposal.layout = multiplyAddLayout(acc.dim(0), acc.dim(1), warps_);
     } else {
@@ -314,7 +315,7 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   }
   int64_t warps = 0;
   if (dot > 0) {
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(dot / (32 * 64)), 1, 8);
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(dot / (32 * 128)), 1, 8);
   } else if (row > 0) {
     // 128 bytes of each loaded tile to a thread.
     warps = std::clamp<int64_t>(ceilPowerOfTwo(std::max(widest, row * 2) / 4096), 1, 16);

@@ -37,7 +37,7 @@ struct LayoutProblem {
   std::vector<LayoutComponent> components;
 };
 
-// Number of warps: the user's, or from the dots' accumulators (64 registers a thread), the reduced
+// Number of warps: the user's, or from the dots' accumulators (128 registers a thread), the reduced
 // rows (128 bytes a thread), or the widest tile.
 [[nodiscard]] int32_t chooseWarps(const ir::Function &fn, const PassContext &context);
 

@@ -22,11 +22,14 @@ unsigned log2Of(int64_t x) { return std::bit_width(static_cast<uint64_t>(x)) - 1
 // subtile.
 struct Columns {
   std::vector<int32_t> regs, lanes, warps;
+  // Of repeats: the buffer's subtile may hold several of the registers'.
+  std::vector<int32_t> repeats;
   int32_t subtileSize = 1; // elements of the buffer's subtile
 
   template <class Map> [[nodiscard]] Columns mapped(Map map) const {
     Columns result = *this;
-    for (std::vector<int32_t> *list : {&result.regs, &result.lanes, &result.warps}) {
+    for (std::vector<int32_t> *list :
+         {&result.regs, &result.lanes, &result.warps, &result.repeats}) {
       std::transform(list->begin(), list->end(), list->begin(), map);
     }
     return result;
@@ -42,6 +45,13 @@ Columns columnsOf(const Layout &registers, int32_t subtileSize, OffsetOf offsetO
   for (const auto &[dim, list] : lists) {
     for (const Coords &basis : registers.bases(dim)) {
       list->push_back(offsetOf(basis));
+    }
+  }
+  for (unsigned axis = 0; axis < registers.rank(); ++axis) {
+    for (int32_t step = 1; step < registers.repeats()[axis]; step *= 2) {
+      Coords coords(registers.rank(), 0);
+      coords[axis] = step * registers.subtile()[axis];
+      result.repeats.push_back(offsetOf(coords));
     }
   }
   return result;
@@ -87,6 +97,7 @@ bool aligned(const Columns &columns, std::span<const int32_t> group) {
   const auto outside = [&](int32_t offset) { return (offset & low) == 0; };
   return std::all_of(columns.lanes.begin(), columns.lanes.end(), outside) &&
          std::all_of(columns.warps.begin(), columns.warps.end(), outside) &&
+         std::all_of(columns.repeats.begin(), columns.repeats.end(), outside) &&
          columns.subtileSize > low;
 }
 
@@ -102,7 +113,7 @@ bool lanesCount(std::span<const int32_t> lanes, unsigned from, unsigned count, u
 }
 
 std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t elementBytes) {
-  const auto &[regs, lanes, warps, subtileSize] = columns;
+  const auto &[regs, lanes, warps, repeats, subtileSize] = columns;
   if (elementBytes > 4 || lanes.size() != 5) {
     return std::nullopt;
   }
@@ -110,7 +121,8 @@ std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t element
   const int32_t rowMask = 16 / elementBytes - 1;
   // Rows of 16 bytes: apart from the bits that count inside a row nothing may touch it.
   const auto outsideRow = [&](int32_t offset) { return (offset & rowMask) == 0; };
-  if (!std::all_of(warps.begin(), warps.end(), outsideRow)) {
+  if (!std::all_of(warps.begin(), warps.end(), outsideRow) ||
+      !std::all_of(repeats.begin(), repeats.end(), outsideRow)) {
     return std::nullopt;
   }
   const std::vector<int32_t> unit = contiguousBits(regs, unitBits);

@@ -102,7 +102,7 @@ constexpr int kCpu = -1;      // else the ordinal of a CUDA device
 // a Python error set; `name` is for messages.
 bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device);
 // The bytes that the array may touch: of all of its memory where it is a view.
-lt_extent extentOf(PyObject *object);
+lt_extent extentOf(PyObject *object, uint64_t address);
 // torch's current stream, if the argument is a torch tensor of that device; else the default stream.
 bool currentStream(PyObject *object, int device, void *&stream);
 bool isTorch(PyObject *object);

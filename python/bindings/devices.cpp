@@ -67,7 +67,11 @@ PyObject *copy(PyObject *, PyObject *args) {
   lt_device *found = deviceFor(device);
   lt_status status = LT_ERROR;
   auto *memory = reinterpret_cast<void *>(address);
-  if (found != nullptr && (toDevice != 0 || host.readonly == 0)) {
+  if (toDevice == 0 && host.readonly != 0) {
+    PyBuffer_Release(&host);
+    return PyErr_Format(PyExc_ValueError, "the buffer is read-only");
+  }
+  if (found != nullptr) {
     const WithoutGil scope;
     status = toDevice != 0 ? lt_copy(found, memory, host.buf, static_cast<size_t>(host.len), 1)
                            : lt_copy(found, host.buf, memory, static_cast<size_t>(host.len), 0);

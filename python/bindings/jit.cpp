@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // _libtile.Jit, the base of libtile.JITFunction, and what kernel[grid] gives: a Launcher, whose call
 // is the hot path. Launchers are recycled, so that kernel[grid](...) allocates nothing.
+#include "call.h"
 #include "kernel.h"
 
 #include <structmember.h>
@@ -12,20 +13,6 @@
 namespace libtile::python {
 
 namespace {
-
-struct Param {
-  PyObject *name;  // interned
-  PyObject *deflt; // null: none
-  bool isConstexpr;
-};
-
-struct JitObject {
-  PyObject_HEAD
-  PyObject *fn;       // the Python function
-  PyObject *weakrefs;
-  lt_function *function; // null before the first use
-  std::vector<Param> *params;
-};
 
 struct Launcher {
   PyObject_HEAD
@@ -39,9 +26,7 @@ PyTypeObject *launcherType = nullptr;
 constexpr size_t kFreeLaunchers = 8;
 Launcher *freeLaunchers[kFreeLaunchers];
 size_t numFreeLaunchers = 0;
-PyObject *numWarpsName = nullptr, *numStagesName = nullptr, *sourceName = nullptr;
-
-JitObject *cast(PyObject *object) { return reinterpret_cast<JitObject *>(object); }
+PyObject *sourceName = nullptr;
 
 // ---- parsing on first use
 
@@ -78,7 +63,7 @@ bool parse(PyObject *self) {
     return false;
   }
   lt_function *function = lt_function_parse(text, static_cast<size_t>(length), file, line, name,
-                                            cast(self)->fn);
+                                            asJit(self)->fn);
   if (function == nullptr) {
     raiseError(true);
     return false;
@@ -89,196 +74,28 @@ bool parse(PyObject *self) {
   std::vector<uint8_t> flags(count);
   for (size_t i = 0; i < count; ++i) {
     PyObject *interned = PyUnicode_InternFromString(params[i].name);
-    rows->push_back({interned, Py_XNewRef(defaultOf(cast(self)->fn, params[i].name)),
+    rows->push_back({interned, Py_XNewRef(defaultOf(asJit(self)->fn, params[i].name)),
                      params[i].is_constexpr != 0});
     flags[i] = (PySequence_Contains(noSpecialise, interned) == 1 ? LT_NO_SPECIALIZE : 0) |
                (PySequence_Contains(noAlignment, interned) == 1 ? LT_NO_ALIGNMENT : 0);
   }
   PyErr_Clear();
-  if (cast(self)->function != nullptr) { // another thread was faster
+  if (asJit(self)->function != nullptr) { // another thread was faster
     lt_function_free(function);
     delete rows;
     return true;
   }
   lt_function_set_flags(function, flags.data());
-  cast(self)->params = rows;
-  cast(self)->function = function;
+  asJit(self)->params = rows;
+  asJit(self)->function = function;
   return true;
-}
-
-// ---- binding arguments to parameters
-
-struct Call {
-  PyObject *values[LT_MAX_ARGUMENTS]; // borrowed
-  lt_arg args[LT_MAX_ARGUMENTS];
-  size_t count = 0;
-  lt_options options{0, 0};
-  int device = kNoDevice;
-  PyObject *deviceArgument = nullptr; // the first array
-};
-
-bool fail(PyObject *type, PyObject *self, const char *format, PyObject *name) {
-  const Ref text(PyUnicode_FromFormat(format, name));
-  const char *kernel = lt_function_name(cast(self)->function);
-  if (text) {
-    PyErr_Format(type, "%s(): %U", kernel, text.get());
-  }
-  return false;
-}
-
-bool bindKeyword(PyObject *self, PyObject *name, PyObject *value, Call &call) {
-  const std::vector<Param> &params = *cast(self)->params;
-  for (int pass = 0; pass < 2; ++pass) { // by identity, then by text
-    for (size_t i = 0; i < params.size(); ++i) {
-      if (pass == 0 ? params[i].name == name : PyUnicode_Compare(params[i].name, name) == 0) {
-        if (call.values[i] != nullptr) {
-          return fail(PyExc_TypeError, self, "got several values for parameter '%U'", name);
-        }
-        call.values[i] = value;
-        return true;
-      }
-    }
-    const bool isWarps = pass == 0 ? name == numWarpsName : PyUnicode_Compare(name, numWarpsName) == 0;
-    const bool isStages =
-        pass == 0 ? name == numStagesName : PyUnicode_Compare(name, numStagesName) == 0;
-    if (isWarps || isStages) {
-      const long number = value == Py_None ? 0 : PyLong_AsLong(value);
-      if (number < 0 || number > 64) {
-        return PyErr_Occurred() != nullptr ||
-               fail(PyExc_ValueError, self, "'%U' is not in 0 .. 64", name);
-      }
-      (isWarps ? call.options.num_warps : call.options.num_stages) = static_cast<int32_t>(number);
-      return true;
-    }
-  }
-  return fail(PyExc_TypeError, self, "there is no parameter '%U'", name);
-}
-
-bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *names, Call &call) {
-  if (cast(self)->function == nullptr && !parse(self)) {
-    return false;
-  }
-  const std::vector<Param> &params = *cast(self)->params;
-  call.count = params.size();
-  if (positional > params.size() || params.size() > LT_MAX_ARGUMENTS) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %zu arguments, %zu were given",
-                 lt_function_name(cast(self)->function), params.size(), positional);
-    return false;
-  }
-  for (size_t i = 0; i < params.size(); ++i) {
-    call.values[i] = i < positional ? args[i] : nullptr;
-  }
-  const Py_ssize_t keywords = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
-  for (Py_ssize_t i = 0; i < keywords; ++i) {
-    if (!bindKeyword(self, PyTuple_GET_ITEM(names, i), args[positional + static_cast<size_t>(i)], call)) {
-      return false;
-    }
-  }
-  for (size_t i = 0; i < params.size(); ++i) {
-    if (call.values[i] == nullptr && (call.values[i] = params[i].deflt) == nullptr) {
-      return fail(PyExc_TypeError, self, "parameter '%U' is missing", params[i].name);
-    }
-  }
-  return true;
-}
-
-// "*fp32", "i32:16": a type for a compilation without arguments.
-bool classifyType(PyObject *text, PyObject *name, lt_arg &arg) {
-  const char *utf8 = PyUnicode_AsUTF8(text);
-  if (utf8 == nullptr) {
-    return false;
-  }
-  std::string type = utf8;
-  arg = {};
-  arg.kind = LT_ARG_TYPE;
-  arg.bits = 1;
-  if (const size_t colon = type.find(':'); colon != std::string::npos) {
-    arg.bits = static_cast<uint64_t>(std::strtoul(type.c_str() + colon + 1, nullptr, 10));
-    arg.bits = arg.bits == 0 ? 1 : arg.bits;
-    type.resize(colon);
-  }
-  const int code = lt_dtype(type.c_str());
-  arg.dtype = static_cast<uint16_t>(code);
-  if (code < 0) {
-    PyErr_Format(PyExc_TypeError, "argument '%U': there is no type '%s'", name, type.c_str());
-  }
-  return code >= 0;
-}
-
-bool classifyAll(PyObject *self, Call &call, bool allowTypes) {
-  const std::vector<Param> &params = *cast(self)->params;
-  for (size_t i = 0; i < call.count; ++i) {
-    int device = kNoDevice;
-    if (allowTypes && !params[i].isConstexpr && PyUnicode_Check(call.values[i])) {
-      if (!classifyType(call.values[i], params[i].name, call.args[i])) {
-        return false;
-      }
-      continue;
-    }
-    if (!classify(call.values[i], params[i].isConstexpr, params[i].name, call.args[i], device)) {
-      return false;
-    }
-    if (device == kNoDevice || device == call.device) {
-      continue;
-    }
-    if (call.device != kNoDevice) {
-      return fail(PyExc_ValueError, self,
-                  "argument '%U' is on another device than the arrays before it", params[i].name);
-    }
-    call.device = device;
-    call.deviceArgument = call.values[i];
-  }
-  return true;
-}
-
-// ---- the grid
-
-bool readGrid(PyObject *grid, int64_t extents[3]) {
-  extents[0] = extents[1] = extents[2] = 1;
-  if (PyLong_Check(grid)) {
-    extents[0] = PyLong_AsLongLong(grid);
-    return PyErr_Occurred() == nullptr;
-  }
-  const Ref items(PySequence_Tuple(grid));
-  if (!items) {
-    return false;
-  }
-  const Py_ssize_t count = PyTuple_GET_SIZE(items.get());
-  if (count < 1 || count > 3) {
-    PyErr_SetString(PyExc_ValueError, "a grid has 1 to 3 extents");
-    return false;
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject *item = PyTuple_GET_ITEM(items.get(), i);
-    const Ref number(PyLong_Check(item) ? Py_NewRef(item) : PyNumber_Index(item));
-    extents[i] = number ? PyLong_AsLongLong(number.get()) : -1;
-    if (extents[i] == -1 && PyErr_Occurred() != nullptr) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// A callable grid gets the arguments by name.
-bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]) {
-  if (PyTuple_Check(grid) || PyCallable_Check(grid) == 0) {
-    return readGrid(grid, extents);
-  }
-  const Ref meta(PyDict_New());
-  for (size_t i = 0; meta && i < call.count; ++i) {
-    if (PyDict_SetItem(meta.get(), (*cast(self)->params)[i].name, call.values[i]) != 0) {
-      return false;
-    }
-  }
-  const Ref result(meta ? PyObject_CallOneArg(grid, meta.get()) : nullptr);
-  return result && readGrid(result.get(), extents);
 }
 
 // ---- launch
 
 // The plan for the arguments, compiled if need be; answers of the host are checked.
 bool findPlan(PyObject *self, lt_device *device, const Call &call, lt_plan &plan) {
-  lt_function *function = cast(self)->function;
+  lt_function *function = asJit(self)->function;
   for (int attempt = 0;; ++attempt) {
     lt_status status = lt_find(function, device, call.args, call.count, &call.options, &plan);
     if (status == LT_OK) [[likely]] {
@@ -305,7 +122,8 @@ bool runPlan(const lt_plan &plan, const int64_t grid[3], const Call &call, void 
   const lt_extent *extents = nullptr;
   if (plan.needs_extents != 0) {
     for (size_t i = 0; i < call.count; ++i) {
-      storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.values[i]) : lt_extent{};
+      storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.values[i], call.args[i].bits)
+                                                    : lt_extent{};
     }
     extents = storage;
   }
@@ -412,7 +230,7 @@ PyObject *jitCall(PyObject *self, PyObject *, PyObject *) {
   PyErr_Format(PyExc_RuntimeError,
                "a kernel is launched with its grid: kernel[grid](...); outside of a kernel '%R' cannot "
                "be called",
-               cast(self)->fn);
+               asJit(self)->fn);
   return nullptr;
 }
 
@@ -425,24 +243,24 @@ int jitInit(PyObject *self, PyObject *args, PyObject *) {
     PyErr_SetString(PyExc_TypeError, "jit takes a Python function");
     return -1;
   }
-  Py_XSETREF(cast(self)->fn, Py_NewRef(fn));
+  Py_XSETREF(asJit(self)->fn, Py_NewRef(fn));
   return 0;
 }
 
 void jitDealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  if (cast(self)->weakrefs != nullptr) {
+  if (asJit(self)->weakrefs != nullptr) {
     PyObject_ClearWeakRefs(self);
   }
-  if (cast(self)->params != nullptr) {
-    for (const Param &param : *cast(self)->params) {
+  if (asJit(self)->params != nullptr) {
+    for (const Param &param : *asJit(self)->params) {
       Py_XDECREF(param.name);
       Py_XDECREF(param.deflt);
     }
   }
-  delete cast(self)->params;
-  if (lt_function *function = cast(self)->function) {
+  delete asJit(self)->params;
+  if (lt_function *function = asJit(self)->function) {
     std::vector<PyObject *> users;
     lt_function_users(
         function,
@@ -455,14 +273,14 @@ void jitDealloc(PyObject *self) {
       Py_DECREF(user);
     }
   }
-  Py_CLEAR(cast(self)->fn);
+  Py_CLEAR(asJit(self)->fn);
   type->tp_free(self);
   Py_DECREF(type);
 }
 
 int jitTraverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(cast(self)->fn);
+  Py_VISIT(asJit(self)->fn);
   return 0;
 }
 
@@ -482,18 +300,18 @@ PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
   lt_status status = LT_OK;
   {
     const WithoutGil scope;
-    status = lt_compile_for(cast(self)->function, target, call.args, call.count, &call.options, &kernel);
+    status = lt_compile_for(asJit(self)->function, target, call.args, call.count, &call.options, &kernel);
   }
   return status == LT_OK ? makeKernel(kernel) : raiseError(true);
 }
 
 // (name, is_constexpr, has_default) of each parameter.
 PyObject *jitParams(PyObject *self, PyObject *) {
-  if (cast(self)->function == nullptr && !parse(self)) {
+  if (!ensureParsed(self)) {
     return nullptr;
   }
   Ref rows(PyList_New(0));
-  for (const Param &param : *cast(self)->params) {
+  for (const Param &param : *asJit(self)->params) {
     const Ref row(Py_BuildValue("OOO", param.name, param.isConstexpr ? Py_True : Py_False,
                                 param.deflt != nullptr ? Py_True : Py_False));
     if (!row || PyList_Append(rows.get(), row.get()) != 0) {
@@ -504,8 +322,8 @@ PyObject *jitParams(PyObject *self, PyObject *) {
 }
 
 PyObject *jitClear(PyObject *self, PyObject *) {
-  if (cast(self)->function != nullptr) {
-    lt_function_clear(cast(self)->function);
+  if (asJit(self)->function != nullptr) {
+    lt_function_clear(asJit(self)->function);
   }
   Py_RETURN_NONE;
 }
@@ -534,18 +352,18 @@ PyType_Spec jitSpec = {"_libtile.Jit", sizeof(JitObject), 0,
 
 } // namespace
 
+bool ensureParsed(PyObject *self) { return asJit(self)->function != nullptr || parse(self); }
+
 bool isJit(PyObject *object) { return PyObject_TypeCheck(object, jitType) != 0; }
 
 lt_function *functionOf(PyObject *jit) {
-  if (cast(jit)->function == nullptr && !parse(jit)) {
+  if (!ensureParsed(jit)) {
     return nullptr;
   }
-  return cast(jit)->function;
+  return asJit(jit)->function;
 }
 
 bool addJitTypes(PyObject *module) {
-  numWarpsName = PyUnicode_InternFromString("num_warps");
-  numStagesName = PyUnicode_InternFromString("num_stages");
   sourceName = PyUnicode_InternFromString("_source");
   jitType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&jitSpec));
   launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory on a device, without torch."""
+import sys
+
 from . import _libtile, errors
 
 
@@ -39,6 +41,8 @@ class DeviceArray:
             self.nbytes *= extent
         self._address = 0
         self._address = _libtile.allocate(self._ordinal, self.nbytes)
+        # What the launcher reads.
+        self.__libtile_array__ = (self._address, sys.intern(dtype.name), self._ordinal, self.nbytes)
 
     def __del__(self):
         if getattr(self, "_address", 0):
@@ -64,10 +68,6 @@ class DeviceArray:
 
     def data_ptr(self):
         return self._address
-
-    @property
-    def __libtile_array__(self):
-        return (self._address, self.dtype.name, self._ordinal, False, self.nbytes)
 
     @property
     def __cuda_array_interface__(self):

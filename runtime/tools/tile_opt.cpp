@@ -9,6 +9,7 @@
 #include "passes/pipeline.h"
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -327,6 +328,16 @@ void show(const std::string &title, const std::string &text) {
   std::cout << "// ---- " << title << "\n" << text;
 }
 
+template <class Work> auto timed(const Options &options, const char *what, Work work) {
+  const auto start = std::chrono::steady_clock::now();
+  auto result = work();
+  if (options.run.time) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    options.run.time(what, taken.count());
+  }
+  return result;
+}
+
 void process(ir::Function fn, const Options &options, const ir::Target &target) {
   const passes::PassContext context{target, options.warps, options.stages};
   if (options.emit != "tile" || options.pipeline) {
@@ -345,7 +356,8 @@ void process(ir::Function fn, const Options &options, const ir::Target &target) 
   codegen::CodeOptions wanted;
   wanted.keepLlvm = options.emit == "llvm";
   wanted.keepAssembly = true;
-  const codegen::Code code = codegen::generate(fn, target, wanted);
+  const codegen::Code code =
+      timed(options, "code generation", [&] { return codegen::generate(fn, target, wanted); });
   std::cout << (options.emit == "llvm" ? code.llvm : code.assembly);
 }
 
@@ -368,7 +380,8 @@ int run(const std::vector<std::string> &arguments) {
   const std::string text = readFile(options.file);
   const ir::Target &target = codegen::findTarget(options.target);
   if (options.file.ends_with(".py")) {
-    process(specialiseKernel(options, text), options, target);
+    process(timed(options, "specialise", [&] { return specialiseKernel(options, text); }), options,
+            target);
     return 0;
   }
   for (ir::Function &fn : ir::parseAll(text, options.file)) {

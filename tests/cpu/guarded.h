@@ -18,7 +18,8 @@ public:
     const size_t page = sysconf(_SC_PAGESIZE);
     inner_ = (bytes + page - 1) / page * page;
     total_ = inner_ + 2 * page;
-    void *mapped = mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *mapped =
+        mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) {
       throw std::runtime_error("no memory");
     }

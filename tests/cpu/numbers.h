@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of every element type as bits, and an exact reference: long double holds each sum, product
-// and quotient with far more bits than the types under test, so one rounding at the end is the right one.
+// Numbers of every element type as bits, and an exact reference: long double holds each sum,
+// product and quotient with far more bits than the types under test, so one rounding at the end is
+// the right one.
 #pragma once
 
 #include "ir/type.h"
@@ -22,10 +23,14 @@ struct FloatFormat {
 
 inline FloatFormat formatOf(ir::Elem elem) {
   switch (elem) {
-  case ir::Elem::F16: return {11, -24, 16, 0x7c00};
-  case ir::Elem::BF16: return {8, -133, 16, 0x7f80};
-  case ir::Elem::F32: return {24, -149, 32, 0x7f800000};
-  default: return {53, -1074, 64, 0x7ff0000000000000};
+  case ir::Elem::F16:
+    return {11, -24, 16, 0x7c00};
+  case ir::Elem::BF16:
+    return {8, -133, 16, 0x7f80};
+  case ir::Elem::F32:
+    return {24, -149, 32, 0x7f800000};
+  default:
+    return {53, -1074, 64, 0x7ff0000000000000};
   }
 }
 
@@ -48,7 +53,8 @@ inline long double decode(ir::Elem elem, uint64_t bits) {
     return fraction != 0 ? std::numeric_limits<long double>::quiet_NaN()
                          : sign * std::numeric_limits<long double>::infinity();
   }
-  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
+  return sign *
+         (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
 }
 
 // Nearest even; any NaN gives the quiet one.
@@ -71,7 +77,8 @@ inline uint64_t encode(ir::Elem elem, long double value) {
   // nearbyint rounds to even.
   auto units = static_cast<uint64_t>(std::nearbyint(std::ldexp(size, -unit)));
   // Counting up through the exponents is counting up the bits.
-  const uint64_t bits = units + (static_cast<uint64_t>(unit - format.least) << (format.precision - 1));
+  const uint64_t bits =
+      units + (static_cast<uint64_t>(unit - format.least) << (format.precision - 1));
   return sign | std::min<uint64_t>(bits, format.infinity);
 }
 
@@ -93,13 +100,20 @@ inline uint64_t randomBits(ir::Elem elem, std::mt19937_64 &random) {
     const FloatFormat format = formatOf(elem);
     const auto infinity = static_cast<uint64_t>(format.infinity);
     const uint64_t sign = (any >> 60 & 1) << (width - 1);
-    const uint64_t edges[] = {0, 1, infinity, infinity - 1, infinity | 1 << (format.precision - 2),
-                              uint64_t{1} << (format.precision - 1), encode(elem, 1), encode(elem, 0.5)};
+    const uint64_t edges[] = {0,
+                              1,
+                              infinity,
+                              infinity - 1,
+                              infinity | 1 << (format.precision - 2),
+                              uint64_t{1} << (format.precision - 1),
+                              encode(elem, 1),
+                              encode(elem, 0.5)};
     if (any >> 61 == 0) {
       return sign | edges[any & 7];
     }
     if (any >> 61 < 5) {
-      return encode(elem, std::ldexp(static_cast<long double>(static_cast<int64_t>(any << 4)), -60));
+      return encode(elem,
+                    std::ldexp(static_cast<long double>(static_cast<int64_t>(any << 4)), -60));
     }
     return truncate(width, any);
   }

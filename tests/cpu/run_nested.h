@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs text of the nested stage: parse, generate, load, call. For tests of the CPU's code generation.
+// Runs text of the nested stage: parse, generate, load, call. For tests of the CPU's code
+// generation.
 #pragma once
 
-#include "codegen/cpu/jit.h"
 #include "codegen/codegen.h"
+#include "codegen/cpu/jit.h"
 #include "ir/parser.h"
 
 #include <cstdlib>
@@ -40,10 +41,12 @@ struct Grid {
 // A loaded kernel with an arena of its own.
 class NestedKernel {
 public:
-  NestedKernel(const std::string &text, const std::string &target, codegen::CodeOptions options = {})
-      : code_(codegen::generate(ir::parse(text), codegen::findTarget(target), options)), module_(code_),
-        arena_(static_cast<uint8_t *>(std::aligned_alloc(64, (code_.info.scratchBytes + 127) / 64 * 64)),
-               &std::free) {}
+  NestedKernel(const std::string &text, const std::string &target,
+               codegen::CodeOptions options = {})
+      : code_(codegen::generate(ir::parse(text), codegen::findTarget(target), options)),
+        module_(code_), arena_(static_cast<uint8_t *>(std::aligned_alloc(
+                                   64, (code_.info.scratchBytes + 127) / 64 * 64)),
+                               &std::free) {}
 
   [[nodiscard]] const codegen::Code &code() const { return code_; }
   [[nodiscard]] uint8_t *arena() { return arena_.get(); }

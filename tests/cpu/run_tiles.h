@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs text of the tile stage on this machine: form_nests, allocate_scratch, code, call; and small
-// helpers for kernels as text and for references in double.
+// Runs text of the tile stage on this machine: passes, code, call; and small helpers for kernels as text
+// and for references in double.
 #pragma once
 
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/cpu/allocate_scratch.h"
 #include "passes/cpu/form_nests.h"
+#include "passes/pipeline.h"
 #include "tests/cpu/run_nested.h"
 
 #include <gtest/gtest.h>
@@ -18,11 +19,24 @@
 
 namespace libtile::test {
 
+// A way to run a tile-stage text: a target's name, and behind it `kWhole` for the whole pipeline in
+// place of form_nests and allocate_scratch alone.
+inline const std::string kWhole = "+pipeline";
+
+inline std::string targetOf(const std::string &way) { return way.substr(0, way.find('+')); }
+
 // The nested function of a tile-stage text, verified after each pass.
-inline ir::Function nested(const std::string &text, const std::string &target) {
+inline ir::Function nested(const std::string &text, const std::string &way) {
   ir::Function fn = ir::parse(text);
   ir::verifyOrThrow(fn, "parse");
-  const passes::PassContext context{codegen::findTarget(target)};
+  passes::PassContext context{codegen::findTarget(targetOf(way))};
+  if (way.ends_with(kWhole)) {
+    context.allowGuards = false;
+    passes::PipelineOptions options;
+    options.verifyEach = true;
+    passes::runPipeline(fn, context, options);
+    return fn;
+  }
   passes::formNests(fn, context);
   ir::verifyOrThrow(fn, "form_nests");
   passes::allocateScratch(fn, context);
@@ -32,8 +46,8 @@ inline ir::Function nested(const std::string &text, const std::string &target) {
 
 class TileKernel : public NestedKernel {
 public:
-  TileKernel(const std::string &text, const std::string &target)
-      : NestedKernel(ir::print(nested(text, target)), target) {}
+  TileKernel(const std::string &text, const std::string &way)
+      : NestedKernel(ir::print(nested(text, way)), targetOf(way)) {}
 };
 
 // `text` with each key replaced by its value; keys are words in capitals such as SHAPE.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dot's innermost loop: every rule, odd blocks, any k; and its assembly, in which no accumulator may
-// leave its register.
+// The dot's innermost loop: every rule, odd blocks, any k; and its assembly, in which no
+// accumulator may leave its register.
 #include "tests/cpu/numbers.h"
 #include "tests/cpu/run_nested.h"
 
@@ -40,21 +40,23 @@ std::string kernel(const ir::ContractRule &rule, const Shape &shape, bool words)
                         : words     ? half + "xi32"
                                     : half + "x2x" + packed;
   return "func @f stage=nested warps=4 stages=3 arena=" + word(layout.end) + " (%k: i32) {\n" +
-         "  %a = alloc {offset=0} : buffer<" + word(shape.m) + "x" + word(layout.rowA) + "x" + packed + ">\n" +
-         "  %b = alloc {offset=" + word(layout.b) + "} : buffer<" + b + ">\n" +
-         "  %c = alloc {offset=" + word(layout.acc) + "} : buffer<" + word(shape.m) + "x" + word(shape.n) + "x" +
-         sum + ">\n  contract %a, %b, %c, %k {block_m=" + word(shape.blockM) + ", block_n=" +
-         word(shape.blockN) + "}\n  return\n}\n";
+         "  %a = alloc {offset=0} : buffer<" + word(shape.m) + "x" + word(layout.rowA) + "x" +
+         packed + ">\n" + "  %b = alloc {offset=" + word(layout.b) + "} : buffer<" + b + ">\n" +
+         "  %c = alloc {offset=" + word(layout.acc) + "} : buffer<" + word(shape.m) + "x" +
+         word(shape.n) + "x" + sum + ">\n  contract %a, %b, %c, %k {block_m=" + word(shape.blockM) +
+         ", block_n=" + word(shape.blockN) + "}\n  return\n}\n";
 }
 
 // Small integers: every sum is exact, in any order.
-void checkRule(const std::string &target, const ir::ContractRule &rule, const Shape &shape, bool words) {
+void checkRule(const std::string &target, const ir::ContractRule &rule, const Shape &shape,
+               bool words) {
   const Layout layout = layoutOf(rule, shape);
   NestedKernel contract(kernel(rule, shape, words), target);
   std::mt19937 random(shape.m * 31 + shape.k);
   const auto put = [&](size_t base, Elem elem, size_t index, int value) {
-    const uint64_t bits =
-        ir::isFloat(elem) ? encode(elem, value) : truncate(ir::bitWidth(elem), static_cast<uint64_t>(value));
+    const uint64_t bits = ir::isFloat(elem)
+                              ? encode(elem, value)
+                              : truncate(ir::bitWidth(elem), static_cast<uint64_t>(value));
     std::memcpy(contract.arena() + base + index * ir::byteSize(elem), &bits, ir::byteSize(elem));
   };
   std::memset(contract.arena(), 0, layout.end);
@@ -124,22 +126,30 @@ TEST(Contract, AccumulatorsStayInRegisters) {
       const bool needsProduct = rule.packed == Elem::I16 && description.name != "avx512bf16";
       const bool wide = description.vectorRegisters == 32;
       const int lanes = rule.lanes;
-      const Shape shape = wide ? Shape{12, 8 * lanes, 64, 6, 4 * lanes} : Shape{12, 8 * lanes, 64, 6, 2 * lanes};
+      const Shape shape =
+          wide ? Shape{12, 8 * lanes, 64, 6, 4 * lanes} : Shape{12, 8 * lanes, 64, 6, 2 * lanes};
       codegen::CodeOptions options;
       options.keepAssembly = true;
-      const codegen::Code code = codegen::generate(ir::parse(kernel(rule, shape, false)), description, options);
+      const codegen::Code code =
+          codegen::generate(ir::parse(kernel(rule, shape, false)), description, options);
       const std::string instruction = rule.packed == Elem::BF16 ? "vdpbf16ps"
                                       : rule.packed == Elem::I16
                                           ? (needsProduct ? "vpmaddwd" : "vpdpwssd")
                                           : "vfmadd";
       const std::string loop = innerLoop(code.assembly, instruction);
       int count = 0;
-      for (size_t at = loop.find(instruction); at != loop.npos; at = loop.find(instruction, at + 1)) {
+      for (size_t at = loop.find(instruction); at != loop.npos;
+           at = loop.find(instruction, at + 1)) {
         ++count;
       }
-      EXPECT_EQ(count, wide ? 24 : 12) << target << " " << ir::elemName(rule.operand) << "\n" << loop;
-      EXPECT_EQ(loop.find("(%rsp)"), loop.npos) << target << " " << ir::elemName(rule.operand) << "\n" << loop;
-      EXPECT_EQ(loop.find("(%rbp)"), loop.npos) << target << " " << ir::elemName(rule.operand) << "\n" << loop;
+      EXPECT_EQ(count, wide ? 24 : 12) << target << " " << ir::elemName(rule.operand) << "\n"
+                                       << loop;
+      EXPECT_EQ(loop.find("(%rsp)"), loop.npos)
+          << target << " " << ir::elemName(rule.operand) << "\n"
+          << loop;
+      EXPECT_EQ(loop.find("(%rbp)"), loop.npos)
+          << target << " " << ir::elemName(rule.operand) << "\n"
+          << loop;
     }
   }
 }

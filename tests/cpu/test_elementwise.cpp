@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every elementwise op, on every type, in lanes and as scalars, against exact arithmetic on the bits.
+// Every elementwise op, on every type, in lanes and as scalars, against exact arithmetic on the
+// bits.
 #include "tests/cpu/numbers.h"
 #include "tests/cpu/run_nested.h"
 
@@ -26,12 +27,13 @@ std::string kernel(const std::string &mnemonic, const std::string &attributes, E
   std::string operands;
   for (unsigned i = 0; i < arity; ++i) {
     const std::string n = std::to_string(i);
-    text += "    %q" + n + " = ptr_add %p" + n + ", %i : ptr<" + in + ">\n    %v" + n + " = load %q" + n +
-            " : " + in + "\n";
+    text += "    %q" + n + " = ptr_add %p" + n + ", %i : ptr<" + in + ">\n    %v" + n +
+            " = load %q" + n + " : " + in + "\n";
     operands += (i == 0 ? "%v" : ", %v") + n;
   }
   return text + "    %r = " + mnemonic + " " + operands + " " + attributes + " : " + out +
-         "\n    %s = ptr_add %o, %i : ptr<" + out + ">\n    store %s, %r\n    yield\n  }\n  return\n}\n";
+         "\n    %s = ptr_add %o, %i : ptr<" + out +
+         ">\n    store %s, %r\n    yield\n  }\n  return\n}\n";
 }
 
 using Reference = std::function<uint64_t(const uint64_t *)>;
@@ -42,8 +44,8 @@ uint64_t readBits(const std::vector<uint8_t> &data, Elem elem, int i) {
   return bits;
 }
 
-void check(const std::string &mnemonic, Elem from, Elem to, unsigned arity, const Reference &reference,
-           const std::string &attributes = "") {
+void check(const std::string &mnemonic, Elem from, Elem to, unsigned arity,
+           const Reference &reference, const std::string &attributes = "") {
   std::mt19937_64 random(7);
   std::vector<std::vector<uint8_t>> inputs(arity, std::vector<uint8_t>(kCount * 8));
   for (auto &input : inputs) {
@@ -74,8 +76,9 @@ void check(const std::string &mnemonic, Elem from, Elem to, unsigned arity, cons
         if (!same) {
           ++failures;
           ADD_FAILURE() << target << " lanes=" << lanes << " " << mnemonic << attributes << " "
-                        << ir::elemName(from) << "->" << ir::elemName(to) << std::hex << " of " << operands[0]
-                        << ", " << operands[1] << ", " << operands[2] << ": " << got << ", not " << want;
+                        << ir::elemName(from) << "->" << ir::elemName(to) << std::hex << " of "
+                        << operands[0] << ", " << operands[1] << ", " << operands[2] << ": " << got
+                        << ", not " << want;
         }
       }
       EXPECT_EQ(output[size_t(kCount) * ir::byteSize(to)], 0xcd) << "wrote past the end";
@@ -92,9 +95,12 @@ void checkInts(const std::string &mnemonic, unsigned arity, const Unsigned &refe
                const std::string &attributes = "", bool toBool = false) {
   for (Elem elem : kInts) {
     const unsigned width = ir::bitWidth(elem);
-    check(mnemonic, elem, toBool ? Elem::I1 : elem, arity,
-          [&](const uint64_t *v) { return truncate(toBool ? 1 : width, reference(v[0], v[1], width)); },
-          attributes);
+    check(
+        mnemonic, elem, toBool ? Elem::I1 : elem, arity,
+        [&](const uint64_t *v) {
+          return truncate(toBool ? 1 : width, reference(v[0], v[1], width));
+        },
+        attributes);
   }
 }
 
@@ -103,9 +109,12 @@ using Real = std::function<long double(long double, long double)>;
 void checkFloats(const std::string &mnemonic, unsigned arity, const Real &reference,
                  const std::string &attributes = "") {
   for (Elem elem : kFloats) {
-    check(mnemonic, elem, elem, arity,
-          [&](const uint64_t *v) { return encode(elem, reference(decode(elem, v[0]), decode(elem, v[1]))); },
-          attributes);
+    check(
+        mnemonic, elem, elem, arity,
+        [&](const uint64_t *v) {
+          return encode(elem, reference(decode(elem, v[0]), decode(elem, v[1])));
+        },
+        attributes);
   }
 }
 
@@ -114,9 +123,8 @@ TEST(Elementwise, IntegerArithmetic) {
   checkInts("sub", 2, [](uint64_t a, uint64_t b, unsigned) { return a - b; });
   checkInts("mul", 2, [](uint64_t a, uint64_t b, unsigned) { return a * b; });
   checkInts("neg", 1, [](uint64_t a, uint64_t, unsigned) { return -a; });
-  checkInts("abs", 1, [](uint64_t a, uint64_t, unsigned w) {
-    return signExtend(w, a) < 0 ? -a : a;
-  });
+  checkInts("abs", 1,
+            [](uint64_t a, uint64_t, unsigned w) { return signExtend(w, a) < 0 ? -a : a; });
   checkInts("and", 2, [](uint64_t a, uint64_t b, unsigned) { return a & b; });
   checkInts("or", 2, [](uint64_t a, uint64_t b, unsigned) { return a | b; });
   checkInts("xor", 2, [](uint64_t a, uint64_t b, unsigned) { return a ^ b; });
@@ -135,10 +143,10 @@ TEST(Elementwise, DivisionNeverTraps) {
     const int64_t x = signExtend(w, a), y = signExtend(w, b);
     return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x / y;
   };
-  checkInts("sdiv", 2, [&](uint64_t a, uint64_t b, unsigned w) { return uint64_t(divide(a, b, w)); });
-  checkInts("srem", 2, [&](uint64_t a, uint64_t b, unsigned w) {
-    return a - uint64_t(divide(a, b, w)) * b;
-  });
+  checkInts("sdiv", 2,
+            [&](uint64_t a, uint64_t b, unsigned w) { return uint64_t(divide(a, b, w)); });
+  checkInts("srem", 2,
+            [&](uint64_t a, uint64_t b, unsigned w) { return a - uint64_t(divide(a, b, w)) * b; });
   checkInts("udiv", 2, [](uint64_t a, uint64_t b, unsigned) { return b == 0 ? 0 : a / b; });
   checkInts("urem", 2, [](uint64_t a, uint64_t b, unsigned) { return b == 0 ? a : a % b; });
 }
@@ -157,10 +165,18 @@ TEST(Elementwise, IntegerComparisons) {
   };
   checkPredicate("eq", [](uint64_t a, uint64_t b, unsigned) { return a == b; });
   checkPredicate("ne", [](uint64_t a, uint64_t b, unsigned) { return a != b; });
-  checkPredicate("slt", [](uint64_t a, uint64_t b, unsigned w) { return signExtend(w, a) < signExtend(w, b); });
-  checkPredicate("sle", [](uint64_t a, uint64_t b, unsigned w) { return signExtend(w, a) <= signExtend(w, b); });
-  checkPredicate("sgt", [](uint64_t a, uint64_t b, unsigned w) { return signExtend(w, a) > signExtend(w, b); });
-  checkPredicate("sge", [](uint64_t a, uint64_t b, unsigned w) { return signExtend(w, a) >= signExtend(w, b); });
+  checkPredicate("slt", [](uint64_t a, uint64_t b, unsigned w) {
+    return signExtend(w, a) < signExtend(w, b);
+  });
+  checkPredicate("sle", [](uint64_t a, uint64_t b, unsigned w) {
+    return signExtend(w, a) <= signExtend(w, b);
+  });
+  checkPredicate("sgt", [](uint64_t a, uint64_t b, unsigned w) {
+    return signExtend(w, a) > signExtend(w, b);
+  });
+  checkPredicate("sge", [](uint64_t a, uint64_t b, unsigned w) {
+    return signExtend(w, a) >= signExtend(w, b);
+  });
   checkPredicate("ult", [](uint64_t a, uint64_t b, unsigned) { return a < b; });
   checkPredicate("ule", [](uint64_t a, uint64_t b, unsigned) { return a <= b; });
   checkPredicate("ugt", [](uint64_t a, uint64_t b, unsigned) { return a > b; });
@@ -170,9 +186,12 @@ TEST(Elementwise, IntegerComparisons) {
 TEST(Elementwise, FloatComparisons) {
   const auto checkPredicate = [](const char *name, auto reference) {
     for (Elem elem : kFloats) {
-      check("cmp", elem, Elem::I1, 2,
-            [&](const uint64_t *v) { return uint64_t(reference(decode(elem, v[0]), decode(elem, v[1]))); },
-            std::string("{predicate=") + name + "}");
+      check(
+          "cmp", elem, Elem::I1, 2,
+          [&](const uint64_t *v) {
+            return uint64_t(reference(decode(elem, v[0]), decode(elem, v[1])));
+          },
+          std::string("{predicate=") + name + "}");
     }
   };
   using L = long double;
@@ -185,8 +204,8 @@ TEST(Elementwise, FloatComparisons) {
   checkPredicate("oge", [](L a, L b) { return a >= b; });
 }
 
-// long double rounds these itself, to 64 bits; that is harmless for results of at most 31 bits, and for
-// f64 it is compared with the double operation.
+// long double rounds these itself, to 64 bits; that is harmless for results of at most 31 bits, and
+// for f64 it is compared with the double operation.
 TEST(Elementwise, FloatArithmetic) {
   using L = long double;
   const auto checkBoth = [](const char *name, unsigned arity, auto operation) {
@@ -236,16 +255,17 @@ TEST(Elementwise, FusedMultiplyAddRoundsOnce) {
 TEST(Elementwise, MinimumAndMaximum) {
   const auto checkKind = [](bool isMax, bool nan) {
     for (Elem elem : kFloats) {
-      check(isMax ? "fmax" : "fmin", elem, elem, 2,
-            [&](const uint64_t *v) {
-              const long double a = decode(elem, v[0]), b = decode(elem, v[1]);
-              if (std::isnan(a) || std::isnan(b)) {
-                return nan ? encode(elem, NAN) : std::isnan(a) ? v[1] : v[0];
-              }
-              // Zeros of either sign are equal: the second one is taken.
-              return (isMax ? a > b : a < b) ? v[0] : v[1];
-            },
-            nan ? "{nan=true}" : "");
+      check(
+          isMax ? "fmax" : "fmin", elem, elem, 2,
+          [&](const uint64_t *v) {
+            const long double a = decode(elem, v[0]), b = decode(elem, v[1]);
+            if (std::isnan(a) || std::isnan(b)) {
+              return nan ? encode(elem, NAN) : std::isnan(a) ? v[1] : v[0];
+            }
+            // Zeros of either sign are equal: the second one is taken.
+            return (isMax ? a > b : a < b) ? v[0] : v[1];
+          },
+          nan ? "{nan=true}" : "");
     }
   };
   for (bool isMax : {false, true}) {
@@ -259,7 +279,8 @@ TEST(Elementwise, IntegerCasts) {
     for (Elem to : {Elem::I1, Elem::I8, Elem::I16, Elem::I32, Elem::I64}) {
       const unsigned a = ir::bitWidth(from), b = ir::bitWidth(to);
       if (b > a) {
-        check("sext", from, to, 1, [&](const uint64_t *v) { return truncate(b, signExtend(a, v[0])); });
+        check("sext", from, to, 1,
+              [&](const uint64_t *v) { return truncate(b, signExtend(a, v[0])); });
         check("zext", from, to, 1, [&](const uint64_t *v) { return v[0]; });
       } else if (b < a) {
         check("trunc", from, to, 1, [&](const uint64_t *v) { return truncate(b, v[0]); });
@@ -305,8 +326,10 @@ TEST(Elementwise, IntegersToFloatsAndBack) {
 }
 
 TEST(Elementwise, Bitcasts) {
-  const std::pair<Elem, Elem> pairs[] = {
-      {Elem::F32, Elem::I32}, {Elem::I64, Elem::F64}, {Elem::BF16, Elem::I16}, {Elem::I16, Elem::F16}};
+  const std::pair<Elem, Elem> pairs[] = {{Elem::F32, Elem::I32},
+                                         {Elem::I64, Elem::F64},
+                                         {Elem::BF16, Elem::I16},
+                                         {Elem::I16, Elem::F16}};
   for (auto [from, to] : pairs) {
     check("bitcast", from, to, 1, [](const uint64_t *v) { return v[0]; });
   }

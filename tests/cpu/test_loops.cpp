@@ -11,9 +11,11 @@
 namespace libtile::test {
 namespace {
 
-std::string replaceAll(std::string text, const std::vector<std::pair<std::string, std::string>> &values) {
+std::string replaceAll(std::string text,
+                       const std::vector<std::pair<std::string, std::string>> &values) {
   for (const auto &[key, value] : values) {
-    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + value.size())) {
+    for (size_t at = text.find(key); at != std::string::npos;
+         at = text.find(key, at + value.size())) {
       text.replace(at, key.size(), value);
     }
   }
@@ -25,11 +27,13 @@ std::string word(int64_t number) { return std::to_string(number); }
 struct FoldShape {
   int extent, lanes, unroll;
 };
-const FoldShape kFoldShapes[] = {{1, 16, 1},  {2, 4, 4},    {3, 16, 4},   {16, 16, 1}, {17, 16, 4}, {64, 16, 4},
-                                 {100, 8, 2}, {1000, 8, 4}, {1023, 16, 4}, {7, 1, 4},   {30, 1, 3},  {200, 32, 8}};
+const FoldShape kFoldShapes[] = {{1, 16, 1},    {2, 4, 4},   {3, 16, 4},  {16, 16, 1},
+                                 {17, 16, 4},   {64, 16, 4}, {100, 8, 2}, {1000, 8, 4},
+                                 {1023, 16, 4}, {7, 1, 4},   {30, 1, 3},  {200, 32, 8}};
 
 // A fold with one op in its combine region at the kernel's own level.
-template <class T, class Fn> void checkFold(const std::string &type, const std::string &combine, Fn reference) {
+template <class T, class Fn>
+void checkFold(const std::string &type, const std::string &combine, Fn reference) {
   const char *const text = R"(
 func @f stage=nested warps=4 stages=3 (%x: ptr<TYPE>, %o: ptr<TYPE>) {
   %r = fold {extent=EXTENT, lanes=LANES, unroll=UNROLL} : TYPE {
@@ -82,7 +86,8 @@ TEST(Folds, OneOp) {
   checkFold<double>("f64", "add %b, %a", [](double a, double b) { return a + b; });
   checkFold<float>("f32", "mul %a, %b", [](float a, float b) { return a * b; });
   checkFold<float>("f32", "fmax %a, %b", [](float a, float b) { return std::max(a, b); });
-  checkFold<float>("f32", "fmin %a, %b {nan=true}", [](float a, float b) { return std::min(a, b); });
+  checkFold<float>("f32", "fmin %a, %b {nan=true}",
+                   [](float a, float b) { return std::min(a, b); });
   checkFold<int8_t>("i8", "smax %a, %b", [](int8_t a, int8_t b) { return std::max(a, b); });
   checkFold<int16_t>("i16", "smin %a, %b", [](int16_t a, int16_t b) { return std::min(a, b); });
   checkFold<uint32_t>("i32", "umin %a, %b", [](uint32_t a, uint32_t b) { return std::min(a, b); });
@@ -133,7 +138,8 @@ func @f stage=nested warps=4 stages=3 (%x: ptr<f32>, %o: ptr<f32>, %oi: ptr<i32>
       int32_t at = -1;
       kernel.run({slot(x.data()), slot(&best), slot(&at)});
       const auto want = std::max_element(x.begin(), x.end());
-      EXPECT_EQ(best, *want) << target << " " << shape.extent << " " << shape.lanes << " " << shape.unroll;
+      EXPECT_EQ(best, *want) << target << " " << shape.extent << " " << shape.lanes << " "
+                             << shape.unroll;
       EXPECT_EQ(at, want - x.begin()) << target << " " << shape.extent << " " << shape.lanes;
     }
   }
@@ -295,8 +301,9 @@ func @f stage=nested warps=4 stages=3 (%x: ptr<i32>, %o: ptr<i32>, %lo: i32, %hi
   }
   for (const std::string &target : runnableTargets()) {
     NestedKernel kernel(text, target);
-    for (auto [lo, hi, step] : {std::tuple(0, 30, 1), std::tuple(3, 29, 4), std::tuple(5, 5, 1),
-                                std::tuple(29, -1, -3), std::tuple(7, 3, 2), std::tuple(0, 1, INT32_MAX)}) {
+    for (auto [lo, hi, step] :
+         {std::tuple(0, 30, 1), std::tuple(3, 29, 4), std::tuple(5, 5, 1), std::tuple(29, -1, -3),
+          std::tuple(7, 3, 2), std::tuple(0, 1, INT32_MAX)}) {
       std::vector<int32_t> out(21);
       kernel.run({slot(x.data()), slot(out.data()), slot(lo), slot(hi), slot(step)});
       for (int n = 0; n < 21; ++n) {
@@ -434,6 +441,7 @@ func @f stage=nested warps=4 stages=3 (%o: ptr<i32>) {
   const std::string target = runnableTargets().back();
   NestedKernel kernel(text, target);
   const Grid grid{5, 3, 4};
+  kernel.run({slot(uintptr_t{0})}, {0, 0, 0}, 0, 0);
   for (uint64_t first = 0; first < 60; first += 7) {
     std::vector<int32_t> out(60, -1);
     const uint64_t count = std::min<uint64_t>(9, 60 - first);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of exp, exp2, log, log2 and rsqrt against long double, in units of the last place: every 997th
-// float, random doubles, and the inputs that are special. codegen/cpu/math.cpp states the same bounds.
+// Errors of exp, exp2, log, log2 and rsqrt against long double, in units of the last place: every
+// 997th float, random doubles, and the inputs that are special. codegen/cpu/math.cpp states the
+// same bounds.
 #include "tests/cpu/numbers.h"
 #include "tests/cpu/run_nested.h"
 
@@ -16,9 +17,9 @@ constexpr int kBatch = 1 << 16;
 std::string kernel(const std::string &op, const std::string &type, unsigned lanes) {
   return "func @f stage=nested warps=4 stages=3 (%x: ptr<" + type + ">, %o: ptr<" + type +
          ">) {\n  nest {extents=[" + std::to_string(kBatch) + "], lanes=" + std::to_string(lanes) +
-         "} {\n  ^(%i: i32):\n    %p = ptr_add %x, %i : ptr<" + type + ">\n    %q = ptr_add %o, %i : ptr<" +
-         type + ">\n    %v = load %p : " + type + "\n    %r = " + op + " %v : " + type +
-         "\n    store %q, %r\n    yield\n  }\n  return\n}\n";
+         "} {\n  ^(%i: i32):\n    %p = ptr_add %x, %i : ptr<" + type +
+         ">\n    %q = ptr_add %o, %i : ptr<" + type + ">\n    %v = load %p : " + type +
+         "\n    %r = " + op + " %v : " + type + "\n    store %q, %r\n    yield\n  }\n  return\n}\n";
 }
 
 // Distance from the exact value in units of the last place of the type.
@@ -54,7 +55,8 @@ const Function kFunctions[] = {
     {"rsqrt", [](long double x) { return 1 / std::sqrt(x); }, 1.5},
 };
 
-template <class T> void checkBatch(NestedKernel &code, const Function &function, const std::vector<T> &x) {
+template <class T>
+void checkBatch(NestedKernel &code, const Function &function, const std::vector<T> &x) {
   std::vector<T> out(kBatch);
   code.run({slot(x.data()), slot(out.data())});
   for (int i = 0; i < kBatch; ++i) {
@@ -91,7 +93,10 @@ TEST(Math, Doubles) {
         const double unit = double(int64_t(random())) * 0x1p-63;
         const uint64_t any = random();
         std::memcpy(&x[i], &any, 8);
-        x[i] = i % 4 == 0 ? x[i] : i % 4 == 1 ? 800 * unit : i % 4 == 2 ? 1 + 0.7 * unit : 1 + 1e-6 * unit;
+        x[i] = i % 4 == 0   ? x[i]
+               : i % 4 == 1 ? 800 * unit
+               : i % 4 == 2 ? 1 + 0.7 * unit
+                            : 1 + 1e-6 * unit;
       }
       const double special[] = {0.0,    -0.0,  infinity, -infinity, NAN,     1,      -1,   5e-324,
                                 709.78, 709.8, -745.13,  -745.14,   -1074.5, 1023.9, 1024, -1075};
@@ -119,7 +124,8 @@ TEST(Math, EveryHalf) {
         const bool near = out[i] == want || ((out[i] + 1 == int(want) || out[i] - 1 == int(want)) &&
                                              std::fabs(decode(elem, out[i]) - exact) <=
                                                  1.001L * std::fabs(decode(elem, want) - exact));
-        ASSERT_TRUE(isNan(elem, want) ? isNan(elem, out[i]) : near) << function.name << " of bits " << i;
+        ASSERT_TRUE(isNan(elem, want) ? isNan(elem, out[i]) : near)
+            << function.name << " of bits " << i;
       }
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accesses from lanes: contiguous, strided, gathered, the same for all, masked, and atomic; between pages
-// that must not be touched.
+// Accesses from lanes: contiguous, strided, gathered, the same for all, masked, and atomic; between
+// pages that must not be touched.
 #include "tests/cpu/guarded.h"
 #include "tests/cpu/run_nested.h"
 
@@ -12,7 +12,8 @@ namespace libtile::test {
 namespace {
 
 std::string replaceAll(std::string text, const std::string &key, const std::string &value) {
-  for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + value.size())) {
+  for (size_t at = text.find(key); at != std::string::npos;
+       at = text.find(key, at + value.size())) {
     text.replace(at, key.size(), value);
   }
   return text;
@@ -74,8 +75,10 @@ template <class T> void checkMaskedCopy(const std::string &type) {
         for (int i = 0; i < kExtent; ++i) {
           const bool inside = i >= lo && i < hi;
           const T want = inside ? in.as<T>()[i - lo] : T(3);
-          ASSERT_EQ(all.as<T>()[i], want) << target << " " << type << " lanes=" << lanes << " i=" << i;
-          ASSERT_TRUE(!inside || out.as<T>()[i - lo] == want) << target << " " << type << " i=" << i;
+          ASSERT_EQ(all.as<T>()[i], want)
+              << target << " " << type << " lanes=" << lanes << " i=" << i;
+          ASSERT_TRUE(!inside || out.as<T>()[i - lo] == want)
+              << target << " " << type << " i=" << i;
         }
       }
     }
@@ -274,7 +277,8 @@ void checkAtomic(const std::string &type, const std::string &kind, Fn combine, T
   constexpr int kExtent = 45, kActive = 40;
   for (const std::string &target : runnableTargets()) {
     for (int lanes : {1, 16}) {
-      NestedKernel kernel(withTypes(replaceAll(kAtomic, "KIND", kind), type, kExtent, lanes), target);
+      NestedKernel kernel(withTypes(replaceAll(kAtomic, "KIND", kind), type, kExtent, lanes),
+                          target);
       std::vector<T> x(8), want(8), values(kExtent), old(kExtent), wantOld(kExtent, T(0));
       for (int i = 0; i < kExtent; ++i) {
         values[i] = make(i * 7 % 31 - 9);
@@ -295,12 +299,15 @@ TEST(Memory, Atomics) {
   checkAtomic<int32_t>("i32", "add", [](int a, int b) { return a + b; }, number);
   checkAtomic<int32_t>("i32", "smax", [](int a, int b) { return std::max(a, b); }, number);
   checkAtomic<int32_t>("i32", "smin", [](int a, int b) { return std::min(a, b); }, number);
-  checkAtomic<uint32_t>("i32", "umax", [](uint32_t a, uint32_t b) { return std::max(a, b); },
-                        [](int i) { return uint32_t(i); });
+  checkAtomic<uint32_t>(
+      "i32", "umax", [](uint32_t a, uint32_t b) { return std::max(a, b); },
+      [](int i) { return uint32_t(i); });
   checkAtomic<int32_t>("i32", "xor", [](int a, int b) { return a ^ b; }, number);
   checkAtomic<int32_t>("i32", "xchg", [](int, int b) { return b; }, number);
-  checkAtomic<float>("f32", "fadd", [](float a, float b) { return a + b; }, [](int i) { return i / 4.F; });
-  checkAtomic<double>("f64", "fadd", [](double a, double b) { return a + b; }, [](int i) { return i / 4.; });
+  checkAtomic<float>(
+      "f32", "fadd", [](float a, float b) { return a + b; }, [](int i) { return i / 4.F; });
+  checkAtomic<double>(
+      "f64", "fadd", [](double a, double b) { return a + b; }, [](int i) { return i / 4.; });
   // Bits of bf16 for small multiples of 1: exact sums.
   checkAtomic<uint16_t>(
       "bf16", "fadd",

@@ -19,6 +19,7 @@ def early(x):
     if x > 0:
         return x
     return -x
+def with_constexpr(x: tl.constexpr): return x
 def nothing(x):
     x + 1
 )";

@@ -434,5 +434,19 @@ TEST(Host, TablesGiveConstantsToCppPrograms) {
   EXPECT_NO_THROW((void)specialise(*fn, signatureOf({"*i32"}), host));
 }
 
+// A text says itself under which names it has the language.
+TEST(Host, ImportsOfTheTextAreSeen) {
+  EXPECT_EQ(outcome("import os, libtile.language as L\n"
+                    "from triton.language import (load,\n    store as put)\n"
+                    "from . import other; import triton\n"
+                    "def k(p):\n"
+                    "    put(p, load(p) + L.full((), 1, triton.language.int32))\n",
+                    "k", {"*i32"})
+                .what,
+            "");
+  EXPECT_EQ(outcome("import os, numpy as np\ndef k(p): np.load(p)\n", "k", {"*i32"}).message,
+            "`np` is not defined");
+}
+
 } // namespace
 } // namespace libtile::frontend

@@ -98,8 +98,8 @@ TEST(Conversion, AccumulatorOfHalvesIsAFragment) {
   // Attention: the scores of one dot are the left operand of the next without a move.
   const ir::MmaShape mma{ir::Elem::F16, ir::Elem::F32, 16, 8, 16};
   const std::vector<int32_t> shape = {64, 32};
-  const Layout acc = passes::fragmentLayouts(mma, 64, 32, 64, 1).acc;
-  const Layout a = passes::fragmentLayouts(mma, 64, 64, 32, 1).a;
+  const Layout acc = passes::fragmentLayouts(mma, 64, 32, 64, {4, 1}, 4).acc;
+  const Layout a = passes::fragmentLayouts(mma, 64, 64, 32, {4, 1}, 4).a;
   EXPECT_EQ(expectConverts(acc, a, shape, 2), Conversion::Kind::Registers);
 }
 
@@ -120,7 +120,8 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
   for (const MatrixCase &c : cases) {
     const int32_t bits = static_cast<int32_t>(ir::bitWidth(c.elem)), bytes = bits / 8;
     const ir::MmaShape mma{c.elem, c.elem == Elem::I8 ? Elem::I32 : Elem::F32, 16, 8, 256 / bits};
-    const passes::DotLayouts dot = passes::fragmentLayouts(mma, c.m, c.n, c.k, c.warps);
+    const passes::DotLayouts dot = passes::fragmentLayouts(
+        mma, c.m, c.n, c.k, passes::chooseWarpGrid(c.m, c.n, c.warps), c.warps);
     const std::vector<int32_t> aShape = {c.m, c.k}, bShape = {c.k, c.n}, rowMajor = {1, 0},
                                columnMajor = {0, 1};
     const Layout aGlobal = Layout::blocked(aShape, rowMajor, 16 / bytes, c.warps);

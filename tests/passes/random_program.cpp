@@ -252,6 +252,10 @@ private:
       types.push_back(type(init));
     }
     const OpId op = b_.op(Opcode::For, operands, types);
+    const bool stops = chance(25);
+    if (stops) {
+      out_.fn.setAttr(op, Attr::stop, AttrValue(int64_t{1}));
+    }
     const BlockId body = out_.fn.region(op);
     const size_t before = pool_.size();
     const BlockId outer = b_.block();
@@ -263,15 +267,58 @@ private:
     }
     b_.setEnd(body);
     fill(2 + pick(6), depth + 1);
-    ir::Values yields;
-    for (size_t i = 0; i < types.size(); ++i) {
-      const bool advance = chance(40) && !types[i].isBool();
-      yields.push_back(advance      ? b_.make(Opcode::Add, {args[i], uniform(types[i])})
-                       : chance(20) ? args[i]
-                                    : operandOf(types[i]));
+    ir::Values yields = nextValues(args, types);
+    if (stops) {
+      yields.insert(yields.begin(), operandOf(Type::scalar(Elem::I1)));
     }
     b_.yield(yields);
     pool_.resize(before);
+    b_.setEnd(outer);
+    const auto results = out_.fn.results(op);
+    pool_.insert(pool_.end(), results.begin(), results.end());
+  }
+
+  // What a loop's arguments become: advanced by the same amount everywhere, unchanged, or anything.
+  ir::Values nextValues(const std::vector<ValueId> &args, const std::vector<Type> &types) {
+    ir::Values next;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const bool advance = chance(40) && !types[i].isBool();
+      next.push_back(advance      ? b_.make(Opcode::Add, {args[i], uniform(types[i])})
+                     : chance(20) ? args[i]
+                                  : operandOf(types[i]));
+    }
+    return next;
+  }
+
+  // Counts to a number below 5, carrying others along.
+  void whileLoop(unsigned depth) {
+    ir::Values inits = {b_.i32(static_cast<int32_t>(pick(5)))};
+    std::vector<Type> types = {Type::scalar(Elem::I32)};
+    for (unsigned i = 0; i < 1 + pick(2); ++i) {
+      inits.push_back(any([](Type t) { return t.isInteger(); }));
+      types.push_back(type(inits.back()));
+    }
+    const OpId op = b_.op(Opcode::While, inits, types);
+    const BlockId outer = b_.block();
+    const size_t before = pool_.size();
+    for (BlockId region : {out_.fn.region(op, 0), out_.fn.region(op, 1)}) {
+      std::vector<ValueId> args;
+      for (Type t : types) {
+        args.push_back(out_.fn.addArg(region, t));
+        pool_.push_back(args.back());
+      }
+      b_.setEnd(region);
+      fill(1 + pick(4), depth + 1);
+      if (region == out_.fn.region(op, 0)) {
+        const ValueId more = b_.cmp(CmpPred::slt, args[0], b_.i32(4));
+        b_.yield({&more, 1});
+      } else {
+        ir::Values next = nextValues(args, types);
+        next[0] = b_.make(Opcode::Add, {args[0], b_.i32(1)});
+        b_.yield(next);
+      }
+      pool_.resize(before);
+    }
     b_.setEnd(outer);
     const auto results = out_.fn.results(op);
     pool_.insert(pool_.end(), results.begin(), results.end());
@@ -325,7 +372,7 @@ private:
       } else if (which < 88) {
         arange();
       } else if (depth < 2) {
-        which < 95 ? loop(depth) : branch(depth);
+        which < 93 ? loop(depth) : which < 96 ? whileLoop(depth) : branch(depth);
       }
     }
   }

@@ -19,6 +19,8 @@ matmul = importlib.import_module("04_matmul")
 F32, F16, BF16, F64 = np.float32, np.float16, ml_dtypes.bfloat16, np.float64
 # Half a unit in the last place of 1.
 ROUNDING = {F64: 2.0**-53, F32: 2.0**-24, F16: 2.0**-11, BF16: 2.0**-8}
+# Half of the smallest subnormal number: the rounding error near 0.
+TINY = {F64: 2.0**-1075, F32: 2.0**-150, F16: 2.0**-25, BF16: 2.0**-134}
 
 
 def devices():

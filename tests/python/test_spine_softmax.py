@@ -2,13 +2,13 @@
 """The softmax tutorial against NumPy in float64."""
 import numpy as np
 import pytest
-from spine import BF16, DEVICES, F16, F32, ROUNDING, OnDevice, poisoned, random, softmax
+from spine import BF16, DEVICES, F16, F32, ROUNDING, TINY, OnDevice, poisoned, random, softmax
 
 
 def bound(want, dtype):
     # exp is right to 2 ulp of a number whose exponent is off by one rounding of |x - max| <= 16,
     # the sum to a few roundings, and the result is rounded once more.
-    return want * (40 * ROUNDING[F32] + 1.01 * ROUNDING[dtype]) + 2.0**-133
+    return want * (40 * ROUNDING[F32] + 1.01 * ROUNDING[dtype]) + TINY[dtype]
 
 
 @pytest.mark.parametrize("device", DEVICES)

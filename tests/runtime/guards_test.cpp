@@ -82,8 +82,8 @@ TEST(Guards, ChooseTheVariant) {
   ASSERT_NE(preferred, nullptr);
   EXPECT_EQ(driver->loads, 1);
 
-  for (const std::span<const runtime::Extent> extents :
-       {std::span(over), std::span(unknown), std::span<const runtime::Extent>()}) {
+  using Extents = std::span<const runtime::Extent>;
+  for (const Extents &extents : {Extents(over), Extents(unknown), Extents()}) {
     EXPECT_NE(executable.select(slots, extents), preferred);
   }
   executable.prepare(slots, over);

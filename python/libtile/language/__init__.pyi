@@ -135,7 +135,7 @@ class tensor:
         """Converts to the type; bitcast keeps the bits instead."""
         ...
     def cdiv(self: Any, div: Any) -> Any:
-        """(x + div - 1) // div."""
+        """(x + (div - 1)) // div."""
         ...
     def abs(self: Any) -> Any:
         """|x|; the least integer stays."""
@@ -290,7 +290,7 @@ def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = 'NONE') -> Any:
     """minimum(maximum(x, min), max)."""
     ...
 def cdiv(x: Any, div: Any) -> Any:
-    """(x + div - 1) // div."""
+    """(x + (div - 1)) // div."""
     ...
 def abs(x: Any) -> Any:
     """|x|; the least integer stays."""

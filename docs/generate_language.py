@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/language.md and the type stubs of libtile.language from frontend/language.def.
+
+`--check` only says whether they are up to date.
+"""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "language.md"
+STUBS = ROOT / "python" / "libtile" / "language" / "__init__.pyi"
+TEXT = r'"((?:[^"\\]|\\.)*)"'
+MADE = "frontend/language.def by docs/generate_language.py"
+
+
+def rows():
+    """(section, macro, arguments) of each row, in order."""
+    section = "Types"
+    for line in (ROOT / "frontend" / "language.def").read_text().splitlines():
+        if line.startswith("// ---- "):
+            section = line[8:].capitalize()
+        row = re.match(rf'OPERATION\({TEXT}, (\w+), (\w+), {TEXT}, {TEXT}\)$', line)
+        if row:
+            yield section, "OPERATION", row.groups()
+            continue
+        row = re.match(r'(DTYPE|LANGUAGE_MODULE|LATER)\((.*)\)$', line)
+        if row:
+            yield section, row[1], tuple(re.findall(TEXT, row[2]))
+        elif re.match(r'(OPERATION|DTYPE|LANGUAGE_MODULE|LATER)\("', line):
+            raise SystemExit(f"language.def: cannot read the row {line}")
+
+
+def operations(kinds):
+    return [(section, name, kind, signature, doc)
+            for section, macro, row in rows() if macro == "OPERATION"
+            for name, _, kind, signature, doc in [row] if kind in kinds]
+
+
+def page():
+    names = {macro: [row for _, kind, row in rows() if kind == macro] for macro in ("DTYPE", "LATER")}
+    lines = ["# The names of the kernel language", "", f"Made from `{MADE.split()[0]}` by",
+             "`docs/generate_language.py`; edit that file, not this one. `docs/semantics.md` says what they mean",
+             "exactly. A row marked x is also a method: `x.name(...)` with x as the first argument.", "",
+             "## Element types", "", ", ".join(f"`{row[0]}`" for row in names["DTYPE"])]
+    last = None
+    for section, name, kind, signature, doc in operations({"Function", "Member", "MemberOnly",
+                                                           "TypeMember", "Construct"}):
+        if section != last:
+            lines += ["", f"## {section}", "", "| | name | |", "|---|---|---|"]
+            last = section
+        mark = {"Member": "x", "MemberOnly": "x only", "TypeMember": "type"}.get(kind, "")
+        shown = f"`{name}({signature})`".replace("|", "\\|")
+        lines.append(f"| {mark} | {shown} | {doc} |")
+    lines += ["", "## Not there yet", "",
+              ", ".join(f"`{row[0]}`" for row in names["LATER"]) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def stub(name, signature, doc, indent=""):
+    parts = []
+    for part in re.findall(r"(?:'(?:[^'\\]|\\.)*'|[^,'])+", signature):
+        part = part.strip()
+        if part and part != "*":
+            part = re.sub(r"^(\*?)(\w+)(=.*)?$", lambda m: f"{m[1]}{m[2]}: Any" +
+                          (f" {m[3][0]} {m[3][1:]}" if m[3] else ""), part)
+        parts.append(part)
+    result = "None" if name in ("store", "assume", "static_assert", "static_print") else "Any"
+    return [f"{indent}def {name}({', '.join(filter(None, parts))}) -> {result}:",
+            f'{indent}    """{doc}"""', f"{indent}    ..."]
+
+
+def stubs():
+    lines = ["# SPDX-License-Identifier: Apache-2.0", f"# Made from {MADE}.",
+             "from typing import Any", "", "class dtype:", "    name: str", "    primitive_bitwidth: int",
+             "    element_ty: dtype"]
+    for _, name, _, signature, doc in operations({"TypeMember"}):
+        lines += stub(name, signature, doc, "    ")
+    lines += ["", "class constexpr:", "    value: Any", "    def __init__(self, value: Any) -> None: ...",
+              "", "class tensor:", "    shape: tuple[int, ...]", "    dtype: dtype", "    type: Any",
+              "    numel: int", "    T: tensor", "    def __getitem__(self, index: Any) -> tensor: ..."]
+    for sign in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift",
+                 "rshift", "lt", "le", "gt", "ge"):
+        lines.append(f"    def __{sign}__(self, other: Any) -> tensor: ...")
+    for sign in ("radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rand", "ror", "rxor"):
+        lines.append(f"    def __{sign}__(self, other: Any) -> tensor: ...")
+    lines += ["    def __neg__(self) -> tensor: ...", "    def __invert__(self) -> tensor: ..."]
+    for _, name, _, signature, doc in operations({"Member", "MemberOnly"}):
+        first, _, rest = signature.partition(",")
+        lines += stub(name, "self," + rest, doc, "    ")
+    lines.append("")
+    lines += [f"{row[0]}: dtype" for _, macro, row in rows() if macro == "DTYPE"]
+    lines.append("")
+    classes = {"tensor", "dtype", "constexpr"}
+    for _, name, kind, signature, doc in operations({"Function", "Member", "Construct"}):
+        if name not in classes:
+            lines += stub(name, signature, doc)
+    lines += ["", "class PropagateNan:", "    NONE: Any", "    ALL: Any", ""]
+    return "\n".join(lines)
+
+
+def main():
+    stale = False
+    for path, text in ((PAGE, page()), (STUBS, stubs())):
+        if "--check" in sys.argv:
+            if not path.exists() or path.read_text() != text:
+                print(f"{path.relative_to(ROOT)} is out of date: run python docs/generate_language.py")
+                stale = True
+        else:
+            path.write_text(text)
+    return int(stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

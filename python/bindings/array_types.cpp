@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types by the names that others give them.
+#include "arrays.h"
+
+namespace libtile::python {
+
+ObjectTable<int, 64> knownDtypes;
+
+namespace {
+
+struct NameRow {
+  const char *theirs, *ours;
+};
+constexpr NameRow kNames[] = {
+    {"float32", "fp32"}, {"float64", "fp64"}, {"float16", "fp16"}, {"bfloat16", "bf16"},
+    {"int8", "int8"},    {"int16", "int16"},  {"int32", "int32"},  {"int64", "int64"},
+    {"uint8", "uint8"},  {"uint16", "uint16"}, {"uint32", "uint32"}, {"uint64", "uint64"},
+    {"bool", "int1"},
+};
+
+} // namespace
+
+int codeOfName(std::string_view name) {
+  for (const NameRow &row : kNames) {
+    if (name == row.theirs) {
+      return lt_dtype(row.ours);
+    }
+  }
+  return -1;
+}
+
+// "<f4", "|u1", "=i8", "<V2" (bfloat16 in ml_dtypes is told by name, not here).
+int codeOfTypestr(std::string_view text) {
+  if (text.size() < 3 || text[0] == '>') {
+    return -1;
+  }
+  const int size = text[2] - '0';
+  switch (text[1]) {
+  case 'f':
+    return size == 4 ? lt_dtype("fp32") : size == 8 ? lt_dtype("fp64") : size == 2 ? lt_dtype("fp16") : -1;
+  case 'b':
+    return lt_dtype("int1");
+  case 'i':
+  case 'u': {
+    const std::string name = (text[1] == 'u' ? "uint" : "int") + std::to_string(size * 8);
+    return lt_dtype(name.c_str());
+  }
+  default:
+    return -1;
+  }
+}
+
+std::string textOf(PyObject *object) {
+  const Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
+  const char *utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return utf8 != nullptr ? utf8 : "";
+}
+
+bool refuse(PyObject *name, const char *why) {
+  PyErr_Format(PyExc_TypeError, "argument '%U': %s", name, why);
+  return false;
+}
+
+// A dtype object of NumPy or torch.
+int codeOfDtype(PyObject *dtype) {
+  if (const int *known = knownDtypes.find(dtype)) {
+    return *known;
+  }
+  std::string text = textOf(dtype);
+  if (text.starts_with("torch.")) {
+    text.erase(0, 6);
+  } else {
+    static PyObject *const byteorder = intern("byteorder");
+    const Ref order(PyObject_GetAttr(dtype, byteorder));
+    if (textOf(order.get()) == ">") {
+      return -2;
+    }
+  }
+  const int code = codeOfName(text);
+  if (code >= 0) {
+    knownDtypes.add(dtype, code);
+  }
+  return code;
+}
+
+bool setDtype(int code, PyObject *dtype, PyObject *name, lt_arg &arg) {
+  if (code >= 0) {
+    arg.dtype = static_cast<uint16_t>(code);
+    return true;
+  }
+  if (code == -2) {
+    return refuse(name, "the array is byte-swapped; convert it with .astype(a.dtype.newbyteorder('='))");
+  }
+  return refuse(name, ("arrays of type " + textOf(dtype) + " are not supported").c_str());
+}
+
+void setPointer(lt_arg &arg, uint64_t address, bool isReadOnly) {
+  arg.kind = LT_ARG_POINTER;
+  arg.flags = isReadOnly ? LT_ARG_READ_ONLY : 0;
+  arg.bits = address;
+}
+} // namespace libtile::python

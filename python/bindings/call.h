@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of a kernel: its arguments bound to parameters, as the launcher takes them, and its grid.
+#pragma once
+
+#include "common.h"
+
+#include <vector>
+
+namespace libtile::python {
+
+struct Param {
+  PyObject *name;  // interned
+  PyObject *deflt; // null: none
+  bool isConstexpr;
+};
+
+struct JitObject {
+  PyObject_HEAD
+  PyObject *fn;       // the Python function
+  PyObject *weakrefs;
+  lt_function *function; // null before the first use
+  std::vector<Param> *params;
+};
+
+inline JitObject *asJit(PyObject *object) { return reinterpret_cast<JitObject *>(object); }
+
+struct Call {
+  PyObject *values[LT_MAX_ARGUMENTS]; // borrowed
+  lt_arg args[LT_MAX_ARGUMENTS];
+  size_t count = 0;
+  lt_options options{0, 0};
+  int device = kNoDevice;
+  PyObject *deviceArgument = nullptr; // the first array
+};
+
+// Parses the source if this is the first use (jit.cpp).
+bool ensureParsed(PyObject *self);
+// Each false: a Python error is set.
+bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *names, Call &call);
+// `allowTypes`: a text is a type ("*fp32:16"), for a compilation without arguments.
+bool classifyAll(PyObject *self, Call &call, bool allowTypes);
+// A callable grid gets the arguments by name.
+bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]);
+
+} // namespace libtile::python

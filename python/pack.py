@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A relocatable copy of a build for machines without LLVM: OUT/python is all that PYTHONPATH needs.
+
+    pack.py --build FOLDER --out FOLDER [--python-headers DIR --python-tag cp312]
+
+The extension module and the example find libtile.so by run paths that hold in the build tree and here.
+libtile.so does not depend on the version of Python. With headers of another Python (a folder that holds
+usr/include/python3.N, as Debian's packages do, or the include folder itself) the thin extension module
+is compiled once more for it.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+LIMIT = 55 << 20
+
+
+def run(*command):
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def strip(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    run("strip", "--strip-unneeded", "-o", target, source)
+
+
+def version():
+    """What both sides of the bindings are built with."""
+    text = (ROOT.parent / "meson.build").read_text()
+    return text.split("version: '")[1].split("'")[0]
+
+
+def include_folders(headers, tag):
+    minor = tag.removeprefix("cp3")
+    inside = Path(headers) / "usr" / "include"
+    if (inside / f"python3.{minor}").exists():
+        return [inside / f"python3.{minor}", inside]
+    return [Path(headers)]
+
+
+def compile_extension(package, headers, tag):
+    suffix = f"cpython-{tag.removeprefix('cp')}-x86_64-linux-gnu.so"
+    flags = [f"-I{folder}" for folder in include_folders(headers, tag)]
+    run(*os.environ.get("CXX", "g++").split(), "-std=c++20", "-O2", "-shared", "-fPIC",
+        "-fvisibility=hidden", "-s", f'-DLIBTILE_VERSION="{version()}"', f"-I{ROOT.parent}", *flags,
+        *sorted((ROOT / "bindings").glob("*.cpp")), "-o", package / f"_libtile.{suffix}",
+        package / "libtile.so", "-Wl,-rpath,$ORIGIN")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--python-headers")
+    parser.add_argument("--python-tag", default="cp312")
+    options = parser.parse_args()
+
+    shutil.rmtree(options.out, ignore_errors=True)
+    package = options.out / "python" / "libtile"
+    shutil.copytree(options.build / "python" / "libtile", package,
+                    ignore=lambda folder, names: [name for name in names if not name.endswith((".py", ".pyi"))
+                                                  and name != "language"])
+    strip(options.build / "runtime" / "libtile.so", package / "libtile.so")
+    for extension in (options.build / "python" / "libtile").glob("_libtile.*.so"):
+        strip(extension, package / extension.name)
+    if options.python_headers:
+        compile_extension(package, options.python_headers, options.python_tag)
+    example = options.build / "tests" / "runtime" / "launch_kernels"
+    if example.exists():
+        strip(example, options.out / "bin" / example.name)
+
+    size = sum(path.stat().st_size for path in options.out.rglob("*") if path.is_file())
+    print(f"{options.out}: {size / 2**20:.1f} MiB")
+    if size > LIMIT:
+        raise SystemExit(f"the pack is larger than {LIMIT >> 20} MiB")
+
+
+if __name__ == "__main__":
+    main()
