@@ -23,7 +23,7 @@ class Prepared:
     ours: Callable
     peer: Callable
     check: Callable  # raises AssertionError when ours' last result is wrong
-    kernel: object   # the jit function, whose last compiled kernel says the path taken
+    lesson: object   # the tutorial, whose kernel says the path that it took
 
 
 @dataclass
@@ -46,7 +46,7 @@ def _add(device, n):
         out, other = torch.empty_like(x), torch.empty_like(x)
         block = 4096 if device == "cpu" else 1024
         return Prepared(lambda: add.run(x, y, out, block), lambda: torch.add(x, y, out=other),
-                        lambda: _close(out, x + y, 0, 0), add.add)
+                        lambda: _close(out, x + y, 0, 0), add)
     return prepare
 
 
@@ -63,7 +63,7 @@ def _softmax(device, dtype, rows, cols, peer):
         def check():
             part = slice(0, min(rows, 4096))
             _close(out[part], torch.softmax(x[part].double(), 1), tolerance, tolerance * 1e-2)
-        return Prepared(lambda: softmax.run(x, out), theirs, check, softmax.softmax)
+        return Prepared(lambda: softmax.run(x, out), theirs, check, softmax)
     return prepare
 
 
@@ -87,7 +87,7 @@ def _layer_norm(device, dtype, rows, cols, peer):
             tolerance = 1e-4 if dtype == torch.float32 else 1e-2
             _close(out, want, tolerance, tolerance)
         return Prepared(lambda: layer_norm.run(x, weight, bias, out, mean, rstd), theirs, check,
-                        layer_norm.layer_norm)
+                        layer_norm)
     return prepare
 
 
@@ -140,7 +140,7 @@ def _matmul(device, dtype, size, tiles):
             unit = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
             bound = (a[rows].double().abs() @ b.double().abs()) * k * 2.0**-24 + want.abs() * unit
             assert ((out[rows].double() - want).abs() <= bound).all()
-        return Prepared(lambda: matmul.run(a, b, out, **tiles), theirs, check, matmul.matmul)
+        return Prepared(lambda: matmul.run(a, b, out, **tiles), theirs, check, matmul)
     return prepare
 
 

@@ -113,39 +113,6 @@ llvm::Constant *Elementwise::floatConstant(Elem elem, double number) const {
 
 // ---- integers
 
-Value *Elementwise::integer(Opcode opcode, Operands v) {
-  const auto binary = [&](llvm::Intrinsic::ID id) {
-    return builder_.CreateBinaryIntrinsic(id, v[0], v[1]);
-  };
-  if (opcode == Opcode::Add) {
-    return builder_.CreateAdd(v[0], v[1]);
-  }
-  if (opcode == Opcode::Sub) {
-    return builder_.CreateSub(v[0], v[1]);
-  }
-  if (opcode == Opcode::Mul) {
-    return builder_.CreateMul(v[0], v[1]);
-  }
-  if (opcode == Opcode::Neg) {
-    return builder_.CreateNeg(v[0]);
-  }
-  if (opcode == Opcode::Abs) {
-    return builder_.CreateIntrinsic(llvm::Intrinsic::abs, {v[0]->getType()},
-                                    {v[0], builder_.getInt1(false)});
-  }
-  if (opcode == Opcode::SMin) {
-    return binary(llvm::Intrinsic::smin);
-  }
-  if (opcode == Opcode::SMax) {
-    return binary(llvm::Intrinsic::smax);
-  }
-  if (opcode == Opcode::UMin) {
-    return binary(llvm::Intrinsic::umin);
-  }
-  ir::check(opcode == Opcode::UMax, "an integer op");
-  return binary(llvm::Intrinsic::umax);
-}
-
 Value *Elementwise::divideSafe(bool isSigned, Value *a, Value *d) {
   return isSigned ? builder_.CreateSDiv(a, d) : builder_.CreateUDiv(a, d);
 }
@@ -242,57 +209,60 @@ Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
 // ---- dispatch
 
 Value *Elementwise::emit(const ir::Function &fn, ir::OpId op, Operands v) {
-  const Opcode opcode = fn.opcode(op);
   const ir::Type type = fn.type(fn.operand(op, 0));
-  ir::check(ir::isElementwise(opcode) && opcode != Opcode::Hint, "an elementwise op");
-  switch (fn.opInfo(op).rule) {
-  case ir::TypeRule::Same:
-    return type.isFloating() ? floating(fn, op, v) : integer(opcode, v);
-  case ir::TypeRule::SameInt:
-    return integerBits(opcode, v);
-  case ir::TypeRule::SameFloat:
-    return floating(fn, op, v);
-  case ir::TypeRule::Compare:
-    return compare(fn.getEnum<CmpPred>(op, ir::Attr::predicate), type, v);
-  case ir::TypeRule::Select:
-    return builder_.CreateSelect(v[0], v[1], v[2]);
-  case ir::TypeRule::Cast:
+  switch (fn.opcode(op)) {
+#define ARITHMETIC(Name, ...) case Opcode::Name:
+#include "ir/ops.def"
+    return arithmetic(fn, op, v);
+#define CAST(Name, ...) case Opcode::Name:
+#include "ir/ops.def"
     return cast(fn, op, v[0]);
-  case ir::TypeRule::PtrAdd: {
-    const ir::Type pointee = type.element().pointee();
-    return builder_.CreateGEP(memoryType(pointee), v[0], v[1]);
-  }
-  case ir::TypeRule::None:
-  case ir::TypeRule::Explicit:
-  case ir::TypeRule::Load:
-  case ir::TypeRule::Dot:
-  case ir::TypeRule::Reduce:
-  case ir::TypeRule::Region:
-  case ir::TypeRule::Nest:
-  case ir::TypeRule::Fold:
-    break;
+  case Opcode::Cmp:
+    return compare(fn.getEnum<CmpPred>(op, ir::Attr::predicate), type, v);
+  case Opcode::Select:
+    return builder_.CreateSelect(v[0], v[1], v[2]);
+  case Opcode::PtrAdd:
+    return builder_.CreateGEP(memoryType(type.element().pointee()), v[0], v[1]);
+  default_cases
   }
   throw ir::InternalError("not an elementwise op");
 }
 
-Value *Elementwise::integerBits(Opcode opcode, Operands v) {
-  if (opcode == Opcode::And) {
-    return builder_.CreateAnd(v[0], v[1]);
+// clang-format off
+// No `default`: an arithmetic op without a case here does not build.
+Value *Elementwise::compute(Opcode opcode, bool isFloat, bool nan, Operands v) {
+  auto &b = builder_;
+  Value *x = v[0];
+  Value *y = v.size() > 1 ? v[1] : nullptr;
+  switch (opcode) {
+  case Opcode::Add: return isFloat ? b.CreateFAdd(x, y) : b.CreateAdd(x, y);
+  case Opcode::Sub: return isFloat ? b.CreateFSub(x, y) : b.CreateSub(x, y);
+  case Opcode::Mul: return isFloat ? b.CreateFMul(x, y) : b.CreateMul(x, y);
+  case Opcode::Neg: return isFloat ? b.CreateFNeg(x) : b.CreateNeg(x);
+  case Opcode::Abs: return isFloat ? b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x) : b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b.getInt1(false));
+  case Opcode::SDiv: case Opcode::UDiv: case Opcode::SRem: case Opcode::URem: return division(opcode, x, y);
+  case Opcode::And: return b.CreateAnd(x, y);
+  case Opcode::Or: return b.CreateOr(x, y);
+  case Opcode::Xor: return b.CreateXor(x, y);
+  case Opcode::Shl: case Opcode::LShr: case Opcode::AShr: return shift(opcode, x, y);
+  case Opcode::SMin: return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
+  case Opcode::SMax: return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y);
+  case Opcode::UMin: return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y);
+  case Opcode::UMax: return b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, x, y);
+  case Opcode::FDiv: return divide(x, y);
+  case Opcode::FRem: return remainder(x, y);
+  case Opcode::FMin: return minMax(false, nan, x, y);
+  case Opcode::FMax: return minMax(true, nan, x, y);
+  case Opcode::Fma: return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, v[2]});
+  case Opcode::Sqrt: return squareRoot(x);
+  case Opcode::Exp: case Opcode::Exp2: case Opcode::Log: case Opcode::Log2: case Opcode::Rsqrt: return math(opcode, x);
+#define ARITHMETIC(...)
+#define OP(Name, ...) case Opcode::Name:
+#include "ir/ops.def"
+    break;
   }
-  if (opcode == Opcode::Or) {
-    return builder_.CreateOr(v[0], v[1]);
-  }
-  if (opcode == Opcode::Xor) {
-    return builder_.CreateXor(v[0], v[1]);
-  }
-  if (opcode == Opcode::Shl || opcode == Opcode::LShr || opcode == Opcode::AShr) {
-    return shift(opcode, v[0], v[1]);
-  }
-  if (opcode == Opcode::SDiv || opcode == Opcode::UDiv || opcode == Opcode::SRem ||
-      opcode == Opcode::URem) {
-    return division(opcode, v[0], v[1]);
-  }
-  return integer(opcode, v);
+  throw ir::InternalError("not an arithmetic op");
 }
+// clang-format on
 
 } // namespace libtile::codegen

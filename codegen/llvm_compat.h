@@ -7,6 +7,7 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/OptBisect.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Triple.h>
@@ -57,5 +58,18 @@ inline llvm::Function *intrinsic(llvm::Module &module, llvm::Intrinsic::ID id,
   return llvm::Intrinsic::getDeclaration(&module, id, types);
 #endif
 }
+
+// Leaves one pass of LLVM's own pipeline out; give it to LLVMContext::setOptPassGate.
+class WithoutPass final : public llvm::OptPassGate {
+public:
+  explicit WithoutPass(llvm::StringRef name) : name_(name) {}
+  bool isEnabled() const override { return true; }
+  // One of the two overrides: the member became const on the way from 19 to 22.
+  bool shouldRunPass(llvm::StringRef name, llvm::StringRef) const { return name != name_; }
+  bool shouldRunPass(llvm::StringRef name, llvm::StringRef) { return name != name_; }
+
+private:
+  llvm::StringRef name_;
+};
 
 } // namespace libtile::codegen::compat

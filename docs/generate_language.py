@@ -73,10 +73,11 @@ def stub(name, signature, doc, indent=""):
 def stubs():
     lines = ["# SPDX-License-Identifier: Apache-2.0", f"# Made from {MADE}.",
              "from typing import Any", "", "class dtype:", "    name: str", "    primitive_bitwidth: int",
-             "    element_ty: dtype"]
+             "    itemsize: int", "    element_ty: dtype"]
     for _, name, _, signature, doc in operations({"TypeMember"}):
         lines += stub(name, signature, doc, "    ")
     lines += ["", "class constexpr:", "    value: Any", "    def __init__(self, value: Any) -> None: ...",
+              "    def __getattr__(self, name: str) -> Any: ...", "    def __index__(self) -> int: ...",
               "", "class tensor:", "    shape: tuple[int, ...]", "    dtype: dtype", "    type: Any",
               "    numel: int", "    T: tensor", "    def __getitem__(self, index: Any) -> tensor: ..."]
     for sign in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift",
@@ -84,6 +85,8 @@ def stubs():
         lines.append(f"    def __{sign}__(self, other: Any) -> tensor: ...")
     for sign in ("radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rand", "ror", "rxor"):
         lines.append(f"    def __{sign}__(self, other: Any) -> tensor: ...")
+    for sign in ("eq", "ne"):
+        lines.append(f"    def __{sign}__(self, other: Any) -> tensor: ...  # type: ignore[override]")
     lines += ["    def __neg__(self) -> tensor: ...", "    def __invert__(self) -> tensor: ..."]
     for _, name, _, signature, doc in operations({"Member", "MemberOnly"}):
         first, _, rest = signature.partition(",")
@@ -96,6 +99,8 @@ def stubs():
         if name not in classes:
             lines += stub(name, signature, doc)
     lines += ["", "class PropagateNan:", "    NONE: Any", "    ALL: Any", ""]
+    lines += [f"{row[0]}: Any" for _, macro, row in rows()
+              if macro == "LANGUAGE_MODULE" and row[0] != "PropagateNan"] + [""]
     return "\n".join(lines)
 
 

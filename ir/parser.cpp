@@ -5,8 +5,9 @@
 // in one place: operands start on the line of their op.
 #include "ir/parser.h"
 
+#include "ir/arity.h"
 #include "ir/builder.h"
-#include "ir/text_reader.h"
+#include "ir/table_reader.h"
 
 #include <llvm/ADT/StringMap.h>
 
@@ -16,12 +17,11 @@ namespace {
 
 constexpr unsigned kDeepestNesting = 200;
 constexpr unsigned kDeepestPointer = 8;
-constexpr unsigned kLongestCallChain = 1000;
 constexpr int64_t kMaxBufferElements = int64_t{1} << 30;
 
-class Parser : public TextReader {
+class Parser : public TableReader {
 public:
-  using TextReader::TextReader;
+  using TableReader::TableReader;
 
   std::vector<Function> run() {
     std::vector<Function> out;
@@ -32,81 +32,6 @@ public:
   }
 
 private:
-  // ---- tables before a function
-
-  struct Tables {
-    std::vector<std::shared_ptr<const SourceFile>> files;
-    std::vector<std::shared_ptr<const Location>> locations;
-    std::vector<unsigned> callDepths;
-    std::vector<Layout> layouts;
-  };
-
-  void fileRow() {
-    if (uint64_t(integer(0)) != tables_.files.size()) {
-      fail("files are numbered in order");
-    }
-    SourceFile file;
-    file.name = string();
-    expect("line");
-    file.firstLine = smallInteger(0);
-    file.text = string();
-    tables_.files.push_back(std::make_shared<SourceFile>(std::move(file)));
-  }
-
-  void locationRow() {
-    if (uint64_t(integer(0)) != tables_.locations.size()) {
-      fail("locations are numbered in order");
-    }
-    Location location;
-    const auto index = uint64_t(integer(0));
-    if (index >= tables_.files.size()) {
-      fail("unknown file");
-    }
-    location.file = tables_.files[index];
-    location.line = smallInteger(1);
-    expect(":");
-    location.column = smallInteger(0);
-    expect("-");
-    location.endColumn = smallInteger(0);
-    unsigned depth = 0;
-    if (acceptWord("from")) {
-      const auto caller = uint64_t(integer(0));
-      if (caller >= tables_.locations.size()) {
-        fail("unknown location");
-      }
-      location.caller = tables_.locations[caller];
-      depth = tables_.callDepths[caller] + 1;
-      if (depth > kLongestCallChain) {
-        fail("too many callers");
-      }
-    }
-    tables_.locations.push_back(std::make_shared<Location>(std::move(location)));
-    tables_.callDepths.push_back(depth);
-  }
-
-  void layoutRow() {
-    if (uint64_t(integer(0)) != tables_.layouts.size()) {
-      fail("layouts are numbered in order");
-    }
-    expect("=");
-    expect("layout");
-    skipSpace();
-    const std::string_view rest = text_.substr(pos_, text_.find('\n', pos_) - pos_);
-    const std::optional<Layout> layout = Layout::parse(rest.substr(0, rest.find("//")));
-    if (!layout) {
-      fail("not a layout");
-    }
-    int64_t elements = 1;
-    for (unsigned axis = 0; axis < layout->rank(); ++axis) {
-      elements *= int64_t{layout->subtile()[axis]} * layout->repeats()[axis];
-      if (elements > 2 * Type::kMaxElements) {
-        fail("a layout of too many elements");
-      }
-    }
-    tables_.layouts.push_back(*layout);
-    pos_ += rest.size();
-  }
-
   // ---- types
 
   Type type() {
@@ -192,21 +117,10 @@ private:
   // ---- functions
 
   Function function() {
-    tables_ = {};
     values_.clear();
     Function fn("");
     fn_ = &fn;
-    for (;;) {
-      if (accept("#")) {
-        layoutRow();
-      } else if (acceptWord("file")) {
-        fileRow();
-      } else if (acceptWord("loc")) {
-        locationRow();
-      } else {
-        break;
-      }
-    }
+    readTables();
     if (!acceptWord("func")) {
       fail("expected 'func'");
     }
@@ -361,7 +275,9 @@ private:
     }
     const OpInfo &row = info(*opcode);
     const Values operands = this->operands();
-    checkOperandCount(row, operands.size(), start);
+    if (!operandCountFits(row, operands.size())) {
+      fail(std::string(mnemonic) + " with " + std::to_string(operands.size()) + " operands", start);
+    }
     const OpId op = fn_->createOp(*opcode, operands, {}, {});
     fn_->append(block, op);
     attributes(op, row, start);
@@ -403,18 +319,6 @@ private:
       out.push_back(it->second);
     } while (accept(","));
     return out;
-  }
-
-  void checkOperandCount(const OpInfo &row, size_t count, size_t at) {
-    size_t least = 0;
-    bool unbounded = false;
-    for (const OperandSpec &spec : row.operands) {
-      least += spec.form == OperandSpec::One;
-      unbounded = unbounded || spec.form == OperandSpec::Any;
-    }
-    if (count < least || (!unbounded && count > row.operands.size())) {
-      fail(std::string(row.mnemonic) + " with " + std::to_string(count) + " operands", at);
-    }
   }
 
   // `{name=value, ...}`; any other brace opens a region.
@@ -482,32 +386,8 @@ private:
     return *value;
   }
 
-  static bool resultCountFits(TypeRule rule, size_t count) {
-    switch (rule) {
-    case TypeRule::None:
-    case TypeRule::Nest:
-      return count == 0;
-    case TypeRule::Explicit:
-    case TypeRule::Same:
-    case TypeRule::SameInt:
-    case TypeRule::SameFloat:
-    case TypeRule::Compare:
-    case TypeRule::Select:
-    case TypeRule::Cast:
-    case TypeRule::PtrAdd:
-    case TypeRule::Load:
-    case TypeRule::Dot:
-      return count == 1;
-    case TypeRule::Reduce:
-    case TypeRule::Region:
-    case TypeRule::Fold:
-      return true;
-    }
-    return false;
-  }
-
   void resultTypes(OpId op, const OpInfo &row, size_t count, size_t at) {
-    if (!resultCountFits(row.rule, count)) {
+    if (!resultCountFits(row, count)) {
       fail(std::string(row.mnemonic) + " with " + std::to_string(count) + " results", at);
     }
     for (size_t i = 0; i < count; ++i) {
@@ -536,7 +416,6 @@ private:
   }
 
   Function *fn_ = nullptr;
-  Tables tables_;
   llvm::StringMap<ValueId> values_;
 };
 

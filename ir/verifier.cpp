@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// clang-format off
 // The verifier. Its invariants, by number:
 //
 // Structure (this file)
@@ -12,21 +13,21 @@
 //   7  A value is defined before it is used, in the same block or in one around it.
 //   8  The op is legal in the function's stage.
 //   9  Types are well formed: extents >= 1, at most kMaxElements, no element of type void but
-//   behind
-//      a pointer, layouts that the function has; no value without a type.
+//      behind a pointer, layouts that the function has; no value without a type.
 // Type rules (verify_types.cpp)
 //  10  Operands and result follow the row's rule: Same, SameInt, SameFloat, Compare, Select,
-//  PtrAdd. 11  Load rule: pointee of the first operand; mask and other values have its shape and
-//  layout. 12  Casts keep shape and layout and go between the right sorts and widths.
+//      PtrAdd; the predicate of a comparison fits its operands.
+//  11  Load rule: pointee of the first operand; mask and other values have its shape and layout.
+//  12  Casts keep shape and layout and go between the right sorts and widths.
 // Ops (verify_ops.cpp)
 //  13  constant: a number of the result's sort, in its canonical form; a pointer only 0.
 //  14  program_id, num_programs: axis 0 to 2, an i32.
 //  15  arange: a 1-D i32 tile whose numbers fit i32.
 //  16  splat and broadcast: from a scalar; from extents that are 1 or the result's.
-//  17  expand_dims, reshape, trans: the result's shape follows from the operand's and the
-//  attribute. 18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1. 19
-//  Atomics: an element type that the kind is defined on. 20  dot: MxK, KxN, MxN (equal leading
-//  axes); one operand type; integers into integers, floats
+//  17  expand_dims, reshape, trans: the result's shape follows from operand and attribute.
+//  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
+//  19  Atomics: an element type that the kind is defined on.
+//  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
 //      into floats.
 // Control (verify_control.cpp)
 //  21  reduce: inputs of one shape, each result an input without the axis, combine takes lefts and
@@ -43,23 +44,23 @@
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent and
 //      lanes >= 1, element takes an i32, combine pairs of what it yields; results are those.
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
-//  30  contract: rank-2 buffers MxK, KxN (or pairs: K/2xNx2, or words K/2xN), MxN, an i32 k,
-//      positive blocks.
+//  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks.
 // Stages (verify_stages.cpp)
 //  31  One Param an argument of the body, all scalars; guards name parameters of the right sort;
 //      numWarps a power of two up to 64; arenaBytes >= 0.
 //  32  Tile: no type has a layout.
 //  33  LaidOut and Staged: every tile has a layout that covers its shape; its lanes are 32 or 64
-//  and
-//      its warps are numWarps.
+//      and its warps are numWarps.
 //  34  LaidOut and Staged: a buffer's layout, if any, maps offsets only and covers its shape.
-//  35  Staged and Nested: every alloc has an offset, aligned and inside the arena, after allocation
-//      (arenaBytes > 0).
-//  36  Nested: no tile types; element accesses and contract only on scratch without layout.
+//  35  Staged and Nested: every alloc has an offset, aligned and inside the arena, after
+//      allocation (arenaBytes > 0).
+//  36  Nested: no tile types, no layouts.
 //
 // All violations are collected in one walk; cost is linear in the function.
+// clang-format on
 #include "ir/verifier_impl.h"
 
+#include "ir/arity.h"
 #include "ir/printer.h"
 
 #include <llvm/ADT/DenseSet.h>
@@ -175,14 +176,7 @@ private:
   }
 
   bool operandCount(OpId op, const OpInfo &row) {
-    unsigned least = 0;
-    bool unbounded = false;
-    for (const OperandSpec &spec : row.operands) {
-      least += spec.form == OperandSpec::One;
-      unbounded = unbounded || spec.form == OperandSpec::Any;
-    }
-    const unsigned count = fn_.numOperands(op);
-    return checker_.require(count >= least && (unbounded || count <= row.operands.size()), 3, op,
+    return checker_.require(operandCountFits(row, fn_.numOperands(op)), 3, op,
                             "a wrong number of operands");
   }
 
@@ -228,31 +222,8 @@ private:
   }
 
   bool resultCount(OpId op, const OpInfo &row) {
-    const size_t count = fn_.results(op).size();
-    size_t wanted = 1;
-    switch (row.rule) {
-    case TypeRule::None:
-    case TypeRule::Nest:
-      wanted = 0;
-      break;
-    case TypeRule::Region:
-    case TypeRule::Fold:
-    case TypeRule::Reduce:
-      wanted = count;
-      break;
-    case TypeRule::Explicit:
-    case TypeRule::Same:
-    case TypeRule::SameInt:
-    case TypeRule::SameFloat:
-    case TypeRule::Compare:
-    case TypeRule::Select:
-    case TypeRule::Cast:
-    case TypeRule::PtrAdd:
-    case TypeRule::Load:
-    case TypeRule::Dot:
-      break;
-    }
-    return checker_.require(count == wanted, 6, op, "a wrong number of results");
+    return checker_.require(resultCountFits(row, fn_.results(op).size()), 6, op,
+                            "a wrong number of results");
   }
 
   // Each recorded use is an operand of an op in the function, none is recorded twice, and there are

@@ -87,6 +87,16 @@ void verifyInferred(Checker &checker, OpId op) {
   }
 }
 
+// eq and ne: integers and pointers; the other s and u forms: integers; o forms and une: floats.
+void verifyPredicate(Checker &checker, OpId op) {
+  const auto predicate = checker.fn.getEnum<CmpPred>(op, Attr::predicate);
+  const Type type = checker.operandType(op, 0);
+  const bool floats = predicate >= CmpPred::oeq;
+  const bool pointers = predicate == CmpPred::eq || predicate == CmpPred::ne;
+  checker.require(floats ? type.isFloating() : type.isInteger() || (pointers && type.isPointer()),
+                  10, op, "the predicate does not fit the operands");
+}
+
 } // namespace
 
 void verifyTypeRule(Checker &checker, OpId op) {
@@ -100,9 +110,11 @@ void verifyTypeRule(Checker &checker, OpId op) {
     [[fallthrough]];
   case TypeRule::SameInt:
   case TypeRule::SameFloat:
-  case TypeRule::Compare:
   case TypeRule::Select:
   case TypeRule::PtrAdd:
+    return verifyInferred(checker, op);
+  case TypeRule::Compare:
+    verifyPredicate(checker, op);
     return verifyInferred(checker, op);
   case TypeRule::Load:
     return verifyAccess(checker, op);

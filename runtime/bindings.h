@@ -159,6 +159,10 @@ LT_API lt_status lt_allocate(lt_device *device, size_t bytes, void **out);
 LT_API void lt_free(lt_device *device, void *memory);
 LT_API lt_status lt_copy(lt_device *device, void *to, const void *from, size_t bytes, int to_device);
 LT_API lt_status lt_synchronize(lt_device *device, void *stream);
+/* Sets every byte; on a GPU in the order of its default stream. */
+LT_API lt_status lt_fill(lt_device *device, void *memory, int byte, size_t bytes);
+/* The number of the CUDA device whose memory the address is in; -1: none. */
+LT_API int lt_device_of(const void *address);
 LT_API size_t lt_cache_bytes(lt_device *device);
 /* *out = NULL: the device has no clock of its own. */
 LT_API lt_status lt_record_time(lt_device *device, void *stream, void **out);
@@ -204,8 +208,8 @@ LT_API void lt_function_users(const lt_function *function, void (*visit)(void *u
 /* The entry serves no more: the next lt_find misses. */
 LT_API void lt_retire(lt_function *function, const lt_plan *plan);
 /* Whether the launch returns so soon that releasing a lock around it does not pay. */
-LT_API int lt_is_quick(const lt_plan *plan, const int64_t grid[3]);
-/* extents: one an argument, or NULL. */
+/* extents, here and below: one an argument, or NULL. */
+LT_API int lt_is_quick(const lt_plan *plan, const int64_t grid[3], const lt_extent *extents);
 LT_API lt_status lt_launch(const lt_plan *plan, const int64_t grid[3], const lt_extent *extents,
                            void *stream);
 LT_API lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents);

@@ -132,6 +132,13 @@ lt_status lt_synchronize(lt_device *device, void *stream) {
     return LT_OK;
   });
 }
+lt_status lt_fill(lt_device *device, void *memory, int byte, size_t bytes) {
+  return guarded(LT_ERROR, [&] {
+    device->driver->fill(memory, byte, bytes);
+    return LT_OK;
+  });
+}
+int lt_device_of(const void *address) { return runtime::cudaDeviceOf(address); }
 size_t lt_cache_bytes(lt_device *device) {
   return guarded<size_t>(0, [&] { return device->driver->cacheBytes(); });
 }

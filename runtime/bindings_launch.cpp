@@ -323,8 +323,9 @@ lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *argume
 
 void lt_retire(lt_function *function, const lt_plan *plan) { plan->entry->retired.store(true); }
 
-int lt_is_quick(const lt_plan *plan, const int64_t grid[3]) {
+int lt_is_quick(const lt_plan *plan, const int64_t grid[3], const lt_extent *extents) {
   runtime::LaunchShape shape{};
+  runtime::Extent storage[LT_MAX_ARGUMENTS];
   for (int i = 0; i < 3; ++i) {
     if (grid[i] <= 0 || grid[i] > INT32_MAX) {
       return 1;
@@ -332,7 +333,8 @@ int lt_is_quick(const lt_plan *plan, const int64_t grid[3]) {
     shape.grid[i] = static_cast<int32_t>(grid[i]);
   }
   const runtime::Executable &executable = *plan->entry->executable;
-  const runtime::Module *module = executable.select({plan->slots, plan->count}, {});
+  const runtime::Module *module =
+      executable.select({plan->slots, plan->count}, gather(*plan, extents, storage));
   return module == nullptr || executable.driver().returnsQuickly(*module, shape) ? 1 : 0;
 }
 

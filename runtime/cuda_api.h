@@ -29,6 +29,7 @@ enum : int {
   kFunctionLocalBytes = 3,
   kFunctionRegisters = 4,
   kFunctionMaxDynamicShared = 8,
+  kPointerDeviceOrdinal = 9,
   kJitErrorLog = 5,
   kJitErrorLogBytes = 6,
 };
@@ -60,6 +61,8 @@ enum : int {
   F(cuMemFree_v2, Address)                                                                         \
   F(cuMemcpyHtoD_v2, Address, const void *, size_t)                                                \
   F(cuMemcpyDtoH_v2, void *, Address, size_t)                                                      \
+  F(cuMemsetD8_v2, Address, unsigned char, size_t)                                                 \
+  F(cuPointerGetAttribute, void *, int, Address)                                                   \
   F(cuGetErrorName, Result, const char **)                                                         \
   F(cuGetErrorString, Result, const char **)
 

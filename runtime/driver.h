@@ -53,6 +53,7 @@ public:
   virtual void free(void *memory) noexcept = 0;
   virtual void copyToDevice(void *to, const void *from, size_t bytes) = 0;
   virtual void copyToHost(void *to, const void *from, size_t bytes) = 0;
+  virtual void fill(void *memory, int byte, size_t bytes) = 0;
   // Waits for `stream`, or for everything on the device.
   virtual void synchronize(void *stream = nullptr) = 0;
   // Bytes of the last-level cache, for benchmarks that must not measure it; 0: unknown.
@@ -74,6 +75,8 @@ public:
 // The implementations, driver_<kind>.cpp.
 [[nodiscard]] std::shared_ptr<Driver> openCpuDriver();
 [[nodiscard]] std::shared_ptr<Driver> openCudaDriver(int ordinal);
+// The device whose memory the address is in; -1: none.
+[[nodiscard]] int cudaDeviceOf(const void *address) noexcept;
 // 0 without a driver or a GPU.
 [[nodiscard]] int cudaDeviceCount() noexcept;
 

@@ -94,6 +94,7 @@ public:
   void free(void *memory) noexcept override { std::free(memory); }
   void copyToDevice(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void copyToHost(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void fill(void *memory, int byte, size_t bytes) override { std::memset(memory, byte, bytes); }
   void synchronize(void *stream) override {}
   [[nodiscard]] size_t cacheBytes() const override {
     const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);

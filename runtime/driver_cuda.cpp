@@ -231,6 +231,13 @@ public:
     require(api().cuMemcpyDtoH_v2(to, reinterpret_cast<cuda::Address>(from), bytes),
             "copying from the GPU");
   }
+  void fill(void *memory, int byte, size_t bytes) override {
+    const Use use(context_);
+    use.orThrow();
+    require(api().cuMemsetD8_v2(reinterpret_cast<cuda::Address>(memory), static_cast<unsigned char>(byte),
+                                bytes),
+            "filling GPU memory");
+  }
   void synchronize(void *stream) override {
     const Use use(context_);
     use.orThrow();
@@ -304,6 +311,16 @@ private:
 };
 
 } // namespace
+
+int cudaDeviceOf(const void *address) noexcept {
+  int ordinal = -1;
+  if (!api().trouble.empty() ||
+      api().cuPointerGetAttribute(&ordinal, cuda::kPointerDeviceOrdinal,
+                                  reinterpret_cast<cuda::Address>(address)) != 0) {
+    return -1;
+  }
+  return ordinal;
+}
 
 int cudaDeviceCount() noexcept {
   int count = 0;

@@ -18,9 +18,10 @@ struct ArgumentValue {
   uint64_t bits = 0;
 };
 
-// The bytes of an array: begin <= address < end. Empty: unknown, and then never disjoint.
+// The bytes of an array: begin <= address < end. Empty: unknown, and then never disjoint. Without
+// initial values: the launch has a table of them on its stack.
 struct Extent {
-  uintptr_t begin = 0, end = 0;
+  uintptr_t begin, end;
 };
 
 // The slot for a value: integers sign-extended to 64 bits, floats in the low bytes in their own

@@ -2,9 +2,10 @@
 """The house rules that a machine can check; prints each breach and exits non-zero if there is one.
 
     sizes     .cpp at most 500 lines, .h 300, a function 60
-    switches  no `default:` in ir/, passes/, codegen/: a forgotten op is a build error
+    switches  no `default:` over enumerators in ir/, passes/, codegen/: a forgotten op is a build error
     arrows    a folder includes only what stands below it (docs/architecture.md)
     heads     every source file begins with its licence line
+    made      pages and stubs that are made from a table are up to date
 """
 import re
 import subprocess
@@ -47,6 +48,17 @@ def long_functions(lines):
         i += 1
 
 
+def defaults(lines):
+    """Lines with a `default:` in a switch over enumerators; characters and numbers may have one."""
+    labels = {}  # of the open switches, by their indentation: the last case seen
+    for number, line in enumerate(lines, 1):
+        label = re.match(r"(\s*)(?:case (.*?):|default:)", line)
+        if label and label[2]:
+            labels[label[1]] = label[2]
+        elif label and not re.match(r"'|-?\d|k[A-Z]", labels.get(label[1], "")):
+            yield number
+
+
 def breaches(path):
     name = path.relative_to(ROOT)
     lines = path.read_text().split("\n")
@@ -60,16 +72,24 @@ def breaches(path):
         return
     for line, length in long_functions(lines):
         yield f"{name}:{line}: a function of {length} lines, at most {FUNCTION_LINES}"
-    for number, line in enumerate(lines, 1):
-        if folder in ("ir", "passes", "codegen") and re.match(r"\s*default:", line):
+    if folder in ("ir", "passes", "codegen"):
+        for number in defaults(lines):
             yield f"{name}:{number}: `default:` in a switch"
+    for number, line in enumerate(lines, 1):
         include = re.match(r'#include "(\w+)/', line)
         if include and include[1] in MAY_INCLUDE and include[1] not in MAY_INCLUDE[folder]:
             yield f"{name}:{number}: {folder}/ may not use {include[1]}/"
 
 
+def stale():
+    for generator in sorted((ROOT / "docs").glob("generate_*.py")):
+        result = subprocess.run([sys.executable, generator, "--check"], capture_output=True, text=True)
+        if result.returncode != 0:
+            yield (result.stdout + result.stderr).strip()
+
+
 def main():
-    found = [breach for path in sorted(tracked()) for breach in breaches(path)]
+    found = [breach for path in sorted(tracked()) for breach in breaches(path)] + list(stale())
     print("\n".join(found) if found else "lint: nothing found")
     return 1 if found else 0
 

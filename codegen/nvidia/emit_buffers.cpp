@@ -131,7 +131,9 @@ void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bo
   columns.resize(5, 0);
   const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, element.elementBytes(), columns);
   const bool dotsOnly = std::ranges::all_of(
-      fn_.uses(result), [&](ir::Use use) { return fn_.opcode(use.op) == Opcode::Dot; });
+      fn_.uses(result), [&](ir::Use use) {
+        return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2;
+      });
   Regs out(numRegs(result));
   for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), allBits)) {
     const Regs units =

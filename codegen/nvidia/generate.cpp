@@ -85,6 +85,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   initialise();
   auto context = std::make_shared<llvm::LLVMContext>();
   keep.push_back(context);
+  context->setDiscardValueNames(!options.keepLlvm);
   // The module holds on to its context, in whatever order the two are let go.
   const std::shared_ptr<llvm::Module> module(new llvm::Module(fn.name, *context),
                                              [context](llvm::Module *held) { delete held; });

@@ -94,9 +94,7 @@ private:
   }
 
   void inlineOp(OpId op) {
-    if (fn_.opcode(op) == Opcode::Load) {
-      order_.addLoad(op);
-    }
+    order_.pass(op);
     const ValueId result = fn_.result(op);
     if (state_.keep[result] == Keep::AtDefinition && !fn_.unused(result)) {
       storeTile(state_, result, fn_.next(op));

@@ -9,6 +9,13 @@ namespace libtile::passes {
 
 using namespace ir;
 
+void MemoryOrder::pass(OpId op) {
+  passed_.set(op, true);
+  if (fn_.opcode(op) == Opcode::Load) {
+    pending_.push_back(op);
+  }
+}
+
 void MemoryOrder::leaveBlock() {
   pending_.resize(marks_.back());
   marks_.pop_back();
@@ -55,7 +62,8 @@ void MemoryOrder::settle(OpId op) {
 }
 
 // Some nest that does not stand yet, other than those of `except`, computes `value` inline. Values to
-// be kept that need it are gathered instead: once they are stored, nobody else does.
+// be kept that need it are gathered instead: once they are stored, nobody else does. Only values that
+// stand before `except` can be: what else a later one needs may not be there yet.
 bool MemoryOrder::needs(ValueId value, OpId except, std::vector<ValueId> &toStore) {
   bool needed = false;
   for (const Use &use : fn_.uses(value)) {
@@ -73,7 +81,7 @@ bool MemoryOrder::needs(ValueId value, OpId except, std::vector<ValueId> &toStor
     auto found = answers_.find(result);
     if (found == answers_.end()) {
       bool answer = needs(result, except, toStore);
-      if (answer && state_.keep[result] != Keep::Inline) {
+      if (answer && passed_[use.op] && state_.keep[result] != Keep::Inline) {
         toStore.push_back(result);
         answer = false;
       }

@@ -21,7 +21,8 @@ public:
 
   void enterBlock() { marks_.push_back(pending_.size()); }
   void leaveBlock();
-  void addLoad(ir::OpId load) { pending_.push_back(load); }
+  // Called when the walk has come past an op whose elements are computed where they are needed.
+  void pass(ir::OpId op);
   // Called before `op` is lowered, with its effects those of the tile stage.
   void settle(ir::OpId op);
   // Called before the nest of a store or atomic on tiles is made.
@@ -36,6 +37,7 @@ private:
   const ir::Function &fn_;
   std::vector<ir::OpId> pending_;
   std::vector<size_t> marks_;
+  ir::IndexMap<ir::OpId, bool> passed_{false};
   std::map<ir::ValueId, bool> answers_; // of needs, for the load in question
 };
 

@@ -5,6 +5,7 @@
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/fragments.h"
 #include "passes/gpu/layout_maps.h"
+#include "passes/gpu/split_flat_reduces.h"
 
 #include <map>
 
@@ -231,6 +232,7 @@ private:
 } // namespace
 
 bool assignLayouts(ir::Function &fn, const PassContext &context) {
+  splitFlatReduces(fn);
   widenAccumulators(fn);
   const int32_t warps = chooseWarps(fn, context);
   const Facts facts = computeFacts(fn);

@@ -300,11 +300,12 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   if (context.numWarps > 0) {
     return std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
   }
-  int64_t dot = 0, row = 0, widest = 0;
+  int64_t dot = 0, allDots = 0, row = 0, widest = 0;
   for (const OpId op : fn.walk()) {
     const Opcode opcode = fn.opcode(op);
     if (opcode == Opcode::Dot) {
       dot = std::max(dot, fn.type(fn.result(op)).numElements());
+      allDots += fn.type(fn.result(op)).numElements();
     } else if (opcode == Opcode::Load && fn.type(fn.result(op)).isTile()) {
       widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
     } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
@@ -315,10 +316,14 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   }
   int64_t warps = 0;
   if (dot > 0) {
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(dot / (32 * 128)), 1, 8);
+    // All accumulators in 128 registers a thread; four warps where each has 64 of the largest.
+    const auto share = [](int64_t elements, int64_t registers) {
+      return ceilPowerOfTwo((elements + 32 * registers - 1) / (32 * registers));
+    };
+    warps = std::clamp(share(allDots, 128), std::min(share(dot, 64), 4), 8);
   } else if (row > 0) {
-    // 128 bytes of each loaded tile to a thread.
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(std::max(widest, row * 2) / 4096), 1, 16);
+    // 128 bytes of each loaded tile to a thread, counted as the f32 that it is computed in.
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(std::max(widest, row * 4) / 4096), 1, 16);
   } else {
     warps = std::clamp<int64_t>(ceilPowerOfTwo(widest / 2048), 1, 8);
   }

@@ -96,6 +96,14 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
       plan.steps.push_back(repeat);
     }
     std::stable_sort(plan.steps.begin(), plan.steps.end(), byDistance);
+    // The warps are joined in one step, so nothing may lie between their bits.
+    for (const ReduceStep &step : plan.steps) {
+      if (!warps.empty() && step.kind != Kind::Warp && step.distance > warps.front().distance &&
+          step.distance < warps.back().distance) {
+        throw ir::Unsupported("an ordered reduction over warps that are not neighbours",
+                              fn.locationOf(reduce));
+      }
+    }
   }
   if (!warps.empty()) {
     // Registers of the tile that the steps before the warps' have not joined.

@@ -169,8 +169,11 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
   case Sort::Own:
     return readOwn(object, name, arg, device);
   case Sort::CudaInterface:
-    device = 0;
-    return readInterface(object, "__cuda_array_interface__", name, arg);
+    if (!readInterface(object, "__cuda_array_interface__", name, arg)) {
+      return false;
+    }
+    device = lt_device_of(reinterpret_cast<void *>(arg.bits));
+    return device >= 0 || arg.bits == 0 || refuse(name, "its address is not in a CUDA device's memory");
   case Sort::Dlpack:
     return readDlpack(object, name, arg, device);
   case Sort::Buffer:

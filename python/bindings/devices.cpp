@@ -80,6 +80,19 @@ PyObject *copy(PyObject *, PyObject *args) {
   return found != nullptr ? nothingOr(status) : nullptr;
 }
 
+PyObject *fill(PyObject *, PyObject *args) {
+  int device = kCpu, byte = 0;
+  unsigned long long address = 0;
+  Py_ssize_t bytes = 0;
+  if (!PyArg_ParseTuple(args, "iKin", &device, &address, &byte, &bytes)) {
+    return nullptr;
+  }
+  lt_device *found = deviceFor(device);
+  return found == nullptr ? nullptr
+                          : nothingOr(lt_fill(found, reinterpret_cast<void *>(address), byte,
+                                              static_cast<size_t>(bytes)));
+}
+
 PyObject *synchronize(PyObject *, PyObject *args) {
   int device = kCpu;
   unsigned long long stream = 0;
@@ -178,6 +191,7 @@ PyMethodDef functions[] = {
     {"allocate", allocate, METH_VARARGS, "allocate(device, bytes)"},
     {"release", release, METH_VARARGS, "release(device, address)"},
     {"copy", copy, METH_VARARGS, "copy(device, address, buffer, to_device)"},
+    {"fill", fill, METH_VARARGS, "fill(device, address, byte, bytes)"},
     {"synchronize", synchronize, METH_VARARGS, "synchronize(device[, stream])"},
     {"cache_bytes", cacheBytes, METH_VARARGS, "cache_bytes(device)"},
     {"record_time", recordTime, METH_VARARGS, "record_time(device[, stream])"},

@@ -127,10 +127,9 @@ bool runPlan(const lt_plan &plan, const int64_t grid[3], const Call &call, void 
     }
     extents = storage;
   }
-  const bool keepLock = lt_is_quick(&plan, grid) != 0;
   lt_status status = LT_OK;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    if (keepLock) {
+    if (lt_is_quick(&plan, grid, extents) != 0) {
       status = lt_launch(&plan, grid, extents, stream);
     } else {
       const WithoutGil scope;

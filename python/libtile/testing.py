@@ -5,24 +5,16 @@ import time
 from . import _libtile
 from .device import ordinal
 
-_flush = {}
+_flush = {}  # device -> (address, bytes), kept for ever
 
 
 def _clear_cache(device):
     """Writes more memory than the last-level cache holds."""
-    import numpy as np
     if device not in _flush:
         size = max(_libtile.cache_bytes(device) * 2, 64 << 20)
-        if device < 0:
-            _flush[device] = np.zeros(size, np.uint8)
-        else:
-            from .device import to_device
-            _flush[device] = (to_device(np.zeros(size, np.uint8), f"cuda:{device}"), np.zeros(size, np.uint8))
-    if device < 0:
-        _flush[device].fill(1)
-    else:
-        array, zeros = _flush[device]
-        array.copy_from(zeros)
+        _flush[device] = (_libtile.allocate(device, size), size)
+    address, size = _flush[device]
+    _libtile.fill(device, address, 1, size)
 
 
 def _one(fn, device, clears):

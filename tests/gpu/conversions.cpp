@@ -64,7 +64,7 @@ Conversion::Kind expectConverts(const Layout &from, const Layout &to,
 TEST(Conversion, MovesEveryElementBetweenRandomLayouts) {
   tests::Random random(11);
   std::array<int, 3> kinds{};
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 80; ++i) {
     const unsigned rank = 1 + static_cast<unsigned>(random.below(3));
     const auto shape = random.shape(rank, rank == 1 ? 1000 : 24);
     const int32_t warpBits = random.below(3);

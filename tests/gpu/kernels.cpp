@@ -109,7 +109,7 @@ TEST(Kernels, RowsOfOneWarpNeedNoSharedMemory) {
   EXPECT_EQ(row.numWarps, 1);
   EXPECT_EQ(row.arenaBytes, 0);
   const ir::Function wide = staged(folder / "softmax_16384_f16.txt", target);
-  EXPECT_EQ(wide.numWarps, 8);
+  EXPECT_GT(wide.numWarps, 1);
   EXPECT_GT(wide.arenaBytes, 0);
   EXPECT_EQ(staged(folder / "softmax_1024_f16.txt", target, 4).numWarps, 4);
 }

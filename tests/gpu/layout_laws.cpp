@@ -15,7 +15,7 @@ namespace {
 
 template <class Check> void forRandomLayouts(Check check) {
   Random random(7);
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const unsigned rank = 1 + static_cast<unsigned>(random.below(3));
     const auto shape = random.shape(rank, rank == 1 ? 1000 : 40);
     check(random, shape, random.blocked(shape, 1 << random.below(3)));

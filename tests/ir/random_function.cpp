@@ -29,11 +29,22 @@ public:
     fn_.guards.push_back({Guard::Kind::Disjoint, 0, 1});
     fn_.fallbacks.push_back("why \"not\"\n\\ \x01");
     ops(12 + below(20), 0);
+    keepAlive();
     builder_.op(Opcode::Return, {});
     return std::move(fn_);
   }
 
 private:
+  // Stores some of the values, through null pointers: such functions are compiled, never run.
+  void keepAlive() {
+    for (size_t i = 0; i < std::min<size_t>(6, live_.size()); ++i) {
+      const ValueId value = live_[live_.size() - 1 - i];
+      if (!fn_.type(value).isPointer()) {
+        builder_.op(Opcode::Store, {{builder_.zero(fn_.type(value).pointerTo()), value}});
+      }
+    }
+  }
+
   uint64_t below(uint64_t n) { return std::uniform_int_distribution<uint64_t>(0, n - 1)(random_); }
   bool flip() { return below(2) == 0; }
 
@@ -113,7 +124,8 @@ private:
       const ValueId a = pick(any, Type::scalar(Elem::I32));
       const Type type = fn_.type(a);
       const ValueId b = pick([&](const Type &other) { return other == type; }, type);
-      keep(builder_.cmp(static_cast<CmpPred>(below(17)), a, b));
+      const uint64_t predicate = type.isFloating() ? 10 + below(7) : below(10);
+      keep(builder_.cmp(static_cast<CmpPred>(predicate), a, b));
       return;
     }
     case 3: {
@@ -302,5 +314,47 @@ private:
 } // namespace
 
 Function randomFunction(uint64_t seed) { return Maker(seed).run(); }
+
+std::string mutateText(std::string text, std::mt19937_64 &random) {
+  constexpr std::string_view kPieces[] = {"%",      "{",      "}",
+                                          "(",      ")",      "<",
+                                          ">",      "-1",     "99999999999999999999",
+                                          "0x",     "tile<",  "ptr<",
+                                          ":",      "=",      ",",
+                                          "#0",     "loc(0)", "\"",
+                                          "yield",  "for",    "\xff",
+                                          "\n",     "^(",     "func @f () {",
+                                          "return", "1e400",  "//",
+                                          "i1"};
+  const auto at = [&] { return text.empty() ? 0 : random() % text.size(); };
+  for (uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
+    switch (random() % 5) {
+    case 0:
+      text.erase(at(), 1 + random() % 8);
+      break;
+    case 1:
+      text.insert(at(), kPieces[random() % std::size(kPieces)]);
+      break;
+    case 2:
+      if (!text.empty()) {
+        text[at()] = static_cast<char>(random());
+      }
+      break;
+    case 3: {
+      const std::string piece = text.substr(at(), random() % 80);
+      text.insert(at(), piece);
+      break;
+    }
+    default: {
+      // Another number or name in place of one.
+      const size_t digit = text.find_first_of("0123456789", at());
+      if (digit != std::string::npos) {
+        text[digit] = static_cast<char>('0' + random() % 10);
+      }
+    }
+    }
+  }
+  return text;
+}
 
 } // namespace libtile::test

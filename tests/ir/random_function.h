@@ -11,5 +11,8 @@
 namespace libtile::test {
 
 [[nodiscard]] ir::Function randomFunction(uint64_t seed);
+// One to three random edits of bytes, words or numbers; the text stays text-like, so that it gets
+// deep into what reads it.
+[[nodiscard]] std::string mutateText(std::string text, std::mt19937_64 &random);
 
 } // namespace libtile::test

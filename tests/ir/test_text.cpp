@@ -140,49 +140,6 @@ TEST(Text, NestingIsLimited) {
   EXPECT_THROW((void)parse("func @f (%c: " + pointers), UserError);
 }
 
-// One random edit of bytes, words or lines; the text stays text-like, so that it gets deep.
-std::string mutate(std::string text, std::mt19937_64 &random) {
-  constexpr std::string_view kPieces[] = {"%",      "{",      "}",
-                                          "(",      ")",      "<",
-                                          ">",      "-1",     "99999999999999999999",
-                                          "0x",     "tile<",  "ptr<",
-                                          ":",      "=",      ",",
-                                          "#0",     "loc(0)", "\"",
-                                          "yield",  "for",    "\xff",
-                                          "\n",     "^(",     "func @f () {",
-                                          "return", "1e400",  "//",
-                                          "i1"};
-  const auto at = [&] { return text.empty() ? 0 : random() % text.size(); };
-  for (uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
-    switch (random() % 5) {
-    case 0:
-      text.erase(at(), 1 + random() % 8);
-      break;
-    case 1:
-      text.insert(at(), kPieces[random() % std::size(kPieces)]);
-      break;
-    case 2:
-      if (!text.empty()) {
-        text[at()] = static_cast<char>(random());
-      }
-      break;
-    case 3: {
-      const std::string piece = text.substr(at(), random() % 80);
-      text.insert(at(), piece);
-      break;
-    }
-    default: {
-      // Another number or name in place of one.
-      const size_t digit = text.find_first_of("0123456789", at());
-      if (digit != std::string::npos) {
-        text[digit] = static_cast<char>('0' + random() % 10);
-      }
-    }
-    }
-  }
-  return text;
-}
-
 // Whatever is accepted can be verified and printed, and comes back as it is.
 TEST(Text, MutatedTextsNeverCrash) {
   std::mt19937_64 random(options().seed);
@@ -194,7 +151,7 @@ TEST(Text, MutatedTextsNeverCrash) {
   }
   uint64_t accepted = 0;
   for (uint64_t i = 0; i < options().count; ++i) {
-    const std::string text = mutate(seeds[random() % seeds.size()], random);
+    const std::string text = mutateText(seeds[random() % seeds.size()], random);
     try {
       const Function fn = parse(text);
       (void)verify(fn);

@@ -2,6 +2,8 @@
 """What masks keep away from memory: guard pages beside the arrays; and the order of programs."""
 import ctypes
 import mmap
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -135,3 +137,37 @@ def test_shifted_overlap_within_one_program(n):
     want[1:n + 1] = x[:n]
     shifted[(1,)](x, n, BLOCK=64)
     np.testing.assert_array_equal(x, want)
+
+
+WAITS = """
+import sys, threading, time
+sys.path.insert(0, {folder!r})
+import numpy as np
+from waiting_kernel import wait
+flag, out = np.zeros(1, np.int32), np.zeros(1, np.int32)
+for _ in range({launches}):
+    flag[0] = 0
+    thread = threading.Thread(target=lambda: wait[(1,)](flag, out))
+    thread.start()
+    time.sleep(0.05)
+    assert thread.is_alive()
+    flag[0] = 7
+    thread.join()
+    assert out[0] == 7
+"""
+KERNEL = """
+import libtile, libtile.language as tl
+
+@libtile.jit
+def wait(flag, out):
+    value = tl.load(flag, volatile=True)
+    while value == 0:
+        value = tl.load(flag, volatile=True)
+    tl.store(out, value)
+"""
+
+
+def test_other_python_threads_run_during_a_launch(tmp_path):
+    (tmp_path / "waiting_kernel.py").write_text(KERNEL)
+    subprocess.run([sys.executable, "-c", WAITS.format(folder=str(tmp_path), launches=3)], check=True,
+                   timeout=60)

@@ -31,6 +31,7 @@ public:
   void free(void *) noexcept override {}
   void copyToDevice(void *, const void *, size_t) override {}
   void copyToHost(void *, const void *, size_t) override {}
+  void fill(void *, int, size_t) override {}
   void synchronize(void *) override {}
   int loads = 0;
 };

@@ -5,6 +5,7 @@ from typing import Any
 class dtype:
     name: str
     primitive_bitwidth: int
+    itemsize: int
     element_ty: dtype
     def is_floating(self: Any) -> Any:
         """Any float."""
@@ -76,6 +77,8 @@ class dtype:
 class constexpr:
     value: Any
     def __init__(self, value: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __index__(self) -> int: ...
 
 class tensor:
     shape: tuple[int, ...]
@@ -108,6 +111,8 @@ class tensor:
     def __rand__(self, other: Any) -> tensor: ...
     def __ror__(self, other: Any) -> tensor: ...
     def __rxor__(self, other: Any) -> tensor: ...
+    def __eq__(self, other: Any) -> tensor: ...  # type: ignore[override]
+    def __ne__(self, other: Any) -> tensor: ...  # type: ignore[override]
     def __neg__(self) -> tensor: ...
     def __invert__(self) -> tensor: ...
     def store(self: Any, value: Any, mask: Any = None, *, cache_modifier: Any = '', eviction_policy: Any = '') -> None:
@@ -425,3 +430,7 @@ def slice(start: Any, stop: Any, step: Any) -> Any:
 class PropagateNan:
     NONE: Any
     ALL: Any
+
+math: Any
+core: Any
+standard: Any
