@@ -206,14 +206,14 @@ Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
   throw ir::InternalError("unknown comparison");
 }
 
-// ---- dispatch
+// ---- dispatch. No `default`: an elementwise op without a case here does not build.
 
 Value *Elementwise::emit(const ir::Function &fn, ir::OpId op, Operands v) {
   const ir::Type type = fn.type(fn.operand(op, 0));
   switch (fn.opcode(op)) {
 #define ARITHMETIC(Name, ...) case Opcode::Name:
 #include "ir/ops.def"
-    return arithmetic(fn, op, v);
+    return type.isFloating() ? floating(fn, op, v) : arithmetic(fn.opcode(op), v);
 #define CAST(Name, ...) case Opcode::Name:
 #include "ir/ops.def"
     return cast(fn, op, v[0]);
@@ -223,24 +223,30 @@ Value *Elementwise::emit(const ir::Function &fn, ir::OpId op, Operands v) {
     return builder_.CreateSelect(v[0], v[1], v[2]);
   case Opcode::PtrAdd:
     return builder_.CreateGEP(memoryType(type.element().pointee()), v[0], v[1]);
-  default_cases
+#define ELEMENTWISE(...)
+#define OP(Name, ...) case Opcode::Name:
+#include "ir/ops.def"
+    break;
   }
   throw ir::InternalError("not an elementwise op");
 }
 
 // clang-format off
-// No `default`: an arithmetic op without a case here does not build.
-Value *Elementwise::compute(Opcode opcode, bool isFloat, bool nan, Operands v) {
-  auto &b = builder_;
+Value *Elementwise::arithmetic(Opcode opcode, Operands v, bool nan) {
+  llvm::IRBuilder<> &b = builder_;
   Value *x = v[0];
   Value *y = v.size() > 1 ? v[1] : nullptr;
+  const bool isFloat = x->getType()->isFPOrFPVectorTy();
   switch (opcode) {
   case Opcode::Add: return isFloat ? b.CreateFAdd(x, y) : b.CreateAdd(x, y);
   case Opcode::Sub: return isFloat ? b.CreateFSub(x, y) : b.CreateSub(x, y);
   case Opcode::Mul: return isFloat ? b.CreateFMul(x, y) : b.CreateMul(x, y);
   case Opcode::Neg: return isFloat ? b.CreateFNeg(x) : b.CreateNeg(x);
-  case Opcode::Abs: return isFloat ? b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x) : b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b.getInt1(false));
-  case Opcode::SDiv: case Opcode::UDiv: case Opcode::SRem: case Opcode::URem: return division(opcode, x, y);
+  case Opcode::Abs:
+    return isFloat ? b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x)
+                   : b.CreateIntrinsic(llvm::Intrinsic::abs, {x->getType()}, {x, b.getInt1(false)});
+  case Opcode::SDiv: case Opcode::UDiv: case Opcode::SRem: case Opcode::URem:
+    return division(opcode, x, y);
   case Opcode::And: return b.CreateAnd(x, y);
   case Opcode::Or: return b.CreateOr(x, y);
   case Opcode::Xor: return b.CreateXor(x, y);
@@ -255,7 +261,8 @@ Value *Elementwise::compute(Opcode opcode, bool isFloat, bool nan, Operands v) {
   case Opcode::FMax: return minMax(true, nan, x, y);
   case Opcode::Fma: return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, v[2]});
   case Opcode::Sqrt: return squareRoot(x);
-  case Opcode::Exp: case Opcode::Exp2: case Opcode::Log: case Opcode::Log2: case Opcode::Rsqrt: return math(opcode, x);
+  case Opcode::Exp: case Opcode::Exp2: case Opcode::Log: case Opcode::Log2: case Opcode::Rsqrt:
+    return math(opcode, x);
 #define ARITHMETIC(...)
 #define OP(Name, ...) case Opcode::Name:
 #include "ir/ops.def"

@@ -6,8 +6,7 @@
 // LLVM value holds:
 //   i1, i8 .. i64   iN;  i1 lies in memory as a byte (memoryType)
 //   f16, bf16       i16, the bits. Arithmetic computes in float and rounds once more, which gives
-//   the
-//                   correctly rounded result for + - * / sqrt (24 >= 2p + 2); fma goes through
+//                   the correctly rounded result for + - * / sqrt (24 >= 2p + 2); fma goes through
 //                   double, rounded to odd. So no backend's support of half or bfloat matters, but
 //                   for the conversions, which a target may override.
 //   f32, f64        float, double
@@ -81,16 +80,17 @@ protected:
 
 private:
   using Operands = llvm::ArrayRef<llvm::Value *>;
-  llvm::Value *integer(ir::Opcode opcode, Operands v);
-  llvm::Value *integerBits(ir::Opcode opcode, Operands v);
+  // Of integers, float or double; `nan`: the op's attribute.
+  llvm::Value *arithmetic(ir::Opcode opcode, Operands v, bool nan = false);
   llvm::Value *division(ir::Opcode opcode, llvm::Value *a, llvm::Value *d);
   llvm::Value *shift(ir::Opcode opcode, llvm::Value *a, llvm::Value *amount);
   llvm::Value *floating(const ir::Function &fn, ir::OpId op, Operands v);
-  llvm::Value *wideFloating(ir::Opcode opcode, bool nan, Operands v);
   llvm::Value *narrowFma(ir::Elem elem, Operands v);
   llvm::Value *compare(ir::CmpPred predicate, ir::Type type, Operands v);
   llvm::Value *cast(const ir::Function &fn, ir::OpId op, llvm::Value *a);
   llvm::Value *fromInteger(bool isSigned, ir::Elem to, llvm::Value *a);
+  llvm::Value *toInteger(llvm::Intrinsic::ID saturating, ir::Elem from, llvm::Type *to,
+                         llvm::Value *a);
   llvm::Value *convertFloat(ir::Elem from, ir::Elem to, llvm::Value *a);
 };
 

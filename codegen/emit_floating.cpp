@@ -83,40 +83,6 @@ Value *Elementwise::minMax(bool isMax, bool propagateNan, Value *x, Value *y) {
   return builder_.CreateSelect(builder_.CreateFCmpUNO(tested, tested), x, picked);
 }
 
-Value *Elementwise::wideFloating(Opcode opcode, bool nan, Operands v) {
-  if (opcode == Opcode::Add) {
-    return builder_.CreateFAdd(v[0], v[1]);
-  }
-  if (opcode == Opcode::Sub) {
-    return builder_.CreateFSub(v[0], v[1]);
-  }
-  if (opcode == Opcode::Mul) {
-    return builder_.CreateFMul(v[0], v[1]);
-  }
-  if (opcode == Opcode::FDiv) {
-    return divide(v[0], v[1]);
-  }
-  if (opcode == Opcode::FRem) {
-    return remainder(v[0], v[1]);
-  }
-  if (opcode == Opcode::FMin || opcode == Opcode::FMax) {
-    return minMax(opcode == Opcode::FMax, nan, v[0], v[1]);
-  }
-  if (opcode == Opcode::Sqrt) {
-    return squareRoot(v[0]);
-  }
-  if (opcode == Opcode::Fma) {
-    return builder_.CreateIntrinsic(llvm::Intrinsic::fma, {v[0]->getType()}, {v[0], v[1], v[2]});
-  }
-  if (opcode == Opcode::Neg) {
-    return builder_.CreateFNeg(v[0]);
-  }
-  if (opcode == Opcode::Abs) {
-    return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v[0]);
-  }
-  return math(opcode, v[0]);
-}
-
 // The product of two narrow floats is exact in double; the error of its sum with c (two-sum) makes
 // the sum odd, so that the last rounding is the only one.
 Value *Elementwise::narrowFma(Elem elem, Operands v) {
@@ -148,7 +114,7 @@ Value *Elementwise::floating(const ir::Function &fn, ir::OpId op, Operands v) {
   const Elem elem = fn.type(fn.result(op)).elem();
   const bool nan = fn.getBool(op, ir::Attr::nan);
   if (!isNarrow(elem)) {
-    return wideFloating(opcode, nan, v);
+    return arithmetic(opcode, v, nan);
   }
   if (opcode == Opcode::Neg) {
     return builder_.CreateXor(v[0], intLike(v[0], 0x8000));
@@ -163,7 +129,7 @@ Value *Elementwise::floating(const ir::Function &fn, ir::OpId op, Operands v) {
   for (Value *bits : v) {
     wide.push_back(toFloat(elem, bits));
   }
-  return fromFloat(elem, wideFloating(opcode, nan, wide));
+  return fromFloat(elem, arithmetic(opcode, wide, nan));
 }
 
 // ---- casts
@@ -214,40 +180,45 @@ Value *Elementwise::fromInteger(bool isSigned, Elem to, Value *a) {
   return fromDouble(to, convert(a, builder_.getDoubleTy()));
 }
 
+Value *Elementwise::toInteger(llvm::Intrinsic::ID saturating, Elem from, llvm::Type *to, Value *a) {
+  Value *wide = isNarrow(from) ? toFloat(from, a) : a;
+  return builder_.CreateIntrinsic(saturating, {to, wide->getType()}, {wide});
+}
+
 Value *Elementwise::cast(const ir::Function &fn, ir::OpId op, Value *a) {
   const ir::Type from = fn.type(fn.operand(op, 0));
   const ir::Type to = fn.type(fn.result(op));
   llvm::Type *type = typeLike(a, registerType(to));
-  const Opcode opcode = fn.opcode(op);
-  if (opcode == Opcode::SExt) {
+  switch (fn.opcode(op)) {
+  case Opcode::SExt:
     return builder_.CreateSExt(a, type);
-  }
-  if (opcode == Opcode::ZExt) {
+  case Opcode::ZExt:
     return builder_.CreateZExt(a, type);
-  }
-  if (opcode == Opcode::Trunc) {
+  case Opcode::Trunc:
     return builder_.CreateTrunc(a, type);
-  }
-  if (opcode == Opcode::FpExt || opcode == Opcode::FpTrunc) {
+  case Opcode::FpExt:
+  case Opcode::FpTrunc:
     return convertFloat(from.elem(), to.elem(), a);
-  }
-  if (opcode == Opcode::SIToFp || opcode == Opcode::UIToFp) {
-    return fromInteger(opcode == Opcode::SIToFp, to.elem(), a);
-  }
-  if (opcode == Opcode::FpToSI || opcode == Opcode::FpToUI) {
-    Value *wide = isNarrow(from.elem()) ? toFloat(from.elem(), a) : a;
-    const auto id =
-        opcode == Opcode::FpToSI ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-    return builder_.CreateIntrinsic(id, {type, wide->getType()}, {wide});
-  }
-  if (opcode == Opcode::PtrToInt) {
+  case Opcode::SIToFp:
+    return fromInteger(true, to.elem(), a);
+  case Opcode::UIToFp:
+    return fromInteger(false, to.elem(), a);
+  case Opcode::FpToSI:
+    return toInteger(llvm::Intrinsic::fptosi_sat, from.elem(), type, a);
+  case Opcode::FpToUI:
+    return toInteger(llvm::Intrinsic::fptoui_sat, from.elem(), type, a);
+  case Opcode::PtrToInt:
     return builder_.CreatePtrToInt(a, type);
-  }
-  if (opcode == Opcode::IntToPtr) {
+  case Opcode::IntToPtr:
     return builder_.CreateIntToPtr(a, type);
+  case Opcode::Bitcast:
+    return from.isPointer() ? a : builder_.CreateBitCast(a, type);
+#define CAST(...)
+#define OP(Name, ...) case Opcode::Name:
+#include "ir/ops.def"
+    break;
   }
-  ir::check(opcode == Opcode::Bitcast, "a cast");
-  return from.isPointer() ? a : builder_.CreateBitCast(a, type);
+  throw ir::InternalError("not a cast");
 }
 
 } // namespace libtile::codegen

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bases are kept as coordinates; where equations over F2 have to be solved, a coordinate tuple becomes
-// one 64-bit word, the axes' bits side by side.
+// Bases are kept as coordinates; where equations over F2 have to be solved, a coordinate tuple
+// becomes one 64-bit word, the axes' bits side by side.
 #include "ir/layout.h"
 
 #include "ir/diagnostic.h"

@@ -21,9 +21,9 @@
 //
 // Repeats are registers beyond those of the subtile: register index = repeat index * subtile
 // registers + register of the subtile, where the repeat index counts the repeats in row-major order
-// (last axis fastest). Only the last repeat along an axis may reach past the tile ("padding"): a tile
-// of 192 over subtiles of 64 has 3 repeats and no padding. Padded elements may hold anything, so
-// reductions mask them and memory accesses never touch them.
+// (last axis fastest). Only the last repeat along an axis may reach past the tile ("padding"): a
+// tile of 192 over subtiles of 64 has 3 repeats and no padding. Padded elements may hold anything,
+// so reductions mask them and memory accesses never touch them.
 //
 // Shared-memory layouts are maps from Offset (in elements) with the same rules; a swizzle is an
 // Offset basis with more than one coordinate set.
@@ -59,7 +59,8 @@ public:
   using Bases = std::vector<Coords>;
 
   Layout() = default;
-  // subtile: powers of two. repeats: >= 1. Every basis lies inside the subtile; together they span it.
+  // subtile: powers of two. repeats: >= 1. Every basis lies inside the subtile; together they span
+  // it.
   Layout(std::vector<int32_t> subtile, std::vector<int32_t> repeats,
          std::array<Bases, kNumHwDims> bases);
 
@@ -77,7 +78,8 @@ public:
   [[nodiscard]] std::span<const int32_t> subtile() const { return subtile_; }
   [[nodiscard]] std::span<const int32_t> repeats() const { return repeats_; }
   [[nodiscard]] const Bases &bases(HwDim dim) const { return bases_[unsigned(dim)]; }
-  // Number of values of the coordinate: 2^bits; for Reg and Offset times the product of the repeats.
+  // Number of values of the coordinate: 2^bits; for Reg and Offset times the product of the
+  // repeats.
   [[nodiscard]] int32_t size(HwDim dim) const;
   [[nodiscard]] int32_t subtileSize(HwDim dim) const { return 1 << bases(dim).size(); }
   // The layout covers `shape`: subtile * repeats >= shape > subtile * (repeats - 1) on each axis.

@@ -18,7 +18,7 @@ struct MmaShape {
   int32_t m, n, k;
 };
 
-// How the CPU's contraction takes its operands (design 6).
+// How the CPU's contraction takes its operands.
 struct ContractRule {
   Elem operand;     // as the kernel's dot has it
   Elem packed;      // as the scratch copies hold it

@@ -382,16 +382,8 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::NumPrograms:
     define(fn_.result(op), grid_[fn_.getInt(op, Attr::axis)], 0, false);
     return;
-  case Opcode::Add: case Opcode::Sub: case Opcode::Mul: case Opcode::SDiv: case Opcode::UDiv:
-  case Opcode::SRem: case Opcode::URem: case Opcode::FDiv: case Opcode::FRem: case Opcode::And:
-  case Opcode::Or: case Opcode::Xor: case Opcode::Shl: case Opcode::LShr: case Opcode::AShr:
-  case Opcode::SMin: case Opcode::SMax: case Opcode::UMin: case Opcode::UMax: case Opcode::FMin:
-  case Opcode::FMax: case Opcode::Fma: case Opcode::Neg: case Opcode::Abs: case Opcode::Exp:
-  case Opcode::Exp2: case Opcode::Log: case Opcode::Log2: case Opcode::Sqrt: case Opcode::Rsqrt:
-  case Opcode::Cmp: case Opcode::Select: case Opcode::SExt: case Opcode::ZExt: case Opcode::Trunc:
-  case Opcode::FpExt: case Opcode::FpTrunc: case Opcode::SIToFp: case Opcode::UIToFp:
-  case Opcode::FpToSI: case Opcode::FpToUI: case Opcode::Bitcast: case Opcode::PtrToInt:
-  case Opcode::IntToPtr: case Opcode::PtrAdd:
+#define ELEMENTWISE(Name, ...) case Opcode::Name:
+#include "ir/ops.def"
     return emitPure(op);
   case Opcode::Load: return emitLoad(op);
   case Opcode::Store: return emitStore(op);

@@ -56,7 +56,8 @@ Emitter::BufferOffsets Emitter::bufferOffsets(const ir::Layout &registers, const
   return result;
 }
 
-llvm::Value *Emitter::bufferAddress(llvm::Value *buffer, const BufferOffsets &offsets, int32_t reg) {
+llvm::Value *Emitter::bufferAddress(llvm::Value *buffer, const BufferOffsets &offsets,
+                                    int32_t reg) {
   const auto index = static_cast<size_t>(reg);
   const int32_t mixed = offsets.inner[index] & offsets.threadBits;
   const int32_t apart = offsets.inner[index] - mixed + offsets.outer[index];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory: buffers, reads and writes of whole tiles, asynchronous copies, barriers. Which access
-// a layout and a buffer allow is passes/gpu/shared_layouts.h's answer.
+// Shared memory: buffers, reads and writes of whole tiles, asynchronous copies, barriers. Which
+// access a layout and a buffer allow is passes/gpu/shared_layouts.h's answer.
 #include "codegen/nvidia/emitter.h"
 
 #include "passes/gpu/shared_layouts.h"
@@ -55,16 +55,16 @@ std::vector<int32_t> rowColumns(const ir::Layout &layout, const ir::Layout &buff
 } // namespace
 
 void Emitter::lowerAlloc(ir::OpId op) {
-  set(fn_.result(op), builder_.CreateConstGEP1_64(builder_.getInt8Ty(), sharedBase(),
-                                                  static_cast<uint64_t>(fn_.getInt(op, Attr::offset))));
+  set(fn_.result(op),
+      builder_.CreateConstGEP1_64(builder_.getInt8Ty(), sharedBase(),
+                                  static_cast<uint64_t>(fn_.getInt(op, Attr::offset))));
 }
 
 void Emitter::lowerBufferSlot(ir::OpId op) {
   const ir::Type slot = fn_.type(fn_.result(op));
   const int64_t bytes = int64_t{layoutOf(fn_.result(op)).size(HwDim::Offset)} * slot.elementBytes();
   llvm::Value *offset = builder_.CreateMul(scalar(fn_.operand(op, 1)), i32(bytes));
-  set(fn_.result(op),
-      builder_.CreateGEP(builder_.getInt8Ty(), scalar(fn_.operand(op, 0)), offset));
+  set(fn_.result(op), builder_.CreateGEP(builder_.getInt8Ty(), scalar(fn_.operand(op, 0)), offset));
 }
 
 void Emitter::lowerBufferRead(ir::OpId op) {
@@ -73,9 +73,12 @@ void Emitter::lowerBufferRead(ir::OpId op) {
       passes::readAccess(layoutOf(result), layoutOf(fn_.operand(op, 0)),
                          static_cast<int32_t>(fn_.type(result).elementBytes()));
   switch (access.kind) {
-  case passes::AccessKind::Vector: return readVectors(op, access.registerBits);
-  case passes::AccessKind::Matrix: return readMatrices(op, access.registerBits, false);
-  case passes::AccessKind::MatrixTransposed: return readMatrices(op, access.registerBits, true);
+  case passes::AccessKind::Vector:
+    return readVectors(op, access.registerBits);
+  case passes::AccessKind::Matrix:
+    return readMatrices(op, access.registerBits, false);
+  case passes::AccessKind::MatrixTransposed:
+    return readMatrices(op, access.registerBits, true);
   }
 }
 
@@ -109,8 +112,8 @@ void Emitter::readVectors(ir::OpId op, const std::vector<int32_t> &bits) {
   set(result, std::move(out));
 }
 
-// ldmatrix: the lane 8 j + i names row i of matrix j; each lane gets one 32-bit unit of each matrix.
-// The matrices differ in up to two bits of the register index.
+// ldmatrix: the lane 8 j + i names row i of matrix j; each lane gets one 32-bit unit of each
+// matrix. The matrices differ in up to two bits of the register index.
 void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) {
   const ir::ValueId result = fn_.result(op);
   const ir::Layout &layout = layoutOf(result);
@@ -129,15 +132,15 @@ void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bo
     }
   }
   columns.resize(5, 0);
-  const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, element.elementBytes(), columns);
-  const bool dotsOnly = std::ranges::all_of(
-      fn_.uses(result), [&](ir::Use use) {
-        return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2;
-      });
+  const BufferOffsets offsets =
+      bufferOffsets(layout, bufferLayout, element.elementBytes(), columns);
+  const bool dotsOnly = std::ranges::all_of(fn_.uses(result), [&](ir::Use use) {
+    return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2;
+  });
   Regs out(numRegs(result));
   for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), allBits)) {
-    const Regs units =
-        loadMatrices(bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]), count, transposed);
+    const Regs units = loadMatrices(bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]),
+                                    count, transposed);
     const size_t perUnit = group.size() / count;
     for (unsigned matrix = 0; matrix < count; ++matrix) {
       const int32_t *members = &group[matrix * perUnit];
@@ -209,8 +212,8 @@ void Emitter::lowerBufferWrite(ir::OpId op) {
   }
 }
 
-// cp.async of the group's elements, side by side in both memories; masked off, it writes zeros. What is
-// below its least width goes through a register.
+// cp.async of the group's elements, side by side in both memories; masked off, it writes zeros.
+// What is below its least width goes through a register.
 void Emitter::copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value *to) {
   const ir::ValueId pointers = fn_.operand(op, 0);
   const ir::Type element = fn_.type(pointers).pointee().element();

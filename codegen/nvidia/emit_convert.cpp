@@ -13,8 +13,7 @@ namespace libtile::codegen::nvidia {
 llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, const char *mode,
                               llvm::Value *operand) {
   const unsigned bits = std::max(8u, element.elementBits());
-  const std::string text =
-      "shfl.sync." + std::string(mode) + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
+  const std::string text = "shfl.sync." + std::string(mode) + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
   llvm::Type *word = builder_.getInt32Ty();
   const auto move = [&](llvm::Value *part) {
     return assembly(text, "=r,r,r", word, {part, operand}, false, true);
@@ -41,9 +40,8 @@ llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, const
 void Emitter::lowerConvertLayout(ir::OpId op) {
   const ir::ValueId value = fn_.operand(op, 0), result = fn_.result(op);
   const ir::Type type = fn_.type(value);
-  const passes::Conversion plan =
-      passes::planConversion(layoutOf(value), layoutOf(result), type.shape(),
-                             static_cast<int32_t>(type.elementBytes()));
+  const passes::Conversion plan = passes::planConversion(
+      layoutOf(value), layoutOf(result), type.shape(), static_cast<int32_t>(type.elementBytes()));
   const Regs &from = regs(value);
   Regs out;
   if (plan.kind == passes::Conversion::Kind::Registers) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots by mma.sync. Operands and accumulator are fragments (passes/gpu/fragments.h), so every
-// instruction takes registers of this thread: the accumulator's registers are cut into 16 x 8 tiles,
-// and each tile meets the fragments of its rows and columns, k by k.
+// instruction takes registers of this thread: the accumulator's registers are cut into 16 x 8
+// tiles, and each tile meets the fragments of its rows and columns, k by k.
 #include "codegen/nvidia/emitter.h"
 
 #include "passes/gpu/fragments.h"
@@ -64,19 +64,19 @@ private:
   void multiply(Regs &out, const int32_t (&tile)[4], const ir::Coords &corner, int32_t k) {
     const int32_t half = 4 * unit_;
     const int32_t m = corner[0], n = corner[1];
-    llvm::SmallVector<llvm::Value *, 10> operands = {
-        unit(0, m, k), unit(0, m + 8, k), unit(0, m, k + half), unit(0, m + 8, k + half),
-        unit(1, k, n), unit(1, k + half, n)};
+    llvm::SmallVector<llvm::Value *, 10> operands = {unit(0, m, k),        unit(0, m + 8, k),
+                                                     unit(0, m, k + half), unit(0, m + 8, k + half),
+                                                     unit(1, k, n),        unit(1, k + half, n)};
     for (const int32_t reg : tile) {
       operands.push_back(out[static_cast<size_t>(reg)]);
     }
     const bool integers = shape_.accumulator == Elem::I32;
-    llvm::Type *word = integers ? static_cast<llvm::Type *>(e_.builder_.getInt32Ty())
-                                : e_.builder_.getFloatTy();
+    llvm::Type *word =
+        integers ? static_cast<llvm::Type *>(e_.builder_.getInt32Ty()) : e_.builder_.getFloatTy();
     auto *returned = llvm::StructType::get(e_.context_, {word, word, word, word});
     const std::string result = integers ? "=r,=r,=r,=r," : "=f,=f,=f,=f,";
-    llvm::Value *sums = e_.assembly(instruction(), result + "r,r,r,r,r,r,0,1,2,3", returned,
-                                    operands, false, true);
+    llvm::Value *sums =
+        e_.assembly(instruction(), result + "r,r,r,r,r,r,0,1,2,3", returned, operands, false, true);
     for (unsigned i = 0; i < 4; ++i) {
       out[static_cast<size_t>(tile[i])] = e_.builder_.CreateExtractValue(sums, i);
     }
@@ -109,14 +109,16 @@ private:
     } else {
       llvm::SmallVector<llvm::Value *, 4> elements;
       for (int32_t i = 0; i < unit_; ++i) {
-        const int32_t reg = operand == 0 ? registers.at({row, col + i}) : registers.at({row + i, col});
+        const int32_t reg =
+            operand == 0 ? registers.at({row, col + i}) : registers.at({row + i, col});
         elements.push_back(e_.regs(value)[static_cast<size_t>(reg)]);
       }
       known = e_.packWords(fn_.type(value).element(), elements, 4)[0];
     }
     if (shape_.operand == Elem::F32) {
       llvm::Value *number = e_.builder_.CreateBitCast(known, e_.builder_.getFloatTy());
-      known = e_.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", e_.builder_.getInt32Ty(), {number}, false);
+      known = e_.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", e_.builder_.getInt32Ty(), {number},
+                          false);
     }
     return known;
   }

@@ -46,7 +46,8 @@ public:
   }
 
 private:
-  // Coordinates of a register in the operand without k: leading axes, then the row (a) or column (b).
+  // Coordinates of a register in the operand without k: leading axes, then the row (a) or column
+  // (b).
   ir::Coords keyOf(unsigned operand, int32_t reg) const {
     ir::Coords key = layout_.applyOne(HwDim::Reg, reg);
     key.erase(key.begin() + (operand == 0 ? rank_ - 1 : rank_ - 2));
@@ -110,16 +111,16 @@ private:
         llvm::Value *offset = builder.CreateAdd(builder.CreateXor(part.first, inner),
                                                 builder.CreateAdd(part.second, outer));
         offset = builder.CreateMul(offset, e_.i32(element.elementBytes()));
-        llvm::Value *pointer = builder.CreateGEP(builder.getInt8Ty(),
-                                                 e_.scalar(fn_.operand(op_, operand)), offset);
+        llvm::Value *pointer =
+            builder.CreateGEP(builder.getInt8Ty(), e_.scalar(fn_.operand(op_, operand)), offset);
         loaded[operand][key] = widened(element, e_.loadShared(element, pointer));
       }
     }
     Regs next;
     for (size_t reg = 0; reg < sums.size(); ++reg) {
       const auto index = static_cast<int32_t>(reg);
-      next.push_back(multiplyAdd(loaded[0].at(keyOf(0, index)), loaded[1].at(keyOf(1, index)),
-                                 sums[reg]));
+      next.push_back(
+          multiplyAdd(loaded[0].at(keyOf(0, index)), loaded[1].at(keyOf(1, index)), sums[reg]));
     }
     return next;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions, step by step as passes/gpu/reduce_plan.h says. A thread's state is a list of entries: a
-// partial result for each row that it holds and each part of the axis not yet joined.
+// Reductions, step by step as passes/gpu/reduce_plan.h says. A thread's state is a list of entries:
+// a partial result for each row that it holds and each part of the axis not yet joined.
 #include "codegen/nvidia/emitter.h"
 
 #include "passes/gpu/layout_maps.h"
@@ -28,10 +28,18 @@ public:
     collect();
     for (const ReduceStep &step : plan_.steps) {
       switch (step.kind) {
-      case ReduceStep::Kind::Register: joinEntries(step.distance, step.distance); break;
-      case ReduceStep::Kind::Repeat: joinRepeats(); break;
-      case ReduceStep::Kind::Lane: joinLanes(step); break;
-      case ReduceStep::Kind::Warp: joinWarps(); break;
+      case ReduceStep::Kind::Register:
+        joinEntries(step.distance, step.distance);
+        break;
+      case ReduceStep::Kind::Repeat:
+        joinRepeats();
+        break;
+      case ReduceStep::Kind::Lane:
+        joinLanes(step);
+        break;
+      case ReduceStep::Kind::Warp:
+        joinWarps();
+        break;
       }
     }
     setResults();
@@ -59,8 +67,8 @@ private:
         entry.tuple.push_back(e_.regs(input)[static_cast<size_t>(reg)]);
       }
       if (plan_.commutative && padded_) {
-        llvm::Value *inside = builder().CreateICmpSLT(
-            e_.coord(layout_, reg, plan_.axis), e_.i32(extent_));
+        llvm::Value *inside =
+            builder().CreateICmpSLT(e_.coord(layout_, reg, plan_.axis), e_.i32(extent_));
         entry.tuple[0] = builder().CreateSelect(inside, entry.tuple[0], neutral());
       }
       entries_.push_back(std::move(entry));
@@ -94,7 +102,8 @@ private:
     if (opcode == Opcode::SMin) {
       return llvm::APInt::getSignedMaxValue(bits);
     }
-    return opcode == Opcode::SMax ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getZero(bits);
+    return opcode == Opcode::SMax ? llvm::APInt::getSignedMinValue(bits)
+                                  : llvm::APInt::getZero(bits);
   }
 
   // The region's results for two tuples.
@@ -203,7 +212,8 @@ private:
     const auto rows = static_cast<int64_t>(plan_.rowLaneBits.size());
     llvm::Value *index = builder().CreateMul(warp, e_.i32(plan_.entries));
     index = builder().CreateAdd(index, e_.i32(static_cast<int64_t>(entry)));
-    return builder().CreateAdd(builder().CreateShl(index, e_.i32(rows)), e_.linear(e_.lane_, columns));
+    return builder().CreateAdd(builder().CreateShl(index, e_.i32(rows)),
+                               e_.linear(e_.lane_, columns));
   }
 
   llvm::Value *scratch(int64_t base, const ir::Type &element, llvm::Value *slot) {
@@ -224,7 +234,8 @@ private:
     for (size_t index = 0; index < entries_.size(); ++index) {
       llvm::Value *own = slot(e_.warp_, index);
       for (size_t i = 0; i < bases.size(); ++i) {
-        e_.storeShared(elementOf(i), entries_[index].tuple[i], scratch(bases[i], elementOf(i), own));
+        e_.storeShared(elementOf(i), entries_[index].tuple[i],
+                       scratch(bases[i], elementOf(i), own));
       }
     }
     e_.barrier();

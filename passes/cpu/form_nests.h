@@ -10,7 +10,7 @@ namespace libtile::passes {
 // Requires: tile stage, a target that nests (a CPU). Best after simplification, CSE, DCE and
 // split_carried_offsets. Ensures: nested stage; no value is a tile; loops carry scalars only; each
 // alloc stands before its first use, in the innermost block that holds all its uses, without offset.
-// The order of memory accesses is that of design 4; volatile and atomic accesses happen exactly
+// The order of memory accesses is that of docs/semantics.md; volatile and atomic accesses happen exactly
 // once, in order. Slow paths taken are added to fn.fallbacks.
 bool formNests(ir::Function &fn, const PassContext &context);
 

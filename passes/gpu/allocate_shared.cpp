@@ -10,8 +10,8 @@ namespace libtile::passes {
 namespace {
 
 using ir::BlockId;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 
 class Lifetimes {
 public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites loops as their plans say (plan_pipeline.h). The loop keeps its trip count; it carries three
-// things more: the values that the addresses take, as they are stages - 1 iterations later, and the
-// numbers of the slots to read and to fill. Copies past the last iteration are masked off: they put
-// zeros into a slot that nobody reads.
+// Rewrites loops as their plans say (plan_pipeline.h). The loop keeps its trip count; it carries
+// three things more: the values that the addresses take, as they are stages - 1 iterations later,
+// and the numbers of the slots to read and to fill. Copies past the last iteration are masked off:
+// they put zeros into a slot that nobody reads.
 #include "passes/gpu/plan_pipeline.h"
 
 #include "ir/builder.h"
@@ -19,8 +19,8 @@ using ir::BlockId;
 using ir::Builder;
 using ir::CmpPred;
 using ir::Elem;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
@@ -180,8 +180,7 @@ private:
       Builder reader(fn_, use.op);
       if (fn_.opcode(use.op) == Opcode::ConvertLayout) {
         const ValueId converted = fn_.result(use.op);
-        fn_.replaceAllUses(converted,
-                           reader.make(Opcode::BufferRead, {slot}, fn_.type(converted)));
+        fn_.replaceAllUses(converted, reader.make(Opcode::BufferRead, {slot}, fn_.type(converted)));
         fn_.erase(use.op);
       } else {
         fn_.setOperand(use.op, use.operand,

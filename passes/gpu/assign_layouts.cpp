@@ -16,8 +16,8 @@ using ir::Attr;
 using ir::Elem;
 using ir::Layout;
 using ir::LayoutId;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
@@ -138,8 +138,8 @@ private:
     }
   }
 
-  // The value under the layout: itself, computed again, or converted. The layout comes by value: the
-  // function's table of layouts grows meanwhile.
+  // The value under the layout: itself, computed again, or converted. The layout comes by value:
+  // the function's table of layouts grows meanwhile.
   ValueId underLayout(ValueId value, Layout layout) {
     if (layoutOf(value) == layout) {
       return value;
@@ -151,9 +151,9 @@ private:
     }
     const OpId op = fn_.def(value);
     const bool moves = !registerMap(layout, layoutOf(value)).has_value();
-    const bool throughShape = op.valid() && (fn_.opcode(op) == Opcode::Broadcast ||
-                                             fn_.opcode(op) == Opcode::ExpandDims ||
-                                             fn_.opcode(op) == Opcode::Trans);
+    const bool throughShape =
+        op.valid() && (fn_.opcode(op) == Opcode::Broadcast ||
+                       fn_.opcode(op) == Opcode::ExpandDims || fn_.opcode(op) == Opcode::Trans);
     int32_t budget = 16;
     const ValueId result = moves && (throughShape || isCheap(value, budget))
                                ? computeAgain(op, layout)
@@ -172,8 +172,8 @@ private:
       return false;
     }
     const Opcode opcode = fn_.opcode(op);
-    const bool leaf = opcode == Opcode::Constant || opcode == Opcode::Splat ||
-                      opcode == Opcode::Arange;
+    const bool leaf =
+        opcode == Opcode::Constant || opcode == Opcode::Splat || opcode == Opcode::Arange;
     const bool inner = ir::isElementwise(opcode) || opcode == Opcode::Hint ||
                        opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast;
     if (!leaf && (!inner || fn_.type(value).isFloating())) {
@@ -189,8 +189,8 @@ private:
 
   ValueId computeAgain(OpId op, const Layout &layout) {
     const Opcode opcode = fn_.opcode(op);
-    const bool shapeOp = opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast ||
-                         opcode == Opcode::Trans;
+    const bool shapeOp =
+        opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast || opcode == Opcode::Trans;
     ir::Values operands;
     for (const ValueId operand : fn_.operands(op)) {
       if (!fn_.type(operand).isTile()) {

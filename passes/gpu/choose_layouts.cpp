@@ -10,8 +10,8 @@ namespace {
 
 using ir::Attr;
 using ir::Layout;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::ValueId;
 
 class Chooser {
@@ -96,9 +96,8 @@ private:
 
   [[nodiscard]] const Layout *chosen(ValueId value) const {
     const int32_t index = fn_.type(value).isTile() ? problem_.componentOf[value] : -1;
-    return index >= 0 && chosen_[static_cast<size_t>(index)]
-               ? &*chosen_[static_cast<size_t>(index)]
-               : nullptr;
+    return index >= 0 && chosen_[static_cast<size_t>(index)] ? &*chosen_[static_cast<size_t>(index)]
+                                                             : nullptr;
   }
   [[nodiscard]] double weight(ValueId value, OpId op) const {
     const ir::Type type = fn_.type(value);

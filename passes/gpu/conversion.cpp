@@ -91,8 +91,8 @@ bool planShuffles(const Layout &from, const Layout &to, Conversion &plan) {
   return true;
 }
 
-// A shuffle moves at most 4 bytes of a lane and costs about as much as an access of a warp to shared
-// memory; the way through memory adds a barrier.
+// A shuffle moves at most 4 bytes of a lane and costs about as much as an access of a warp to
+// shared memory; the way through memory adds a barrier.
 bool shufflesPay(const Conversion &plan, const Layout &from, const Layout &to,
                  int32_t elementBytes) {
   constexpr int64_t kBarrier = 16;
@@ -121,8 +121,8 @@ Conversion planConversion(const Layout &from, const Layout &to, std::span<const 
     plan.registers = std::move(*registers);
     return plan;
   }
-  plan.buffer = chooseBuffer(shape, {.writers = {&from, 1}, .readers = {&to, 1},
-                                     .elementBytes = elementBytes});
+  plan.buffer = chooseBuffer(
+      shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = elementBytes});
   plan.write = writeAccess(from, plan.buffer, elementBytes);
   plan.read = readAccess(to, plan.buffer, elementBytes);
   plan.kind = Conversion::Kind::Shared;

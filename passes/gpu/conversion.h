@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a tile gets from one layout to another, as data: derived from the two layouts alone, simulated on
-// the host by the tests, emitted by code generation. The cheapest kind that can do it is taken:
+// How a tile gets from one layout to another, as data: derived from the two layouts alone,
+// simulated on the host by the tests, emitted by code generation. The cheapest kind that can do it
+// is taken:
 //
 //   Registers  every thread already holds what it needs: registers are renamed
-//   Shuffles   the data stays inside each warp: one shuffle for each register. The lane that receives
+//   Shuffles   the data stays inside each warp: one shuffle for each register. The lane that
+//   receives
 //              names the lane it takes from; the lane that sends chooses which register it shows.
 //              Both are affine maps of the lane over F2
 //   Shared     written to a buffer under one layout and read under the other
@@ -38,18 +40,18 @@ struct Conversion {
   };
 
   Kind kind = Kind::Registers;
-  std::vector<int32_t> registers;     // Registers: for each register of the result its source
-  std::vector<Shuffle> shuffles;      // Shuffles: for each register of the result
-  ir::Layout buffer;                  // Shared
-  BufferAccess write, read;           // Shared
+  std::vector<int32_t> registers; // Registers: for each register of the result its source
+  std::vector<Shuffle> shuffles;  // Shuffles: for each register of the result
+  ir::Layout buffer;              // Shared
+  BufferAccess write, read;       // Shared
 };
 
 // Both layouts cover the shape.
 [[nodiscard]] Conversion planConversion(const ir::Layout &from, const ir::Layout &to,
                                         std::span<const int32_t> shape, int32_t elementBytes);
 
-// Runs the plan on the host. `data[(warp * lanes + lane) * registers + register]`, elements that are
-// unknown are negative.
+// Runs the plan on the host. `data[(warp * lanes + lane) * registers + register]`, elements that
+// are unknown are negative.
 [[nodiscard]] std::vector<int64_t> simulate(const Conversion &conversion, const ir::Layout &from,
                                             const ir::Layout &to, std::span<const int64_t> data);
 

@@ -79,8 +79,8 @@ WarpGrid chooseWarpGrid(int32_t m, int32_t n, int32_t warps, int32_t unitM, int3
       const int64_t paddedM = rounded(m, unitM * warpsM);
       const int64_t paddedN = rounded(n, unitN * warpsN);
       // Multiplications of the slowest warp first, then the operand elements that it reads.
-      const int64_t cost = paddedM * paddedN / (warpsM * warpsN) * 1024 +
-                           paddedM / warpsM + paddedN / warpsN;
+      const int64_t cost =
+          paddedM * paddedN / (warpsM * warpsN) * 1024 + paddedM / warpsM + paddedN / warpsN;
       if (bestCost == 0 || cost < bestCost) {
         best = {warpsM, warpsN};
         bestCost = cost;

@@ -3,8 +3,8 @@
 //
 // mma.sync gives every lane fixed elements of a 16 x k, a k x 8 and a 16 x 8 matrix. Over the whole
 // dot the warps stand in a grid of warpsM x warpsN; warps of one row of the grid hold the same
-// elements of a, those of one column the same of b. Registers take the rest, so every lane of a warp
-// finds all operands of its accumulators in its own registers.
+// elements of a, those of one column the same of b. Registers take the rest, so every lane of a
+// warp finds all operands of its accumulators in its own registers.
 #pragma once
 
 #include "ir/function.h"
@@ -28,9 +28,9 @@ struct DotLayouts {
 // Fragments of mma.sync m16n8 with k * operand bits = 128 or 256.
 [[nodiscard]] DotLayouts fragmentLayouts(const ir::MmaShape &shape, int32_t m, int32_t n, int32_t k,
                                          WarpGrid grid, int32_t warps);
-// The grid of warps for a dot: where rows of such accumulators are reduced, as in attention, all warps
-// stand along m if there is room, so that a row lies within one warp and the accumulator is the left
-// operand of a next dot.
+// The grid of warps for a dot: where rows of such accumulators are reduced, as in attention, all
+// warps stand along m if there is room, so that a row lies within one warp and the accumulator is
+// the left operand of a next dot.
 [[nodiscard]] WarpGrid warpGridOf(const ir::Function &fn, ir::OpId dot, int32_t warps);
 // The accumulator of a dot by fused multiply-adds.
 [[nodiscard]] ir::Layout multiplyAddLayout(int32_t m, int32_t n, int32_t warps);

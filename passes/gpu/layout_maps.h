@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from layouts for code: which register of one tile is which register of another, and how
-// ops on shapes act on layouts.
+// What follows from layouts for code: which register of one tile is which register of another, and
+// how ops on shapes act on layouts.
 //
 // All maps between coordinates here are linear over F2 on the threads' part and exact on the
-// registers' part: the element of (reg, lane, warp) is coords(reg) XOR coords(lane) XOR coords(warp)
-// as plain integers, since the parts of lanes and warps lie below the bits of the repeats.
+// registers' part: the element of (reg, lane, warp) is coords(reg) XOR coords(lane) XOR
+// coords(warp) as plain integers, since the parts of lanes and warps lie below the bits of the
+// repeats.
 #pragma once
 
 #include "ir/function.h"
@@ -20,8 +21,8 @@ using CoordMap = llvm::function_ref<ir::Coords(const ir::Coords &)>;
 
 // For each register of `to` the register of `from` that holds map(its element) on every thread;
 // registers whose element `from` does not reach (padding) get 0. nullopt: data would have to move.
-[[nodiscard]] std::optional<std::vector<int32_t>>
-registerMap(const ir::Layout &to, const ir::Layout &from, CoordMap map);
+[[nodiscard]] std::optional<std::vector<int32_t>> registerMap(const ir::Layout &to,
+                                                              const ir::Layout &from, CoordMap map);
 [[nodiscard]] std::optional<std::vector<int32_t>> registerMap(const ir::Layout &to,
                                                               const ir::Layout &from);
 // The same for the operand of a shape op (expand_dims, broadcast, trans, reshape), whose result and

@@ -11,8 +11,8 @@ namespace libtile::passes {
 namespace {
 
 using ir::Layout;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
@@ -66,8 +66,8 @@ bool lowerConversion(ir::Function &fn, OpId op) {
   return true;
 }
 
-// Rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one a for many lanes and
-// neighbours of b.
+// Rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one a for many lanes
+// and neighbours of b.
 ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
   const OpId def = fn.def(value);
   if (def.valid() && fn.opcode(def) == Opcode::BufferRead) {
@@ -75,11 +75,11 @@ ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
   }
   const Type type = fn.type(value);
   const Layout registers = fn.layout(type.layout());
-  const Layout layout = chooseBuffer(
-      type.shape(), {.writers = {&registers, 1},
-                     .readers = {},
-                     .elementBytes = static_cast<int32_t>(type.elementBytes()),
-                     .fastAxis = static_cast<int32_t>(type.rank()) - 1});
+  const Layout layout =
+      chooseBuffer(type.shape(), {.writers = {&registers, 1},
+                                  .readers = {},
+                                  .elementBytes = static_cast<int32_t>(type.elementBytes()),
+                                  .fastAxis = static_cast<int32_t>(type.rank()) - 1});
   const ValueId buffer = makeBuffer(builder, type, storedElem(type), layout);
   writeBuffer(builder, buffer, asStored(builder, value));
   return buffer;

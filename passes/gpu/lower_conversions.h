@@ -5,8 +5,9 @@
 //                                  ->   buffer_write %buf, %x
 //                                       %y = buffer_read %buf
 //
-// when no shuffle can do it (conversion.h). The operands of a dot by fused multiply-adds become buffers,
-// which such a dot reads element by element; one that comes from a buffer already is read there.
+// when no shuffle can do it (conversion.h). The operands of a dot by fused multiply-adds become
+// buffers, which such a dot reads element by element; one that comes from a buffer already is read
+// there.
 #pragma once
 
 #include "passes/pass.h"

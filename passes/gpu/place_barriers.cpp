@@ -13,8 +13,8 @@ namespace {
 using ir::Attr;
 using ir::BlockId;
 using ir::Effects;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::ValueId;
 
 struct Bytes {
@@ -111,8 +111,8 @@ private:
   }
 
   // The barriers of the body and what flows over the back edge depend on each other: the body is
-  // walked, with its barriers decided anew, until what flows back is what was assumed. If that takes
-  // long, barriers are kept and what flows back only grows.
+  // walked, with its barriers decided anew, until what flows back is what was assumed. If that
+  // takes long, barriers are kept and what flows back only grows.
   void walkLoop(OpId loop, State &state) {
     constexpr int kPatience = 4;
     const std::set<OpId> before = placed_;
@@ -167,10 +167,9 @@ private:
   [[nodiscard]] bool needsBarrier(OpId op, const State &state) const {
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       for (const SharedPending &pending : state.shared) {
-        const bool ordered =
-            pending.kind == SharedPending::Kind::Read      ? access.write
-            : pending.kind == SharedPending::Kind::Arrived ? !isAsync(op)
-                                                           : true;
+        const bool ordered = pending.kind == SharedPending::Kind::Read      ? access.write
+                             : pending.kind == SharedPending::Kind::Arrived ? !isAsync(op)
+                                                                            : true;
         if (ordered && pending.bytes.overlaps(bytes_[access.owner])) {
           return true;
         }
@@ -182,9 +181,8 @@ private:
     if (state.acquired || (isRelease(op) && !state.global.empty())) {
       return true;
     }
-    return std::any_of(state.global.begin(), state.global.end(), [&](const GlobalPending &pending) {
-      return conflicts(pending, op);
-    });
+    return std::any_of(state.global.begin(), state.global.end(),
+                       [&](const GlobalPending &pending) { return conflicts(pending, op); });
   }
 
   [[nodiscard]] bool orderIs(OpId op, ir::MemOrder order) const {
@@ -243,8 +241,8 @@ private:
       if (isAsync(op)) {
         addOnce(state.flying, bytes);
       } else {
-        addOnce(state.shared, {access.write ? SharedPending::Kind::Write
-                                            : SharedPending::Kind::Read, bytes});
+        addOnce(state.shared,
+                {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read, bytes});
       }
     }
     if (touchesGlobal(op)) {

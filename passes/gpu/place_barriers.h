@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Puts a barrier wherever threads of the program must see each other's work.
 //
-// One walk in program order keeps the accesses since the last barrier; an op that conflicts with one
-// of them gets a barrier in front. Loops are walked until what flows back over their end adds no
-// barrier; the branches of an `if` start from the same state, and both flow out.
+// One walk in program order keeps the accesses since the last barrier; an op that conflicts with
+// one of them gets a barrier in front. Loops are walked until what flows back over their end adds
+// no barrier; the branches of an `if` start from the same state, and both flow out.
 //
-//   Shared memory  bytes, not buffers, conflict: two buffers may share them. An asynchronous copy is a
-//                  write when it is waited for, to the readers; when it starts, it must not overtake
-//                  readers of its bytes.
-//   Global memory  design 4: all elements of an access happen before any of a later conflicting one.
-//                  No barrier where the addresses are proved apart, or where each thread only meets
+//   Shared memory  bytes, not buffers, conflict: two buffers may share them. An asynchronous copy is
+//                  a write when it is waited for, to the readers; when it starts, it must not
+//                  overtake readers of its bytes.
+//   Global memory  all elements of an access happen before any of a later conflicting one
+//                  (docs/semantics.md). No barrier where the addresses are proved apart, or where each thread only meets
 //                  its own elements again: the same addresses element by element under one layout
-//                  without replicas. A release orders everything before it, an acquire everything after.
+//                  without replicas. A release orders everything before it, an acquire everything
+//                  after.
 #pragma once
 
 #include "passes/pass.h"

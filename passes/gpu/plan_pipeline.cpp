@@ -14,8 +14,8 @@ namespace {
 using ir::Attr;
 using ir::BlockId;
 using ir::Layout;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
@@ -80,9 +80,8 @@ private:
              if (fn_.opcode(use.op) == Opcode::Dot) {
                return true;
              }
-             const ValueId converted = fn_.opcode(use.op) == Opcode::ConvertLayout
-                                           ? fn_.result(use.op)
-                                           : ValueId{};
+             const ValueId converted =
+                 fn_.opcode(use.op) == Opcode::ConvertLayout ? fn_.result(use.op) : ValueId{};
              return converted.valid() &&
                     !registerMap(layoutOf(converted), layoutOf(value)).has_value() &&
                     reachesDot(converted);
@@ -202,8 +201,8 @@ private:
     return run;
   }
 
-  // Adds what the load's addresses need to the plan; false if that is more than pure scalar and index
-  // code.
+  // Adds what the load's addresses need to the plan; false if that is more than pure scalar and
+  // index code.
   bool addAhead(LoopPlan &plan, BlockId body, OpId load) const {
     std::vector<OpId> ops = plan.ahead;
     std::vector<unsigned> carried = plan.carriedAhead;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which loads of a loop run ahead of it, decided as data and applied by one rewrite.
 //
-// A loop is pipelined when it feeds dots: a load whose elements are needed only under another layout
-// than the one it is made in (they have to go through shared memory anyway) is copied there
+// A loop is pipelined when it feeds dots: a load whose elements are needed only under another
+// layout than the one it is made in (they have to go through shared memory anyway) is copied there
 // asynchronously, `stages - 1` iterations ahead, into a ring of `stages` slots. What computes its
-// addresses and mask, with the carried values that takes, runs ahead in a copy of its own. Loops that
-// only stream memory are left alone: enough bytes are in flight without.
+// addresses and mask, with the carried values that takes, runs ahead in a copy of its own. Loops
+// that only stream memory are left alone: enough bytes are in flight without.
 //
 //   with n = stages
 //   copy 0, commit, ..., copy n-2, commit
@@ -46,7 +46,8 @@ struct Plan {
   std::vector<LoopPlan> loops;
   // Why a loop with dots has loads that do not run ahead, in words.
   std::vector<std::string> refusals;
-  // "for at matmul.py:30: 3 stages of 16384 bytes, loads %12 (16 bytes), %15 (16 bytes)", one a line.
+  // "for at matmul.py:30: 3 stages of 16384 bytes, loads %12 (16 bytes), %15 (16 bytes)", one a
+  // line.
   [[nodiscard]] std::string str(const ir::Function &fn) const;
 };
 

@@ -13,8 +13,8 @@ namespace {
 using ir::Attr;
 using ir::BlockId;
 using ir::Layout;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
@@ -114,9 +114,8 @@ private:
         continue;
       }
       const uint32_t value = sets_.find(fn_.operand(op, 1).index);
-      const bool fixed = std::any_of(dots.begin(), dots.end(), [&](uint32_t dot) {
-        return sets_.find(dot) == value;
-      });
+      const bool fixed = std::any_of(dots.begin(), dots.end(),
+                                     [&](uint32_t dot) { return sets_.find(dot) == value; });
       if (!fixed) {
         unite(fn_.operand(op, 0), fn_.operand(op, 1));
       }
@@ -221,8 +220,8 @@ private:
     const Type a = fn_.type(fn_.operand(op, 0));
     const ir::MmaShape *mma = findMma(fn_, op, context_.target);
     const int32_t k = a.dim(a.rank() - 1);
-    LayoutProposal proposal{{}, static_cast<double>(tileBytes(acc)) * frequency(fn_, op),
-                            mma != nullptr};
+    LayoutProposal proposal{
+        {}, static_cast<double>(tileBytes(acc)) * frequency(fn_, op), mma != nullptr};
     if (mma != nullptr) {
       proposal.layout =
           fragmentLayouts(*mma, acc.dim(0), acc.dim(1), k, warpGridOf(fn_, op, warps_), warps_).acc;
@@ -330,8 +329,8 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   return static_cast<int32_t>(std::min<int64_t>(warps, floorPowerOfTwo(most)));
 }
 
-LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts,
-                             const PassContext &context, int32_t warps) {
+LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts, const PassContext &context,
+                             int32_t warps) {
   return Proposer(fn, facts, context, warps).run();
 }
 

@@ -5,8 +5,8 @@
 // Anchors propose layouts to the components of their operands:
 //
 //   load, store, atomics  lanes along the contiguous axis, the widest vector that the facts allow;
-//                         where that axis is reduced, warps go to the other axes first, so that a row
-//                         lies within one warp
+//                         where that axis is reduced, warps go to the other axes first, so that a
+//                         row lies within one warp
 //   dot                   the accumulator's fragment; nothing else will do
 //   reduce                where nothing touches memory: neighbours of the axis in one thread
 //

@@ -9,8 +9,8 @@ namespace {
 using ir::Coords;
 using ir::HwDim;
 using ir::Layout;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 
 // The one op that the combination is, of its two arguments in any order.
 std::optional<Opcode> commutativeOp(const ir::Function &fn, OpId reduce) {
@@ -23,9 +23,9 @@ std::optional<Opcode> commutativeOp(const ir::Function &fn, OpId reduce) {
     return std::nullopt;
   }
   const Opcode opcode = fn.opcode(op);
-  for (const Opcode known : {Opcode::Add, Opcode::Mul, Opcode::And, Opcode::Or, Opcode::Xor,
-                             Opcode::SMin, Opcode::SMax, Opcode::UMin, Opcode::UMax, Opcode::FMin,
-                             Opcode::FMax}) {
+  for (const Opcode known :
+       {Opcode::Add, Opcode::Mul, Opcode::And, Opcode::Or, Opcode::Xor, Opcode::SMin, Opcode::SMax,
+        Opcode::UMin, Opcode::UMax, Opcode::FMin, Opcode::FMax}) {
     if (opcode == known) {
       return opcode;
     }
@@ -33,8 +33,8 @@ std::optional<Opcode> commutativeOp(const ir::Function &fn, OpId reduce) {
   return std::nullopt;
 }
 
-// Bits of a hardware coordinate that move along the axis. Each basis of the layouts that passes make
-// moves along one axis, and no two move to the same place.
+// Bits of a hardware coordinate that move along the axis. Each basis of the layouts that passes
+// make moves along one axis, and no two move to the same place.
 std::vector<ReduceStep> stepsOf(const Layout &layout, HwDim dim, unsigned axis,
                                 ReduceStep::Kind kind) {
   std::vector<ReduceStep> steps;
@@ -54,6 +54,17 @@ std::vector<ReduceStep> stepsOf(const Layout &layout, HwDim dim, unsigned axis,
 }
 
 bool byDistance(const ReduceStep &a, const ReduceStep &b) { return a.distance < b.distance; }
+
+// The warps are joined in one step, so nothing may lie between their bits.
+void checkNeighbours(std::span<const ReduceStep> steps, std::span<const ReduceStep> warps,
+                     const ir::Location &location) {
+  for (const ReduceStep &step : steps) {
+    if (!warps.empty() && step.kind != ReduceStep::Kind::Warp &&
+        step.distance > warps.front().distance && step.distance < warps.back().distance) {
+      throw ir::Unsupported("an ordered reduction over warps that are not neighbours", location);
+    }
+  }
+}
 
 } // namespace
 
@@ -96,14 +107,7 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
       plan.steps.push_back(repeat);
     }
     std::stable_sort(plan.steps.begin(), plan.steps.end(), byDistance);
-    // The warps are joined in one step, so nothing may lie between their bits.
-    for (const ReduceStep &step : plan.steps) {
-      if (!warps.empty() && step.kind != Kind::Warp && step.distance > warps.front().distance &&
-          step.distance < warps.back().distance) {
-        throw ir::Unsupported("an ordered reduction over warps that are not neighbours",
-                              fn.locationOf(reduce));
-      }
-    }
+    checkNeighbours(plan.steps, warps, fn.locationOf(reduce));
   }
   if (!warps.empty()) {
     // Registers of the tile that the steps before the warps' have not joined.

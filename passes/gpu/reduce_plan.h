@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a reduction goes over registers, lanes and warps, as data.
 //
-// The coordinate along the reduced axis is a register's part XOR the parts of some lane bits XOR the
-// parts of some warp bits. Each step joins pairs that differ in one bit (or in the repeat index); the
-// one with the lower coordinate is the left operand. A right operand that lies wholly in the padding
-// is left out, so no neutral element is needed.
+// The coordinate along the reduced axis is a register's part XOR the parts of some lane bits XOR
+// the parts of some warp bits. Each step joins pairs that differ in one bit (or in the repeat
+// index); the one with the lower coordinate is the left operand. A right operand that lies wholly
+// in the padding is left out, so no neutral element is needed.
 //
 // In any order of the steps a pair's operands are defined, but only in the order of coordinates are
 // they neighbours. A combination that is one commutative op goes registers first, then lanes, then
-// warps, which shuffles least; padding is then replaced by the op's neutral element. Others keep the
-// order of coordinates.
+// warps, which shuffles least; padding is then replaced by the op's neutral element. Others keep
+// the order of coordinates.
 //
 // Warps meet in shared memory: each writes what it has, all wait at a barrier, each reads all:
-// element ((warp * entries) + entry) * lanes + lane, where `lane` counts the lanes that hold different
-// rows.
+// element ((warp * entries) + entry) * lanes + lane, where `lane` counts the lanes that hold
+// different rows.
 #pragma once
 
 #include "ir/function.h"
@@ -33,11 +33,11 @@ struct ReducePlan {
   unsigned axis = 0;
   // The combination is one commutative op with this neutral element; else it keeps the order.
   std::optional<ir::Opcode> commutative;
-  std::vector<ReduceStep> steps; // Warp at most once
-  std::vector<int32_t> warpBits; // along the axis, by rising coordinate
+  std::vector<ReduceStep> steps;    // Warp at most once
+  std::vector<int32_t> warpBits;    // along the axis, by rising coordinate
   std::vector<int32_t> rowLaneBits; // lane bits that tell rows apart
-  int32_t entries = 0;           // partial results of a thread when the warps meet; 0: they do not
-  int64_t scratchBytes = 0;      // shared memory, for all elements of the tuple
+  int32_t entries = 0;      // partial results of a thread when the warps meet; 0: they do not
+  int64_t scratchBytes = 0; // shared memory, for all elements of the tuple
 };
 
 // The reduce op's operands have layouts.

@@ -5,8 +5,8 @@
 
 namespace libtile::passes {
 
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 
 std::vector<SharedObject> sharedObjects(const ir::Function &fn) {
   std::vector<SharedObject> objects;

@@ -18,8 +18,8 @@ using ir::Layout;
 
 unsigned log2Of(int64_t x) { return std::bit_width(static_cast<uint64_t>(x)) - 1; }
 
-// Offsets of a register layout's bases. The threads' part of an offset is linear: it lies inside the
-// subtile.
+// Offsets of a register layout's bases. The threads' part of an offset is linear: it lies inside
+// the subtile.
 struct Columns {
   std::vector<int32_t> regs, lanes, warps;
   // Of repeats: the buffer's subtile may hold several of the registers'.
@@ -85,7 +85,8 @@ std::vector<int32_t> contiguousBits(std::span<const int32_t> regs, unsigned limi
   return result;
 }
 
-// No other part of the coordinate touches the low bits: each group starts at a multiple of its size.
+// No other part of the coordinate touches the low bits: each group starts at a multiple of its
+// size.
 bool aligned(const Columns &columns, std::span<const int32_t> group) {
   const int32_t low = (1 << group.size()) - 1;
   for (size_t bit = 0; bit < columns.regs.size(); ++bit) {

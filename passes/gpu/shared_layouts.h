@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts of shared memory, and how well register layouts reach them.
 //
-// A buffer is stored row-major by subtiles; inside a subtile the order of axes is free and the offset
-// of an element is swizzled: with p its position in that order,
+// A buffer is stored row-major by subtiles; inside a subtile the order of axes is free and the
+// offset of an element is swizzled: with p its position in that order,
 //     offset = p XOR (rotate((p >> shift) & (2^bits - 1)) << unit)
 // which permutes units of 2^unit elements within a row by the low bits of the row (rotated within
-// `bits` by `rotation`). Such a map is a Layout from HwDim::Offset. Shared memory has 32 banks of 4 bytes; an access of all 32 lanes of 4, 8
-// or 16 bytes is served in 1, 2 or 4 parts of 128 bytes; a part whose lanes need different words of
-// one bank takes longer.
+// `bits` by `rotation`). Such a map is a Layout from HwDim::Offset. Shared memory has 32 banks of 4
+// bytes; an access of all 32 lanes of 4, 8 or 16 bytes is served in 1, 2 or 4 parts of 128 bytes; a
+// part whose lanes need different words of one bank takes longer.
 #pragma once
 
 #include "ir/layout.h"
@@ -38,8 +38,8 @@ struct BufferAccess {
   AccessKind kind = AccessKind::Vector;
   // Elements that one thread takes at once, side by side in the buffer: a power of two.
   int32_t elements = 1;
-  // Bits of the register index that count these elements, lowest first (Vector and Matrix: the 32-bit
-  // unit's elements; MatrixTransposed: the one bit that makes pairs).
+  // Bits of the register index that count these elements, lowest first (Vector and Matrix: the
+  // 32-bit unit's elements; MatrixTransposed: the one bit that makes pairs).
   std::vector<int32_t> registerBits;
 };
 // The best way to read: ldmatrix where the layouts divide into 8x8 matrices of 16-bit units.

@@ -13,8 +13,8 @@ namespace {
 using ir::Attr;
 using ir::BlockId;
 using ir::Builder;
-using ir::OpId;
 using ir::Opcode;
+using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
@@ -55,7 +55,8 @@ ValueId flatIndex(Builder &builder, const std::vector<int32_t> &shape) {
     for (size_t d = 0; d < shape.size(); ++d) {
       if (d != axis) {
         now.insert(now.begin() + static_cast<int64_t>(d), 1);
-        const OpId expand = builder.op(Opcode::ExpandDims, {&value, 1}, {{Type::tile(now, number)}});
+        const OpId expand =
+            builder.op(Opcode::ExpandDims, {&value, 1}, {{Type::tile(now, number)}});
         builder.function().setAttr(expand, Attr::axis, ir::AttrValue(static_cast<int64_t>(d)));
         value = builder.function().result(expand);
       }
@@ -124,9 +125,8 @@ void splitFlatReduces(ir::Function &fn) {
         fn.type(fn.operand(op, 0)).rank() != 1) {
       continue;
     }
-    const bool flatBody = std::ranges::all_of(fn.opsIn(fn.region(op)), [&](OpId inner) {
-      return fn.regions(inner).empty();
-    });
+    const bool flatBody = std::ranges::all_of(
+        fn.opsIn(fn.region(op)), [&](OpId inner) { return fn.regions(inner).empty(); });
     if (const std::vector<int32_t> shape = shapeBefore(fn, op); !shape.empty() && flatBody) {
       std::vector<ValueId> inputs(fn.operands(op).begin(), fn.operands(op).end());
       split(fn, op, shape);

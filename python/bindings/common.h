@@ -80,6 +80,8 @@ extern Installed installed;
 PyObject *raiseError(bool compiling);
 // Keeps the current Python exception as the cause of the error that is to come, and describes it.
 void keepException(const char *doing);
+// Before each compilation: what an earlier one left is no cause of an error in this one.
+void forgetException();
 
 // ---- value.cpp
 // New; nullptr with a Python error set. Understands None, bool, int, float, str, tuples, jit functions,

@@ -151,6 +151,8 @@ void keepException(const char *doing) {
   lt_set_error(kind, message.c_str());
 }
 
+void forgetException() { Py_CLEAR(pending); }
+
 PyObject *raiseError(bool compiling) {
   const lt_error_info *error = lt_error();
   const Ref exception(PyObject_CallFunction(

@@ -106,6 +106,7 @@ bool findPlan(PyObject *self, lt_device *device, const Call &call, lt_plan &plan
       continue;
     }
     if (status == LT_COMPILE) {
+      forgetException();
       const WithoutGil scope;
       status = lt_compile(function, device, call.args, call.count, &call.options, makeUser);
       if (status == LT_OK) {
@@ -297,6 +298,7 @@ PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
   }
   lt_kernel *kernel = nullptr;
   lt_status status = LT_OK;
+  forgetException();
   {
     const WithoutGil scope;
     status = lt_compile_for(asJit(self)->function, target, call.args, call.count, &call.options, &kernel);

@@ -102,6 +102,8 @@ def to_device(array, device="cuda"):
     """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "cuda" or "cuda:N"."""
     import numpy as np
     source = np.asarray(array)
+    if not source.dtype.isnative:
+        source = source.astype(source.dtype.newbyteorder("="))
     made = DeviceArray(source.shape, source.dtype, device)
     made.copy_from(source)
     return made

@@ -2,7 +2,8 @@
 // Mutated inputs are compiled and never run:
 //
 //     fuzz sources   kernels: parse, specialise, passes, machine code
-//     fuzz texts     the IR's text form at every stage: parse, verify, print; the tile stage is compiled
+//     fuzz texts     kernels and random functions as IR at every stage: parse, verify, print; those of the
+//                  tile stage are compiled
 //
 // Each ends in code, or in an error of the user's, within 10 s of this process's time and 1 GiB of
 // its memory; a crash, a hang or an internal error is a failure, printed with its text. `--count N`
@@ -76,7 +77,9 @@ void startClock() {
 // ---- the two kinds of input
 void compile(ir::Function &fn, const ir::Target &target) {
   const passes::PassContext context{target};
-  passes::runPipeline(fn, context);
+  passes::PipelineOptions options;
+  options.verifyEach = true;
+  passes::runPipeline(fn, context, options);
   (void)codegen::generate(fn, target);
 }
 
@@ -100,7 +103,7 @@ ir::Function specialiseSource(const std::string &text, const std::string &name) 
 class Sources {
 public:
   std::string make(uint64_t seed, std::string &name) const {
-    Mutator mutator(seed, kSourcePieces);
+    Mutator mutator(seed, kPieces);
     name = kNames[mutator.pick(std::size(kNames))];
     return mutator(kKernels);
   }
@@ -115,7 +118,7 @@ public:
   Texts() {
     for (const char *name : kNames) {
       const ir::Function tile = specialiseSource(kKernels, name);
-      seeds_.push_back(ir::print(tile));
+      kernels_.push_back(ir::print(tile));
       for (const char *target : {"avx512bf16", "sm_80"}) {
         ir::Function fn = tile.clone();
         passes::PipelineOptions options;
@@ -124,16 +127,18 @@ public:
         passes::runPipeline(fn, passes::PassContext{codegen::findTarget(target)}, options);
       }
     }
-    for (uint64_t seed = 0; seed < 40; ++seed) {
-      seeds_.push_back(ir::print(randomFunction(seed)));
-    }
   }
   std::string make(uint64_t seed, std::string &name) const {
-    Mutator mutator(seed, kTextPieces);
-    const bool late = mutator.pick(4) == 0;
-    const std::vector<std::string> &from = late ? late_ : seeds_;
-    name = late ? "a later stage" : "tile";
-    return mutator(from[mutator.pick(from.size())]);
+    std::mt19937_64 random(seed);
+    const uint64_t kind = random() % 8;
+    if (kind == 0) {
+      name = "a random function, as it is";
+      return ir::print(randomFunction(random()));
+    }
+    const std::vector<std::string> &from = kind < 3 ? late_ : kernels_;
+    name = kind < 3 ? "a later stage" : kind < 5 ? "a kernel" : "a random function";
+    return mutateText(kind < 5 ? from[random() % from.size()] : ir::print(randomFunction(random())),
+                      random);
   }
   static void run(const std::string &text, const std::string &, const ir::Target &target) {
     ir::Function fn = ir::parse(text);
@@ -148,7 +153,7 @@ public:
   }
 
 private:
-  std::vector<std::string> seeds_, late_;
+  std::vector<std::string> kernels_, late_;
 };
 
 // ---- counting

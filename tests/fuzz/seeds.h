@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz mutates: kernels, and the pieces of the two languages that it puts into them.
+// What the fuzz of sources mutates: kernels, and the pieces of the language that it puts into them.
 #pragma once
 
 namespace libtile::test {
@@ -46,7 +46,7 @@ def larger(a, b): return max(a, b)
 constexpr const char *kNames[] = {"add", "softmax", "matmul", "loops"};
 
 
-constexpr const char *kSourcePieces[] = {
+constexpr const char *kPieces[] = {
     "(", ")", "[", "]", "{", "}", ":", ",", ".", "=", "+=", "**", "//", "->", ":=", "\n", "\n    ",
     "\n        ", "\t", "\\", "'", "\"", "\"\"\"", "f'{", "#", "0", "1", "-1", "1e400", "0x",
     "99999999999999999999", "1 << 70", "None", "True", "n", "x", "BLOCK", "i", "acc", "tl.",
@@ -56,15 +56,6 @@ constexpr const char *kSourcePieces[] = {
     "*", "@", "~", "...", ";", "\xC3\xA9", "\xFF", "(n,)", ".to(tl.int8)", "[:, None]", "[None, :]",
     ".T", ".shape[0]", " * 1000000", " ** 99", "16777216", "tl.constexpr", "float('nan')",
     "t = (t, t)", "n = n + n",
-};
-
-constexpr const char *kTextPieces[] = {
-    "%", "{", "}", "(", ")", "<", ">", "-1", "0", "1", "3", "4096", "99999999999999999999", "0x",
-    "0x7ff0000000000000", "tile<", "tile<1x", "tile<4x4xf32>", "ptr<", "buffer<", ":", "=", ",",
-    "#0", "loc(0)", "\"", "yield", "for", "if", "while", "return", "^(", "\n", "\xff", "1e400",
-    "1.5", "//", "i1", "i8", "i32", "i64", "f16", "bf16", "f32", "f64", "load", "store", "dot",
-    "reduce", "add", "mul", "div", "cmp", "cast", "splat", "broadcast", "reshape", "trans",
-    "axis=0", "axis=1", "stop=true", "readonly", "divisible=16",
 };
 
 } // namespace libtile::test

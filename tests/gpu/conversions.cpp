@@ -112,10 +112,11 @@ struct MatrixCase {
 TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
   using ir::Elem;
   const MatrixCase cases[] = {
-      {Elem::F16, 128, 128, 32, 4},  {Elem::F16, 128, 128, 64, 8}, {Elem::F16, 128, 256, 64, 8},
-      {Elem::BF16, 64, 64, 32, 4},   {Elem::F16, 64, 64, 64, 4, true},
-      {Elem::F32, 128, 128, 32, 4, true}, {Elem::I8, 128, 128, 64, 4, true},
-      {Elem::F16, 96, 80, 48, 4},    {Elem::F16, 16, 16, 16, 1},
+      {Elem::F16, 128, 128, 32, 4},      {Elem::F16, 128, 128, 64, 8},
+      {Elem::F16, 128, 256, 64, 8},      {Elem::BF16, 64, 64, 32, 4},
+      {Elem::F16, 64, 64, 64, 4, true},  {Elem::F32, 128, 128, 32, 4, true},
+      {Elem::I8, 128, 128, 64, 4, true}, {Elem::F16, 96, 80, 48, 4},
+      {Elem::F16, 16, 16, 16, 1},
   };
   for (const MatrixCase &c : cases) {
     const int32_t bits = static_cast<int32_t>(ir::bitWidth(c.elem)), bytes = bits / 8;

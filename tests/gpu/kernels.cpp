@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole kernels (tests/gpu/kernels/*.txt, tile stage) through the pipeline: what the staged form
-// promises, and that NVIDIA's assembler takes the PTX. The assembler is `ptxas` on the PATH, or what
-// LIBTILE_PTXAS names; without one the test is skipped.
+// promises, and that NVIDIA's assembler takes the PTX. The assembler is `ptxas` on the PATH, or
+// what LIBTILE_PTXAS names; without one the test is skipped.
 #include "codegen/codegen.h"
 #include "ir/parser.h"
 #include "passes/analysis/facts.h"
@@ -38,7 +38,8 @@ std::vector<std::filesystem::path> kernels() {
   return paths;
 }
 
-ir::Function staged(const std::filesystem::path &path, const ir::Target &target, int32_t warps = 0) {
+ir::Function staged(const std::filesystem::path &path, const ir::Target &target,
+                    int32_t warps = 0) {
   ir::Function fn = ir::parse(readFile(path), path.filename().string());
   passes::PipelineOptions options;
   options.verifyEach = true;
@@ -57,9 +58,9 @@ TEST(Kernels, StagedFormHasNoBankConflicts) {
       if (!read && opcode != Opcode::BufferWrite && opcode != Opcode::AsyncCopy) {
         continue;
       }
-      const ir::ValueId tile = read                              ? fn.result(op)
+      const ir::ValueId tile = read                            ? fn.result(op)
                                : opcode == Opcode::BufferWrite ? fn.operand(op, 1)
-                                                                 : fn.operand(op, 0);
+                                                               : fn.operand(op, 0);
       const ir::ValueId buffer = fn.operand(op, opcode == Opcode::AsyncCopy ? 1 : 0);
       const ir::Layout &registers = fn.layout(fn.type(tile).layout());
       const ir::Layout &shared = fn.layout(fn.type(buffer).layout());
@@ -68,7 +69,8 @@ TEST(Kernels, StagedFormHasNoBankConflicts) {
                                                : passes::writeAccess(registers, shared, bytes);
       EXPECT_EQ(passes::bankConflicts(registers, shared, bytes, access), 0)
           << path.filename() << " " << fn.opInfo(op).mnemonic << "\n"
-          << registers.str() << "\n" << shared.str();
+          << registers.str() << "\n"
+          << shared.str();
       ++seen;
     }
   }
@@ -85,8 +87,8 @@ TEST(Kernels, SameTextEveryTime) {
 
 TEST(Kernels, MatmulRunsAhead) {
   const ir::Target &target = codegen::findTarget("sm_80");
-  ir::Function fn = ir::parse(
-      readFile(std::filesystem::path(LIBTILE_GPU_KERNELS) / "matmul_128_128_32_f16.txt"));
+  ir::Function fn =
+      ir::parse(readFile(std::filesystem::path(LIBTILE_GPU_KERNELS) / "matmul_128_128_32_f16.txt"));
   const passes::PassContext context{target, 4, 3};
   passes::PipelineOptions options;
   options.stopAfter = "assign_layouts";

@@ -13,7 +13,9 @@ class Random {
 public:
   explicit Random(unsigned seed) : engine_(seed) {}
   // 0 .. bound-1
-  int32_t below(int32_t bound) { return static_cast<int32_t>(engine_() % static_cast<uint32_t>(bound)); }
+  int32_t below(int32_t bound) {
+    return static_cast<int32_t>(engine_() % static_cast<uint32_t>(bound));
+  }
 
   std::vector<int32_t> shape(unsigned rank, int32_t most) {
     std::vector<int32_t> result(rank);
@@ -37,8 +39,8 @@ public:
     const std::vector<int32_t> order = permutation(shape.size());
     return ir::Layout::blocked(shape, order, 1 << below(4), warps, permutation(shape.size()));
   }
-  // Unit bases of a power-of-two subtile handed out to registers, lanes and warps at random, some of
-  // them mixed with others, replicas where threads are left over.
+  // Unit bases of a power-of-two subtile handed out to registers, lanes and warps at random, some
+  // of them mixed with others, replicas where threads are left over.
   ir::Layout scattered(std::span<const int32_t> shape, int32_t warpBits) {
     std::vector<int32_t> subtile(shape.size(), 1);
     ir::Layout::Bases units;

@@ -112,6 +112,13 @@ def test_host_memory_of_our_own():
     np.testing.assert_array_equal(out.numpy(), x)
 
 
+def test_to_device_keeps_values():
+    for array in (np.arange(10, dtype=">f4"), np.arange(12).reshape(3, 4).T, np.float64(3), np.zeros((0, 3))):
+        copied = libtile.to_device(array, "cpu")
+        assert copied.shape == np.shape(array)
+        np.testing.assert_array_equal(copied.numpy(), array)
+
+
 def test_numpy_scalars_are_numbers():
     x, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
     copy_strided[(np.int64(1),)](x, out, np.int32(10), np.int64(1), BLOCK=16)
