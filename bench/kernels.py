@@ -44,7 +44,7 @@ def _add(device, n):
     def prepare():
         x, y = (torch.randn(n, device=device) for _ in range(2))
         out, other = torch.empty_like(x), torch.empty_like(x)
-        block = 4096 if device == "cpu" else 1024
+        block = 4096
         return Prepared(lambda: add.run(x, y, out, block), lambda: torch.add(x, y, out=other),
                         lambda: _close(out, x + y, 0, 0), add)
     return prepare
@@ -169,7 +169,7 @@ def cases(device):
     for cols in (1024, 4096, 8192, 16384):
         yield Case(f"cuda/layer_norm/f16/{cols}", "triton",
                    _layer_norm(device, f16, 4096, cols, "triton"))
-    tiles = {"block_m": 128, "block_n": 128, "block_k": 64, "group_m": 8, "num_stages": 3}
+    tiles = {"block_m": 128, "block_n": 128, "block_k": 32, "group_m": 8, "num_stages": 4}
     for dtype, name in ((f16, "f16"), (bf16, "bf16")):
         yield Case(f"cuda/matmul/{name}/4096", "cublas",
-                   _matmul(device, dtype, 4096, {**tiles, "num_warps": 8}))
+                   _matmul(device, dtype, 4096, {**tiles, "num_warps": 4}))

@@ -70,7 +70,7 @@ int64_t Semantics::constantInt(const Value &value, const std::string &what) cons
   if (!number) {
     fail(what + " must be a constant integer, got " + value.describe() +
          (value.tensor() != nullptr && value.tensor()->isScalar() && value.tensor()->dtype.isInt()
-              ? "; a plain assignment makes a number a tensor, `x: tl.constexpr = ...` keeps it"
+              ? "; annotate the parameter or the variable that it comes from with `: tl.constexpr`"
               : ""));
   }
   if (*number < std::numeric_limits<int64_t>::min() ||

@@ -131,7 +131,13 @@ Value Walker::callFunction(const std::shared_ptr<const FunctionSource> &callee,
 void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
                            const AstFunction &fn, const Arguments &arguments, Scope &into) {
   const Ast &tree = *callee->ast;
-  std::vector<bool> used(arguments.keyword.size());
+  for (const auto &[keyword, value] : arguments.keyword) {
+    if (std::ranges::none_of(fn.params, [&](const AstParam &param) {
+          return param.kind != AstParam::VarArgs && tree[param.name] == keyword;
+        })) {
+      sem_.fail("`" + callee->name + "` has no parameter `" + keyword + "`");
+    }
+  }
   size_t position = 0;
   // A tensor for a constexpr parameter is no error, as in Triton: programs rely on it.
   for (const AstParam &param : fn.params) {
@@ -152,15 +158,14 @@ void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
     if (param.kind == AstParam::Normal && position < arguments.positional.size()) {
       value = arguments.positional[position++];
     }
-    for (size_t k = 0; k < arguments.keyword.size(); ++k) {
-      if (arguments.keyword[k].first != name) {
+    for (const auto &[keyword, given] : arguments.keyword) {
+      if (keyword != name) {
         continue;
       }
       if (value.bound()) {
         sem_.fail("`" + callee->name + "` is given two values for `" + name + "`");
       }
-      value = arguments.keyword[k].second;
-      used[k] = true;
+      value = given;
     }
     if (!value.bound() && param.deflt.valid()) {
       value = defaultOf(callee, param);
@@ -169,11 +174,6 @@ void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
       sem_.fail("`" + callee->name + "` needs a value for `" + name + "`");
     }
     into.set(param.name, std::move(value), param.range);
-  }
-  for (size_t k = 0; k < used.size(); ++k) {
-    if (!used[k]) {
-      sem_.fail("`" + callee->name + "` has no parameter `" + arguments.keyword[k].first + "`");
-    }
   }
   if (position < arguments.positional.size()) {
     sem_.fail("`" + callee->name + "` takes " + count(position, "positional argument") + ", not " +

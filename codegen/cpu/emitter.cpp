@@ -278,6 +278,11 @@ void Emitter::emitPure(ir::OpId op) {
     depth = std::max(depth, depthOf(operand));
     varying |= isVarying(operand);
   }
+  if (varying && takenForTrue(op)) {
+    llvm::Type *bits = Elementwise::widen(builder_.getInt1Ty(), lanes_.count);
+    define(fn_.result(op), llvm::Constant::getAllOnesValue(bits), depth, true);
+    return;
+  }
   llvm::SmallVector<Value *, 3> operands;
   for (ValueId operand : fn_.operands(op)) {
     operands.push_back(inForm(operand, varying));
@@ -343,6 +348,10 @@ void Emitter::deriveAnchor(ir::OpId op, Form &made) {
   made.anchorDepth = depth;
   made.stride = stride;
   made.affine = true;
+  made.counts = stride == 1 && (opcode == Opcode::Add || opcode == Opcode::Sub) && !type.isPointer();
+  for (ValueId operand : fn_.operands(op)) {
+    made.counts &= !isVarying(operand) || form(operand).counts;
+  }
 }
 
 void Emitter::emitConstant(ir::OpId op) {

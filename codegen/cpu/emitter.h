@@ -66,6 +66,8 @@ private:
     llvm::Value *anchor = nullptr;
     unsigned anchorDepth = 0;
     int64_t stride = 0; // per lane: of integers in units, of pointers in bytes
+    // Element i of the nest holds anchor + i in the type's own arithmetic, wrapping included.
+    bool counts = false;
   };
 
   struct Scope {
@@ -76,6 +78,13 @@ private:
     bool writesBuffer = false;
   };
 
+  // Compares of the lane index with uniform bounds that a loop's steps take for true, and below which
+  // index (i64) they all are.
+  struct Limits {
+    std::vector<ir::OpId> compares;
+    std::vector<llvm::Value *> below;
+  };
+
   // The lanes that values vary in: those of the innermost vectorised dimension.
   struct Lanes {
     int id = -1;        // of this vectorisation; -1: there is none
@@ -83,6 +92,7 @@ private:
     unsigned count = 1;
     unsigned valid = 1;          // lanes below this are elements; the rest is the tail
     llvm::Value *base = nullptr; // i64 index of lane 0 in this step
+    Limits *limits = nullptr;    // compares may be taken for true; null: not here
   };
 
   // Where an access goes: one address and a stride of one element, or one address a lane.
@@ -116,6 +126,8 @@ private:
   void emitPure(ir::OpId op);
   void emitConstant(ir::OpId op);
   void emitAlloc(ir::OpId op);
+  // A compare that is true below some lane index, where the loop may stop at that (nests.cpp).
+  bool takenForTrue(ir::OpId op);
   // The affine half of a pure op's result, where there is one.
   void deriveAnchor(ir::OpId op, Form &form);
 
@@ -170,7 +182,15 @@ private:
   using LoopBody = llvm::function_ref<void(llvm::Value *index)>;
   void countedLoop(Range range, ir::Effects effects, std::vector<llvm::Value *> &carried,
                    LoopBody body);
-  Lanes enterLanes(unsigned count, unsigned valid, llvm::Value *base);
+  // index = 0, step, ... while compares are true in whole steps; then `rest` takes single vectors up
+  // to `end`.
+  void limitedLoop(Range range, int64_t end, unsigned lanes, ir::Effects effects,
+                   std::vector<llvm::Value *> &carried,
+                   llvm::function_ref<void(llvm::Value *index, Limits *limits)> body, LoopBody rest);
+  llvm::Value *stepsBelow(const Limits &limits, Range range);
+  void restLoop(llvm::Value *begin, Range range, ir::Effects effects,
+                std::vector<llvm::Value *> &carried, LoopBody body);
+  Lanes enterLanes(unsigned count, unsigned valid, llvm::Value *base, Limits *limits = nullptr);
   void bindIndex(ir::ValueId argument, llvm::Value *index);
   void bindLaneIndex(ir::ValueId argument);
   void emitNest(ir::OpId op);
@@ -191,7 +211,9 @@ private:
   void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first,
                  std::vector<llvm::Value *> &accumulators);
   void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned valid, llvm::Value *isFirst,
-                llvm::MutableArrayRef<llvm::Value *> accumulators);
+                llvm::MutableArrayRef<llvm::Value *> accumulators, Limits *limits = nullptr);
+  void foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full,
+                        std::vector<llvm::Value *> &accumulators);
   std::vector<llvm::Value *> combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left,
                                      llvm::ArrayRef<llvm::Value *> right);
   // Folds the lanes of each value, of which `valid` hold something.

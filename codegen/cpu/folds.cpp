@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fold: accumulators in registers, one set for each unrolled step and lane, combined in a fixed
 // order at the end: step sets first, then lanes by halves. So the order depends on the op's own
-// attributes only, never on the data.
+// attributes and on where its masks end (nests.cpp: vectors past that go to the first set), never on
+// the elements.
 //
 // The first element starts the fold: by the neutral element of the combine region if it is one op
 // that has one, else by a select in the first step. Inside of lanes the fold runs element after
@@ -104,11 +105,15 @@ void Emitter::emitFold(ir::OpId op) {
   const int64_t lanes = plan.lanes;
   const int64_t full = plan.extent / lanes * lanes;
   const int64_t unrolled = full / (lanes * plan.unroll) * (lanes * plan.unroll);
-  if (unrolled > 0) {
-    foldSteps(plan, {0, unrolled, lanes * plan.unroll}, plan.unroll, lanes, true, accumulators);
-  }
-  for (int64_t at = unrolled; at < full; at += lanes) {
-    foldSteps(plan, {at, at + lanes, lanes}, 1, lanes, false, accumulators);
+  if (plan.ownLanes && plan.neutral != nullptr && unrolled > lanes * plan.unroll) {
+    foldWithinLimits(plan, unrolled, full, accumulators);
+  } else {
+    if (unrolled > 0) {
+      foldSteps(plan, {0, unrolled, lanes * plan.unroll}, plan.unroll, lanes, true, accumulators);
+    }
+    for (int64_t at = unrolled; at < full; at += lanes) {
+      foldSteps(plan, {at, at + lanes, lanes}, 1, lanes, false, accumulators);
+    }
   }
   if (plan.extent > full) {
     foldSteps(plan, {full, plan.extent, lanes}, 1, plan.extent - full, full == 0, accumulators);
@@ -126,6 +131,25 @@ void Emitter::emitFold(ir::OpId op) {
   for (size_t i = 0; i < count; ++i) {
     define(fn_.result(op, i), values[i], depth(), !plan.ownLanes);
   }
+}
+
+void Emitter::foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full,
+                               std::vector<Value *> &accumulators) {
+  const size_t count = fn_.results(plan.op).size();
+  const auto step = [&](Value *index, unsigned copy, Limits *limits) {
+    Value *at = builder_.CreateAdd(index, builder_.getInt64(copy * plan.lanes), "", true, true);
+    foldStep(plan, at, plan.lanes, nullptr,
+             llvm::MutableArrayRef(accumulators).slice(copy * count, count), limits);
+    forgetValues();
+  };
+  limitedLoop({0, unrolled, plan.lanes * plan.unroll}, full, plan.lanes, fn_.effects(plan.op),
+              accumulators,
+              [&](Value *index, Limits *limits) {
+                for (unsigned copy = 0; copy < plan.unroll; ++copy) {
+                  step(index, copy, limits);
+                }
+              },
+              [&](Value *index) { step(index, 0, nullptr); });
 }
 
 // `first`: the range holds the fold's first element.
@@ -147,9 +171,9 @@ void Emitter::foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsi
 }
 
 void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned valid, Value *isFirst,
-                       llvm::MutableArrayRef<Value *> accumulators) {
+                       llvm::MutableArrayRef<Value *> accumulators, Limits *limits) {
   const ir::BlockId element = fn_.region(plan.op, 0);
-  const Lanes outer = plan.ownLanes ? enterLanes(plan.lanes, valid, index) : lanes_;
+  const Lanes outer = plan.ownLanes ? enterLanes(plan.lanes, valid, index, limits) : lanes_;
   if (plan.ownLanes) {
     bindLaneIndex(fn_.arg(element, 0));
   } else {

@@ -7,6 +7,8 @@
 // under a mask reads a harmless place instead, without a branch, so that it can be hoisted.
 #include "codegen/cpu/emitter.h"
 
+#include <optional>
+
 namespace libtile::codegen::cpu {
 
 using ir::Attr;
@@ -100,6 +102,10 @@ unsigned Emitter::readDepth(unsigned depth, bool global) const {
 }
 
 Value *Emitter::laneMask(Value *mask) {
+  const auto *known = llvm::dyn_cast_or_null<llvm::Constant>(mask);
+  if (known != nullptr && known->isAllOnesValue()) {
+    mask = nullptr;
+  }
   if (!needsMask()) {
     return mask;
   }
@@ -256,7 +262,39 @@ void Emitter::emitElementRead(ir::OpId op) {
 
 // ---- writes
 
+namespace {
+
+// The one lane that a constant mask has on.
+std::optional<unsigned> onlyLane(const Value *mask) {
+  const auto *constant = llvm::dyn_cast_or_null<llvm::Constant>(mask);
+  if (constant == nullptr) {
+    return std::nullopt;
+  }
+  std::optional<unsigned> found;
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements();
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const llvm::Constant *on = constant->getAggregateElement(lane);
+    if (on == nullptr || (!on->isNullValue() && found)) {
+      return std::nullopt;
+    }
+    if (!on->isNullValue()) {
+      found = lane;
+    }
+  }
+  return found;
+}
+
+} // namespace
+
+// A single lane is stored as a scalar: of a masked store of one lane of a truncated vector, LLVM's
+// AVX-512 back end writes the element as wide as it was before.
 void Emitter::writeContiguous(Value *value, Value *pointer, llvm::Align align, Value *mask) {
+  if (const std::optional<unsigned> lane = onlyLane(mask)) {
+    llvm::Type *element = llvm::cast<llvm::VectorType>(value->getType())->getElementType();
+    Value *place = builder_.CreateConstGEP1_64(element, pointer, *lane);
+    builder_.CreateAlignedStore(builder_.CreateExtractElement(value, uint64_t{*lane}), place, align);
+    return;
+  }
   const auto whole = [&] { builder_.CreateAlignedStore(value, pointer, align); };
   const auto masked = [&] { builder_.CreateMaskedStore(value, pointer, align, mask); };
   if (mask == nullptr) {

@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over the elements of a nest: scalar loops around, lanes in the last dimension. Extents are
 // numbers, so each loop runs at least once and its end is known: full steps, then one masked tail.
+//
+// The masks of most kernels compare the lane index with a bound that the loop does not change
+// (`cols < n`). The unrolled steps take such compares for true and run below the bound only; single
+// masked vectors do what is left of the extent:
+//
+//   end = clamp(n - start, 0, extent) in whole steps     (64 bits: nothing wraps below the bound)
+//   for i = 0, end, step       no masks
+//   for i = end, extent, lanes masks
+//
+// What the loops hoist is read at least once by one of them.
 #include "codegen/cpu/emitter.h"
 
 namespace libtile::codegen::cpu {
 
 using ir::Attr;
+using ir::CmpPred;
+using ir::Opcode;
 using ir::ValueId;
 using llvm::Value;
 
@@ -44,9 +56,129 @@ void Emitter::countedLoop(Range range, ir::Effects effects, std::vector<Value *>
   builder_.SetInsertPoint(exit);
 }
 
-Emitter::Lanes Emitter::enterLanes(unsigned count, unsigned valid, Value *base) {
+bool Emitter::takenForTrue(ir::OpId op) {
+  if (lanes_.limits == nullptr || lanes_.count == 1 || fn_.opcode(op) != Opcode::Cmp) {
+    return false;
+  }
+  const ValueId left = fn_.operand(op, 0);
+  const ValueId right = fn_.operand(op, 1);
+  const auto predicate = static_cast<CmpPred>(fn_.getInt(op, Attr::predicate));
+  const bool isSigned = predicate == CmpPred::slt || predicate == CmpPred::sle;
+  const bool orEqual = predicate == CmpPred::sle || predicate == CmpPred::ule;
+  const bool isBound = isSigned || predicate == CmpPred::ult || predicate == CmpPred::ule;
+  if (!isBound || !isVarying(left) || isVarying(right) || !form(left).counts ||
+      form(left).exact->getType()->getScalarSizeInBits() > 32 ||
+      std::max(form(left).anchorDepth, depthOf(right)) >= lanes_.depth) {
+    return false;
+  }
+  Limits &limits = *lanes_.limits;
+  if (llvm::is_contained(limits.compares, op)) {
+    return true;
+  }
+  limits.compares.push_back(op);
+  atDepth(lanes_.depth - 1, [&] {
+    llvm::Type *wide = builder_.getInt64Ty();
+    const auto extend = [&](Value *value) {
+      return isSigned ? builder_.CreateSExt(value, wide) : builder_.CreateZExt(value, wide);
+    };
+    Value *below = builder_.CreateSub(extend(scalar(right)), extend(form(left).anchor));
+    limits.below.push_back(orEqual ? builder_.CreateAdd(below, builder_.getInt64(1)) : below);
+  });
+  return true;
+}
+
+// The largest multiple of the step in the range that every limit allows.
+Value *Emitter::stepsBelow(const Limits &limits, Range range) {
+  namespace I = llvm::Intrinsic;
+  Value *end = builder_.getInt64(range.end);
+  for (Value *below : limits.below) {
+    end = builder_.CreateBinaryIntrinsic(I::smin, below, end);
+  }
+  end = builder_.CreateBinaryIntrinsic(I::smax, end, builder_.getInt64(0));
+  return builder_.CreateSub(end, builder_.CreateURem(end, builder_.getInt64(range.step)));
+}
+
+void Emitter::limitedLoop(Range range, int64_t end, unsigned lanes, ir::Effects effects,
+                          std::vector<Value *> &carried,
+                          llvm::function_ref<void(Value *index, Limits *limits)> body,
+                          LoopBody rest) {
+  llvm::BasicBlock *head = newBlock("loop");
+  llvm::BasicBlock *exit = newBlock("loop.end");
+  openScope(builder_.CreateBr(head), true, effects);
+  builder_.SetInsertPoint(head);
+  llvm::PHINode *index = builder_.CreatePHI(builder_.getInt64Ty(), 2);
+  const std::vector<Value *> initial = carried;
+  std::vector<llvm::PHINode *> phis;
+  for (Value *&value : carried) {
+    phis.push_back(builder_.CreatePHI(value->getType(), 2));
+    value = phis.back();
+  }
+  Limits limits;
+  body(index, &limits);
+  Value *next = builder_.CreateAdd(index, builder_.getInt64(range.step), "", true, true);
+  Value *stop = nullptr;
+  atDepth(depth() - 1, [&] { stop = stepsBelow(limits, range); });
+  llvm::BasicBlock *latch = builder_.GetInsertBlock();
+  builder_.CreateCondBr(builder_.CreateICmpNE(next, stop), head, exit);
+  llvm::Instruction *jump = scopes_[depth() - 1].jump;
+  llvm::BasicBlock *entry = jump->getParent();
+  closeScope();
+  builder_.SetInsertPoint(jump);
+  builder_.CreateCondBr(builder_.CreateICmpNE(stop, builder_.getInt64(0)), head, exit);
+  jump->eraseFromParent();
+  builder_.SetInsertPoint(exit);
+  index->addIncoming(builder_.getInt64(0), entry);
+  index->addIncoming(next, latch);
+  for (unsigned i = 0; i < phis.size(); ++i) {
+    phis[i]->addIncoming(initial[i], entry);
+    phis[i]->addIncoming(carried[i], latch);
+    llvm::PHINode *result = builder_.CreatePHI(carried[i]->getType(), 2);
+    result->addIncoming(initial[i], entry);
+    result->addIncoming(carried[i], latch);
+    carried[i] = result;
+  }
+  if (!limits.below.empty() || range.end < end) {
+    restLoop(stop, {range.end, end, lanes}, effects, carried, rest);
+  }
+}
+
+// From `begin`, which may be the end already.
+void Emitter::restLoop(Value *begin, Range range, ir::Effects effects, std::vector<Value *> &carried,
+                       LoopBody body) {
+  llvm::BasicBlock *head = newBlock("rest");
+  llvm::BasicBlock *exit = newBlock("rest.end");
+  Value *end = builder_.getInt64(range.end);
+  openScope(builder_.CreateCondBr(builder_.CreateICmpNE(begin, end), head, exit), true, effects);
+  const std::vector<Value *> initial = carried;
+  builder_.SetInsertPoint(head);
+  llvm::PHINode *index = builder_.CreatePHI(builder_.getInt64Ty(), 2);
+  std::vector<llvm::PHINode *> phis;
+  for (Value *&value : carried) {
+    phis.push_back(builder_.CreatePHI(value->getType(), 2));
+    value = phis.back();
+  }
+  body(index);
+  Value *next = builder_.CreateAdd(index, builder_.getInt64(range.step), "", true, true);
+  llvm::BasicBlock *latch = builder_.GetInsertBlock();
+  builder_.CreateCondBr(builder_.CreateICmpNE(next, end), head, exit);
+  llvm::BasicBlock *entry = scopes_[depth() - 1].jump->getParent();
+  closeScope();
+  builder_.SetInsertPoint(exit);
+  index->addIncoming(begin, entry);
+  index->addIncoming(next, latch);
+  for (unsigned i = 0; i < phis.size(); ++i) {
+    phis[i]->addIncoming(initial[i], entry);
+    phis[i]->addIncoming(carried[i], latch);
+    llvm::PHINode *result = builder_.CreatePHI(carried[i]->getType(), 2);
+    result->addIncoming(initial[i], entry);
+    result->addIncoming(carried[i], latch);
+    carried[i] = result;
+  }
+}
+
+Emitter::Lanes Emitter::enterLanes(unsigned count, unsigned valid, Value *base, Limits *limits) {
   const Lanes outer = lanes_;
-  lanes_ = {numLanes_++, depth(), count, valid, base};
+  lanes_ = {numLanes_++, depth(), count, valid, base, limits};
   return outer;
 }
 
@@ -65,6 +197,7 @@ void Emitter::bindLaneIndex(ValueId argument) {
   form.anchor = builder_.getInt32(0);
   form.anchorDepth = 0;
   form.stride = 1;
+  form.counts = true;
 }
 
 void Emitter::emitNest(ir::OpId op) {
@@ -97,26 +230,34 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const int64_t lanes = std::max<int64_t>(fn_.getInt(op, Attr::lanes), 1);
   const int64_t unroll = std::max<int64_t>(fn_.getInt(op, Attr::unroll), 1);
   const ir::Effects effects = fn_.effects(op);
+  std::vector<Value *> none;
+  const auto step = [&](Value *index, unsigned copies, unsigned valid, Limits *limits) {
+    for (unsigned copy = 0; copy < copies; ++copy) {
+      Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
+      const Lanes outer = enterLanes(lanes, valid, base, limits);
+      bindLaneIndex(argument);
+      emitBlock(body);
+      forgetValues();
+      lanes_ = outer;
+    }
+  };
   const auto steps = [&](Range range, unsigned copies, unsigned valid) {
-    std::vector<Value *> none;
-    countedLoop(range, effects, none, [&](Value *index) {
-      for (unsigned copy = 0; copy < copies; ++copy) {
-        Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
-        const Lanes outer = enterLanes(lanes, valid, base);
-        bindLaneIndex(argument);
-        emitBlock(body);
-        forgetValues();
-        lanes_ = outer;
-      }
-    });
+    countedLoop(range, effects, none,
+                [&](Value *index) { step(index, copies, valid, nullptr); });
   };
   const int64_t full = extent / lanes * lanes;
   const int64_t unrolled = full / (lanes * unroll) * (lanes * unroll);
-  if (unrolled > 0) {
-    steps({0, unrolled, lanes * unroll}, unroll, lanes);
-  }
-  if (full > unrolled) {
-    steps({unrolled, full, lanes}, 1, lanes);
+  if (lanes > 1 && unrolled > lanes * unroll) {
+    limitedLoop({0, unrolled, lanes * unroll}, full, lanes, effects, none,
+                [&](Value *index, Limits *limits) { step(index, unroll, lanes, limits); },
+                [&](Value *index) { step(index, 1, lanes, nullptr); });
+  } else {
+    if (unrolled > 0) {
+      steps({0, unrolled, lanes * unroll}, unroll, lanes);
+    }
+    if (full > unrolled) {
+      steps({unrolled, full, lanes}, 1, lanes);
+    }
   }
   if (extent > full) {
     steps({full, extent, lanes}, 1, extent - full);

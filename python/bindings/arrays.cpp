@@ -118,16 +118,20 @@ bool readFloat(PyObject *object, lt_arg &arg) {
   return value != -1.0 || PyErr_Occurred() == nullptr;
 }
 
-bool readScalar(PyObject *object, PyObject *name, lt_arg &arg) {
+bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg) {
   const Ref python(PyObject_CallMethod(object, "item", nullptr));
   int none = kNoDevice;
-  return python && classify(python.get(), false, name, arg, none);
+  // A NumPy number that Python has no type for is its own item.
+  if (python && Py_TYPE(python.get()) == Py_TYPE(object)) {
+    return refuse(name, "a number of this type is not supported");
+  }
+  return python && classify(python.get(), isConstexpr, name, arg, none);
 }
 
-// host.constant(object) gives the object's value and a key; equal keys are one constant.
-bool readConstant(PyObject *object, lt_arg &arg) {
+// host.constant(object, name) gives a key; equal keys are one constant.
+bool readConstant(PyObject *object, PyObject *name, lt_arg &arg) {
   static PyObject *const constants = PyDict_New();
-  const Ref key(PyObject_CallOneArg(installed.constant, object));
+  const Ref key(PyObject_CallFunctionObjArgs(installed.constant, object, name, nullptr));
   if (!key) {
     return false;
   }
@@ -163,7 +167,7 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
     device = kCpu;
     return readInterface(object, "__array_interface__", name, arg);
   case Sort::NumpyScalar:
-    return readScalar(object, name, arg);
+    return readScalar(object, false, name, arg);
   case Sort::Torch:
     return readTorch(object, name, arg, device);
   case Sort::Own:
@@ -187,7 +191,7 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
     return readFloat(object, arg);
   case Sort::Constant:
   case Sort::Unknown:
-    return readConstant(object, arg);
+    return readConstant(object, name, arg);
   }
   return false;
 }
@@ -214,7 +218,7 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
     int overflow = 0;
     arg.kind = LT_ARG_INT;
     arg.bits = static_cast<uint64_t>(PyLong_AsLongLongAndOverflow(object, &overflow));
-    return overflow == 0 || readConstant(object, arg);
+    return overflow == 0 || readConstant(object, name, arg);
   }
   if (type == &PyFloat_Type) {
     return readFloat(object, arg);
@@ -229,8 +233,11 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
     arg.bits = object == Py_True ? 1 : 0;
     return true;
   }
+  if (isConstexpr && hasBase(type, "numpy.generic")) {
+    return readScalar(object, true, name, arg);
+  }
   if (isConstexpr) {
-    return readConstant(object, arg);
+    return readConstant(object, name, arg);
   }
   if (PyLong_Check(object)) {
     return readInt(object, name, arg);

@@ -152,15 +152,15 @@ def call(callee, semantic, args, kwargs):
 
 # ---- arguments of launches
 
-def constant(value):
+def constant(value, name):
     """A key: equal keys are the same constant. Refuses what is no constant."""
     if isinstance(value, tuple):
-        return (tuple, *[constant(item) for item in value])
+        return (tuple, *[constant(item, name) for item in value])
     if value is None or isinstance(value, _PLAIN):
         return (type(value), repr(value))
     if isinstance(value, _libtile.Jit) or getattr(value, "_value", None) is not None:
         return (type(value), value)
-    raise TypeError(f"an argument of type '{type(value).__name__}' is neither an array nor a constant")
+    raise TypeError(f"argument '{name}': a {type(value).__name__} is neither an array nor a constant")
 
 
 _DTYPES = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16", "bool": "int1",

@@ -266,6 +266,8 @@ class _Module:
         self._value = _libtile.module_value(f"tl.{name}", None)
 
     def __getattr__(self, name):
+        if self.__name__ == "PropagateNan" and name in ("NONE", "ALL"):
+            return name
         try:
             return globals()[name]
         except KeyError:

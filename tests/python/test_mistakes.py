@@ -1,0 +1,493 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that users make: each gives an error at its place, with a caret and words that help; a
+process goes on afterwards. The comment `# here` stands on the line that the error must point at."""
+import inspect
+
+import numpy as np
+import pytest
+
+import libtile
+import libtile.language as tl
+
+MISTAKES = []
+
+
+def mistake(message, error=libtile.CompilationError):
+    def keep(function):
+        MISTAKES.append(pytest.param(libtile.jit(function), message, error, id=function.__name__))
+        return function
+    return keep
+
+
+def test_each_mistake_is_told_at_its_place():
+    """The parametrised test below runs over what the decorators of this file gathered."""
+    assert len(MISTAKES) >= 60
+
+
+@libtile.jit
+def two(a, b):
+    return a + b
+
+
+@libtile.jit
+def different_returns(n):
+    if n > 2:
+        return 1
+    return 2.5  # here
+
+
+@libtile.jit
+def endless(n):
+    return endless(n)  # here
+
+
+def plain_python(x):
+    return x
+
+
+class Settings:
+    block = 16
+
+
+settings = Settings()
+BLOCK = 16
+
+
+# ---- dot
+
+@mistake("operands of dot must have one type, got fp32 and int32")
+def dot_of_two_types(x, i, n):
+    a = tl.zeros((16, 16), tl.float32)
+    tl.store(x, tl.sum(tl.dot(a, a.to(tl.int32))))  # here
+
+
+@mistake("dot takes int8, fp16, bf16, fp32 or fp64, got int32")
+def dot_of_integers(x, i, n):
+    a = tl.zeros((16, 16), tl.int32)
+    tl.store(i, tl.sum(tl.dot(a, a)))  # here
+
+
+@mistake(r"dot of shapes \[16, 32\] and \[16, 32\]: 32 columns meet 16 rows")
+def dot_of_shapes_that_do_not_meet(x, i, n):
+    a = tl.zeros((16, 32), tl.float32)
+    tl.store(x, tl.sum(tl.dot(a, a)))  # here
+
+
+@mistake("dot takes two matrices")
+def dot_of_vectors(x, i, n):
+    a = tl.zeros((16,), tl.float32)
+    tl.store(x, tl.dot(a, a))  # here
+
+
+@mistake(r"accumulator of this dot must be fp32\[16, 16\]")
+def dot_with_a_small_accumulator(x, i, n):
+    a = tl.zeros((16, 16), tl.float16)
+    tl.store(x, tl.sum(tl.dot(a, a, tl.zeros((16, 8), tl.float32))))  # here
+
+
+@mistake("use tl.dot")
+def dot_as_an_operator(x, i, n):
+    a = tl.zeros((16, 16), tl.float32)
+    tl.store(x, tl.sum(a @ a))  # here
+
+
+# ---- shapes
+
+@mistake(r"shapes \[16\] and \[8\] do not broadcast: axis 0 has 16 and 8")
+def mask_of_another_shape(x, i, n):
+    tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16), mask=tl.arange(0, 8) < n)))  # here
+
+
+@mistake(r"shapes \[8\] and \[16\] do not broadcast")
+def value_of_another_shape(x, i, n):
+    tl.store(x + tl.arange(0, 16), tl.zeros((8,), tl.float32))  # here
+
+
+@mistake("the pointer is a scalar")
+def tile_through_a_scalar_pointer(x, i, n):
+    tl.store(x, tl.arange(0, 16))  # here
+
+
+@mistake("16 elements are not 15")
+def reshape_to_another_size(x, i, n):
+    tl.store(x, tl.sum(tl.reshape(tl.arange(0, 16), (3, 5))))  # here
+
+
+@mistake("axis 1 is outside of a tile with 1 axis")
+def axis_too_far(x, i, n):
+    tl.store(x, tl.sum(tl.arange(0, 16), axis=1))  # here
+
+
+@mistake("arange has more than 16777216 elements")
+def tile_too_big(x, i, n):
+    tl.store(x + tl.arange(0, 1 << 25), 0.0)  # here
+
+
+@mistake("has more than 16777216 elements")
+def product_of_tiles_too_big(x, i, n):
+    a = tl.arange(0, 1 << 13)
+    tl.store(x + a[:, None] + a[None, :], 0.0)  # here
+
+
+@mistake("end of arange must be greater than its start")
+def empty_range(x, i, n):
+    tl.store(x, tl.sum(tl.arange(4, 0)))  # here
+
+
+@mistake("subscripted by None and : alone")
+def element_of_a_tile(x, i, n):
+    tl.store(x, tl.arange(0, 16)[3])  # here
+
+
+# ---- constants
+
+@mistake("end of arange must be a constant integer.*tl.constexpr")
+def block_size_that_is_no_constexpr(x, i, n):
+    tl.store(x + tl.arange(0, n), 0.0)  # here
+
+
+@mistake("must be a constant integer.*tl.constexpr")
+def shape_that_is_no_constexpr(x, i, n):
+    tl.store(x, tl.sum(tl.zeros((n,), tl.float32)))  # here
+
+
+@mistake("must be a constant integer.*tl.constexpr")
+def static_range_of_a_tensor(x, i, n):
+    for k in tl.static_range(n):  # here
+        tl.store(x + k, 1.0)
+
+
+@mistake("`a` is constexpr and cannot hold tensor of int32")
+def constexpr_of_a_tensor(x, i, n):
+    a: tl.constexpr = n + 1  # here
+    tl.store(x, a)
+
+
+@mistake("BLOCK.*tl.constexpr")
+def plain_global(x, i, n):
+    tl.store(x + tl.arange(0, BLOCK), 0.0)  # here
+
+
+@mistake("settings.*a kernel cannot use")
+def global_object(x, i, n):
+    tl.store(x + tl.arange(0, settings.block), 0.0)  # here
+
+
+@mistake("integer 300 is out of range for int8")
+def constant_out_of_range(x, i, n):
+    a = tl.zeros((4,), tl.int8) + 300  # here
+    tl.store(x + tl.arange(0, 4), a)
+
+
+@mistake("division by zero in a constant expression")
+def constant_division_by_zero(x, i, n):
+    tl.store(x, 1 / 0)  # here
+
+
+@mistake("more than 100000 iterations to unroll")
+def unrolled_without_end(x, i, n):
+    for _ in tl.static_range(100000000):  # here
+        tl.store(x, 1.0)
+
+
+# ---- names and calls
+
+@mistake("`totl` is not defined")
+def undefined_name(x, i, n):
+    total = tl.load(x)
+    tl.store(x, totl)  # here
+
+
+@mistake("`y` is not defined: it has a value on one side of an `if` only")
+def name_of_one_branch(x, i, n):
+    if n > 2:
+        y = 3.0
+    tl.store(x, y)  # here
+
+
+@mistake("`acc` is not defined")
+def sum_without_a_start(x, i, n):
+    acc += tl.load(x)  # here
+    tl.store(x, acc)
+
+
+@mistake("no name 'maximun'; did you mean 'maximum'")
+def misspelt_operation(x, i, n):
+    tl.store(x, tl.maximun(n, 1))  # here
+
+
+@mistake("no parameter 'maks'; did you mean 'mask'")
+def misspelt_keyword(x, i, n):
+    tl.store(x, tl.load(x, maks=True))  # here
+
+
+@mistake("tl.cumsum is not there yet", libtile.UnsupportedError)
+def operation_of_later(x, i, n):
+    tl.store(x, tl.sum(tl.cumsum(tl.arange(0, 4), 0)))  # here
+
+
+@mistake("no attribute `astype`")
+def method_of_numpy(x, i, n):
+    tl.store(x, tl.load(x).astype(tl.float32))  # here
+
+
+@mistake("`two` needs a value for `b`")
+def argument_missing(x, i, n):
+    tl.store(x, two(1))  # here
+
+
+@mistake("`two` takes 2 positional arguments, not 3")
+def argument_too_many(x, i, n):
+    tl.store(x, two(1, 2, 3))  # here
+
+
+@mistake("`two` has no parameter `c`")
+def argument_of_an_unknown_name(x, i, n):
+    tl.store(x, two(1, c=2))  # here
+
+
+@mistake("Python function plain_python cannot be called.*jit")
+def plain_function(x, i, n):
+    tl.store(x, plain_python(tl.load(x)))  # here
+
+
+@mistake("cannot be called in a kernel")
+def function_of_numpy(x, i, n):
+    tl.store(x, np.exp(tl.load(x)))  # here
+
+
+@mistake("nested more than 100 deep; a recursion must end on a constant")
+def recursion_without_an_end(x, i, n):
+    tl.store(x, endless(n))
+
+
+@mistake("2 names cannot take a tuple of 3 values")
+def too_few_names(x, i, n):
+    a, b = (1, 2, 3)  # here
+    tl.store(x, a + b)
+
+
+@mistake("takes 2 positional arguments, not 4")
+def reduction_by_a_function_of_too_few(x, i, n):
+    tl.store(x, tl.reduce((tl.arange(0, 8), tl.arange(0, 8)), 0, two)[0])  # here
+
+
+# ---- types
+
+@mistake("mask must be boolean, got tensor of int32")
+def mask_of_numbers(x, i, n):
+    tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16), mask=tl.arange(0, 16))))  # here
+
+
+@mistake("load takes other only with a mask")
+def other_without_a_mask(x, i, n):
+    tl.store(x, tl.load(x, other=1.0))  # here
+
+
+@mistake("pointer of load must be a pointer")
+def load_of_a_number(x, i, n):
+    tl.store(x, tl.load(n))  # here
+
+
+@mistake("pointer of store must be a pointer")
+def exchanged_arguments_of_store(x, i, n):
+    tl.store(1.0, x)  # here
+
+
+@mistake("const")
+def store_through_a_constant_pointer(x: tl.const, i, n):
+    tl.store(x, 1.0)  # here
+
+
+@mistake(r"operator \+ does not take tensor of pointer<fp32> and tensor of fp32")
+def offset_that_is_a_float(x, i, n):
+    tl.store(x + tl.load(x), 1.0)  # here
+
+
+@mistake("operator & does not take tensor of fp32")
+def bits_of_a_float(x, i, n):
+    tl.store(x, tl.load(x) & 1)  # here
+
+
+@mistake("exp takes floats, got tensor of int32")
+def exp_of_integers(x, i, n):
+    tl.store(x + tl.arange(0, 16), tl.exp(tl.arange(0, 16)))  # here
+
+
+@mistake("dtype of a cast must be a type such as tl.float32")
+def dtype_as_text(x, i, n):
+    tl.store(x, tl.load(x).to("float32"))  # here
+
+
+@mistake("cannot convert None to fp32")
+def value_of_a_missing_return(x, i, n):
+    tl.store(x, tl.static_assert(True))  # here
+
+
+@mistake("axis of program_id must be 0, 1 or 2")
+def axis_of_the_grid(x, i, n):
+    tl.store(x, tl.program_id(3))  # here
+
+
+@mistake("int32 or uint32", libtile.UnsupportedError)
+def atomic_of_floats(x, i, n):
+    tl.atomic_add(x, 1.0)  # here
+
+
+# ---- control
+
+@mistake("`acc` is tensor of int32 before the loop and tensor of fp32 after its body")
+def loop_that_changes_a_type(x, i, n):
+    acc = 0
+    for k in range(n):
+        acc = acc + tl.load(x + k)  # here
+    tl.store(x, acc)
+
+
+@mistake(r"`a` is tensor of fp32\[16\] before the loop and tensor of fp32\[16, 1\] after its body")
+def loop_that_changes_a_shape(x, i, n):
+    a = tl.zeros((16,), tl.float32)
+    while n > 0:
+        a = a[:, None]  # here
+        n -= 1
+    tl.store(x, tl.sum(a))
+
+
+@mistake("`a` would be tensor of int32 on one side of the condition and tensor of fp32 on the other")
+def branches_of_two_types(x, i, n):
+    if n > 2:
+        a = 1
+    else:
+        a = 2.0  # here
+    tl.store(x, a)
+
+
+@mistake("a function must return one type")
+def returns_of_two_types(x, i, n):
+    tl.store(x, different_returns(n))
+
+
+@mistake("a condition must be a scalar")
+def condition_of_a_tile(x, i, n):
+    if tl.arange(0, 16) > n:  # here
+        tl.store(x, 1.0)
+
+
+@mistake("a `for` runs over range")
+def loop_over_a_tile(x, i, n):
+    for k in tl.arange(0, 4):  # here
+        tl.store(x + k, 1.0)
+
+
+@mistake("range needs integers")
+def range_of_floats(x, i, n):
+    for k in range(0, n / 2):  # here
+        tl.store(x + k, 1.0)
+
+
+@mistake("step of range is 0")
+def range_without_a_step(x, i, n):
+    for k in range(0, n, 0):  # here
+        tl.store(x + k, 1.0)
+
+
+# ---- Python that is no kernel language
+
+@mistake("assignment to an element is not allowed")
+def assignment_to_an_element(x, i, n):
+    x[0] = 1.0  # here
+
+
+@mistake("`try` is not allowed")
+def exceptions(x, i, n):
+    try:  # here
+        tl.store(x, 1.0)
+    except ValueError:
+        pass
+
+
+@mistake("`lambda` is not allowed")
+def anonymous_function(x, i, n):
+    f = lambda a: a + 1  # here  # noqa: E731
+    tl.store(x, f(1))
+
+
+@mistake("a nested function is not allowed")
+def nested_function(x, i, n):
+    def inner(a):  # here
+        return a
+    tl.store(x, inner(1))
+
+
+@mistake("a dict is not allowed")
+def dictionary(x, i, n):
+    table = {1: 2}  # here
+    tl.store(x, table[1])
+
+
+@pytest.mark.parametrize("kernel, message, error", MISTAKES)
+def test_mistake(kernel, message, error):
+    x, i = np.zeros(64, np.float32), np.zeros(64, np.int32)
+    with pytest.raises(error, match=message) as caught:
+        kernel[(1,)](x, i, 3)
+    told = caught.value
+    with open(__file__) as stream:
+        lines = stream.read().splitlines()
+    assert told.file == __file__ and "  # here" in lines[told.line - 1], str(told)
+    text = str(told)
+    assert f":{told.line}:{told.column}: error:" in text and "^" in text
+    # The caret stands below the text that the column names.
+    shown, caret = text.splitlines()[1:3]
+    assert lines[told.line - 1] in shown
+    assert caret.index("^") - shown.index(lines[told.line - 1]) == told.column - 1
+    if told.line not in range(*span_of(kernel)):
+        assert "called from" in text
+    assert not x.any() and not i.any()
+
+
+def span_of(kernel):
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return first, first + len(lines)
+
+
+# ---- mistakes of the launch
+
+@libtile.jit
+def fill(x, value, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), value)
+
+
+@pytest.mark.parametrize("argument", [[1.0] * 16, "text", object(), 1 + 2j, np.zeros(16, np.complex64),
+                                      np.array([None] * 16), np.zeros(16, ">f4"), {}],
+                         ids=["list", "text", "object", "complex", "complex array", "object array",
+                              "byte-swapped", "dict"])
+def test_arguments_that_are_no_arrays(argument):
+    with pytest.raises((TypeError, ValueError), match="'?x'?"):
+        fill[(1,)](argument, 1.0, BLOCK=16)
+
+
+def test_read_only_arrays_are_not_written():
+    x = np.zeros(16, np.float32)
+    x.flags.writeable = False
+    with pytest.raises((TypeError, ValueError), match="read-only"):
+        fill[(1,)](x, 1.0, BLOCK=16)
+    assert not x.any()
+
+
+def test_a_number_in_place_of_an_array():
+    with pytest.raises(libtile.CompilationError, match="pointer"):
+        fill[(1,)](3, 1.0, BLOCK=16)
+
+
+@pytest.mark.parametrize("value", [np.float32(2.5), np.float64(2.5), 2.5, np.float16(2.5)])
+def test_numpy_numbers_are_numbers(value):
+    x = np.zeros(16, np.float32)
+    fill[(1,)](x, value, BLOCK=16)
+    assert (x == 2.5).all()
+
+
+@pytest.mark.parametrize("value", [np.int32(-7), np.int64(-7), -7, np.int8(-7)])
+def test_numpy_integers_are_integers(value):
+    x = np.zeros(16, np.int64)
+    fill[(1,)](x, value, BLOCK=np.int64(16))
+    assert (x == -7).all()
