@@ -92,12 +92,12 @@ def _import():
 
 
 def _wheel(installed):
-    wheels = sorted((ROOT / "dist").glob("libtile-*.whl"), key=lambda path: path.stat().st_mtime)
-    if not wheels:
-        raise FileNotFoundError("no wheel in dist/: ./dev wheel makes one")
+    if not list((ROOT / "dist").glob("libtile-*.whl")):
+        subprocess.run([ROOT / "dev", "wheel"], check=True, capture_output=True)
+    wheel = next((ROOT / "dist").glob("libtile-*.whl"))
     if not installed:
-        return {"bytes": wheels[-1].stat().st_size}
-    with zipfile.ZipFile(wheels[-1]) as archive:
+        return {"bytes": wheel.stat().st_size}
+    with zipfile.ZipFile(wheel) as archive:
         return {"bytes": sum(entry.file_size for entry in archive.infolist())}
 
 

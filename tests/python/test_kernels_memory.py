@@ -168,6 +168,44 @@ def test_elements_that_go_to_one_address_are_not_torn(device):
     np.testing.assert_array_equal(on.back(given), stored[index])
 
 
+@libtile.jit
+def later_values(x, y, out, s, M: tl.constexpr, N: tl.constexpr):
+    """Values that several stores need, made of loads before, between and after those stores."""
+    i = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    early = tl.load(out + i)
+    tl.store(out + i, tl.load(x + i))
+    factor = tl.load(y + s)
+    mixed = (early // (factor + 7)) * (early % 5 + 3) // (early * early + 1)
+    if s > 1:
+        inner = (early // 3 + mixed) // (early * early + 2) + tl.load(out + i)
+        tl.store(out + i, inner)
+        tl.store(x + i, inner * 2)
+    late = tl.load(out + i) // 3 + mixed
+    tl.store(out + tl.arange(0, N)[None, :] * M + tl.arange(0, M)[:, None], late * factor)
+    tl.store(y + i, late)
+
+
+@everywhere
+@pytest.mark.parametrize("s", [0, 1, 2])
+@pytest.mark.parametrize("m, n", [(1, 1), (7, 7), (16, 33)])
+def test_values_that_outlive_several_stores(device, m, n, s):
+    rng = np.random.default_rng(m)
+    x, y, out = (rng.integers(0, 1000, (m, n)).astype(np.int32) for _ in range(3))
+    s = min(s, m * n - 1)
+    on = OnDevice(device)
+    given = [on(a.copy()) for a in (x, y, out)]
+    later_values[(1,)](*given, s, m, n)
+    early, factor = out, y.ravel()[s]
+    mixed = (early // (factor + 7)) * (early % 5 + 3) // (early * early + 1)
+    out = x.copy()
+    if s > 1:
+        out = (early // 3 + mixed) // (early * early + 2) + out
+        x = 2 * out
+    late = out // 3 + mixed
+    for got, want in zip(given, (x, late, (late * factor).T.reshape(m, n))):
+        np.testing.assert_array_equal(on.back(got), want)
+
+
 # ---- strides
 
 @libtile.jit
@@ -348,6 +386,31 @@ def test_a_product_beside_guard_pages(dtype, at_end, m, n, k):
     guarded_product[(1,)](a.array, b.array, c.array, m, n, k, BM=16, BN=16, BK=16)
     wide = a.array.astype(np.float64).reshape(m, k) @ b.array.astype(np.float64).reshape(k, n)
     np.testing.assert_allclose(c.array.reshape(m, n), wide, rtol=1e-5, atol=1e-4)
+
+
+@libtile.jit
+def squares(x, out, N: tl.constexpr, WIDE: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i).to(WIDE)
+    tl.store(out + i, a * a + 1)
+
+
+@everywhere
+@pytest.mark.parametrize("narrow, wide", [(np.int32, tl.int64), (np.int16, tl.int64), (np.int8, tl.int32),
+                                          (np.uint8, tl.int64), (F32, tl.float64), (F16, tl.float64),
+                                          (BF16, tl.float32)],
+                         ids=lambda dtype: getattr(dtype, "name", None) or dtype.__name__)
+@pytest.mark.parametrize("n", [1, 9, 17, 33, 65, 129, 35])
+def test_narrowed_values_write_no_more_than_their_elements(device, narrow, wide, n):
+    x = np.random.default_rng(n).integers(-11, 11, n).astype(narrow)
+    on = OnDevice(device)
+    before = poisoned(2 * n, narrow)
+    out = on(before.copy())
+    squares[(1,)](on(x), out, n, wide)
+    wanted = (x.astype(np.float64) ** 2 + 1).astype(np.int64).astype(narrow)
+    got = on.back(out)
+    np.testing.assert_array_equal(got[:n], wanted)
+    assert got[n:].tobytes() == before[n:].tobytes()
 
 
 # ---- atomics and programs that meet

@@ -141,7 +141,7 @@ def element_of_a_tile(x, i, n):
 
 # ---- constants
 
-@mistake("end of arange must be a constant integer.*tl.constexpr")
+@mistake("end of arange must be a constant integer.*annotate.*tl.constexpr")
 def block_size_that_is_no_constexpr(x, i, n):
     tl.store(x + tl.arange(0, n), 0.0)  # here
 
@@ -457,12 +457,12 @@ def fill(x, value, BLOCK: tl.constexpr):
     tl.store(x + tl.arange(0, BLOCK), value)
 
 
-@pytest.mark.parametrize("argument", [[1.0] * 16, "text", object(), 1 + 2j, np.zeros(16, np.complex64),
-                                      np.array([None] * 16), np.zeros(16, ">f4"), {}],
-                         ids=["list", "text", "object", "complex", "complex array", "object array",
-                              "byte-swapped", "dict"])
+@pytest.mark.parametrize("argument", [[1.0] * 16, object(), 1 + 2j, np.zeros(16, np.complex64), {},
+                                      np.array([None] * 16), np.zeros(16, ">f4"), np.longdouble(2)],
+                         ids=["list", "object", "complex", "complex array", "dict", "object array",
+                              "byte-swapped", "long double"])
 def test_arguments_that_are_no_arrays(argument):
-    with pytest.raises((TypeError, ValueError), match="'?x'?"):
+    with pytest.raises((TypeError, ValueError), match="'x'"):
         fill[(1,)](argument, 1.0, BLOCK=16)
 
 
@@ -484,6 +484,11 @@ def test_numpy_numbers_are_numbers(value):
     x = np.zeros(16, np.float32)
     fill[(1,)](x, value, BLOCK=16)
     assert (x == 2.5).all()
+
+
+def test_text_in_place_of_an_array():
+    with pytest.raises(libtile.CompilationError, match=r"operator \+ does not take constexpr 'text'"):
+        fill[(1,)]("text", 1.0, BLOCK=16)
 
 
 @pytest.mark.parametrize("value", [np.int32(-7), np.int64(-7), -7, np.int8(-7)])

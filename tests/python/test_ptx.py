@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spine's kernels at their tutorial configuration, assembled by NVIDIA's ptxas: no GPU is needed.
+
+ptxas comes from the package nvidia-cuda-nvcc; it must take the PTX, and must not spill registers. A
+target that the LLVM of this build does not have is a clear error."""
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from spine import add, layer_norm, matmul, softmax
+
+import libtile
+
+# An assembler below this Python's packages, or on the PATH.
+PTXAS = next((str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/**/bin/ptxas")),
+             shutil.which("ptxas"))
+# Which LLVM has the target.
+TARGETS = {"sm_80": 19, "sm_90a": 19, "sm_120": 20}
+
+STRIDES = ["i32:16", 1] * 3
+ROWS = {"BLOCK": 4096}
+TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 8}
+KERNELS = {
+    "add_f32": (add.add, ["*fp32"] * 3 + ["i32"], {"BLOCK": 1024}),
+    "add_odd_tile": (add.add, ["*fp32"] * 3 + ["i32"], {"BLOCK": 1000}),
+    "softmax_f32": (softmax.softmax, ["*fp32"] * 2 + ["i32:16"] * 2 + ["i32"] * 2, ROWS),
+    "softmax_f16": (softmax.softmax, ["*fp16"] * 2 + ["i32:16"] * 2 + ["i32"] * 2, ROWS),
+    "softmax_f16_16384": (softmax.softmax, ["*fp16"] * 2 + ["i32:16"] * 2 + ["i32"] * 2,
+                          {"BLOCK": 16384}),
+    "layer_norm_f16": (layer_norm.layer_norm, ["*fp16"] * 4 + ["*fp32"] * 2 + ["i32:16"] * 2 + ["fp32"],
+                       ROWS),
+    "layer_norm_f32": (layer_norm.layer_norm, ["*fp32"] * 6 + ["i32:16"] * 2 + ["fp32"], ROWS),
+    "matmul_f16": (matmul.matmul, ["*fp16"] * 3 + ["i32:16"] * 3 + STRIDES, TILE),
+    "matmul_bf16": (matmul.matmul, ["*bf16"] * 3 + ["i32:16"] * 3 + STRIDES, TILE),
+    "matmul_int8": (matmul.matmul, ["*i8"] * 2 + ["*i32"] + ["i32:16"] * 3 + STRIDES, TILE),
+    "matmul_f32": (matmul.matmul, ["*fp32"] * 3 + ["i32:16"] * 3 + STRIDES,
+                   {**TILE, "BLOCK_M": 64, "BLOCK_N": 64}),
+    "matmul_odd_tile": (matmul.matmul, ["*fp16"] * 3 + ["i32"] * 3 + ["i32", 1] * 3,
+                        {**TILE, "BLOCK_M": 17, "BLOCK_N": 5, "BLOCK_K": 3}),
+}
+
+
+def llvm_of_the_build():
+    """Major version, from the build folder; None for an installed package."""
+    options = Path(os.environ.get("LIBTILE_BUILD", ".")) / "meson-info" / "intro-buildoptions.json"
+    if not options.exists():
+        return None
+    return next(int(each["value"]) for each in json.loads(options.read_text()) if each["name"] == "llvm")
+
+
+def assemble(ptx, target, folder):
+    """Bytes of spills that ptxas reports."""
+    source = folder / "kernel.ptx"
+    source.write_text(ptx)
+    result = subprocess.run([PTXAS, f"-arch={target}", "-v", str(source), "-o", str(folder / "kernel")],
+                            capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    spills = [int(word.split()[0]) for line in result.stderr.splitlines() if "spill" in line
+              for word in line.split(",") if "spill" in word]
+    assert spills, f"ptxas said nothing of spills: {result.stderr}"
+    return sum(spills)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_assembles_without_spills(name, target, tmp_path):
+    assert PTXAS is not None, "no ptxas: ./dev installs nvidia-cuda-nvcc"
+    kernel, types, constants = KERNELS[name]
+    have = llvm_of_the_build()
+    if have is not None and have < TARGETS[target]:
+        with pytest.raises(libtile.UnsupportedError, match=f"{target} needs LLVM {TARGETS[target]}"):
+            kernel.warmup(*types, grid=(1,), target=target, **constants)
+        return
+    compiled = kernel.warmup(*types, grid=(1,), target=target, **constants)
+    assert assemble(compiled.asm["ptx"], target, tmp_path) == 0
+
+
+@pytest.mark.parametrize("name", ["softmax_f16", "matmul_f16", "matmul_int8"])
+def test_no_fallback_is_taken(name):
+    kernel, types, constants = KERNELS[name]
+    assert kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).fallbacks == []
+
+
+def test_tensor_cores_are_fed_by_copies_ahead():
+    kernel, types, constants = KERNELS["matmul_f16"]
+    ptx = kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).asm["ptx"]
+    for instruction in ("cp.async.cg.shared.global", "ldmatrix", "mma.sync.aligned.m16n8k16"):
+        assert instruction in ptx
