@@ -15,7 +15,7 @@
 namespace libtile::frontend {
 
 struct FunctionSource; // a parsed jit function, frontend/source.h
-struct Operation;      // a row of language.def, frontend/operation.h
+struct Operation;      // a row of language.def, frontend/semantics.h
 class HostObject;      // an object that only the Host understands, frontend/host.h
 
 // Element types as the user sees them: integers have a sign, pointers may be read-only.

@@ -5,6 +5,8 @@
 // result is, so a pointer that is only advanced goes, though it is used by its own next value.
 #include "passes/eliminate_dead_code.h"
 
+#include "passes/op_properties.h"
+
 namespace libtile::passes {
 
 using ir::BlockId;
@@ -15,8 +17,7 @@ using ir::ValueId;
 
 namespace {
 
-bool carries(Opcode opcode) { return opcode == Opcode::For || opcode == Opcode::While; }
-bool hasSlots(Opcode opcode) { return carries(opcode) || opcode == Opcode::If; }
+bool hasSlots(Opcode opcode) { return isLoop(opcode) || opcode == Opcode::If; }
 
 class DeadCode {
 public:
@@ -45,7 +46,7 @@ private:
     while (op.valid() && !live_[op.index]) {
       live_[op.index] = true;
       const Opcode opcode = fn_.opcode(op);
-      if (!carries(opcode)) {
+      if (!isLoop(opcode)) {
         markAll(fn_.operands(op), 0);
       } else {
         // Bounds and step, or nothing; the rest are slots.
@@ -104,7 +105,7 @@ private:
   void markSlot(OpId op, unsigned slot) {
     const Opcode opcode = fn_.opcode(op);
     mark(fn_.result(op, slot));
-    if (carries(opcode)) {
+    if (isLoop(opcode)) {
       mark(fn_.operand(op, firstSlot(opcode) + slot));
     }
     for (BlockId region : yieldingRegions(op)) {
@@ -140,7 +141,7 @@ private:
 
   // Initial and yielded values go first, results and arguments once their users are gone.
   void detachSlot(OpId op, unsigned slot) {
-    if (carries(fn_.opcode(op))) {
+    if (isLoop(fn_.opcode(op))) {
       fn_.eraseOperand(op, firstSlot(fn_.opcode(op)) + slot);
     }
     for (BlockId region : yieldingRegions(op)) {
@@ -156,7 +157,7 @@ private:
       }
       fn_.eraseResult(op, slot);
       for (BlockId region : fn_.regions(op)) {
-        if (carries(fn_.opcode(op))) {
+        if (isLoop(fn_.opcode(op))) {
           fn_.eraseArg(region, slot + shift);
         }
       }

@@ -3,6 +3,8 @@
 // loop ops go in text order, so operands leave before their users.
 #include "passes/hoist_loop_invariants.h"
 
+#include "passes/op_properties.h"
+
 #include <algorithm>
 
 namespace libtile::passes {
@@ -14,8 +16,6 @@ using ir::OpId;
 using ir::ValueId;
 
 namespace {
-
-bool isLoop(Opcode opcode) { return opcode == Opcode::For || opcode == Opcode::While; }
 
 bool isHoistable(const Function &fn, OpId op) {
   return fn.opcode(op) != Opcode::Dot && fn.opcode(op) != Opcode::If && !isLoop(fn.opcode(op)) &&

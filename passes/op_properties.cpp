@@ -9,6 +9,8 @@ namespace libtile::passes {
 using ir::CmpPred;
 using ir::Opcode;
 
+bool isLoop(Opcode opcode) { return opcode == Opcode::For || opcode == Opcode::While; }
+
 bool commutes(Opcode opcode) {
   static constexpr std::array kOps = {Opcode::Add,  Opcode::Mul,  Opcode::And,
                                       Opcode::Or,   Opcode::Xor,  Opcode::SMin,

@@ -6,6 +6,7 @@
 #include "passes/split_carried_offsets.h"
 
 #include "ir/builder.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 #include <optional>
@@ -38,7 +39,7 @@ public:
     std::vector<OpId> ops = fn_.walk();
     std::ranges::reverse(ops);
     for (OpId op : ops) {
-      if (fn_.opcode(op) == Opcode::For || fn_.opcode(op) == Opcode::While) {
+      if (isLoop(fn_.opcode(op))) {
         changed = visit(op) || changed;
       }
     }

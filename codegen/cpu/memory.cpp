@@ -292,7 +292,8 @@ void Emitter::writeContiguous(Value *value, Value *pointer, llvm::Align align, V
   if (const std::optional<unsigned> lane = onlyLane(mask)) {
     llvm::Type *element = llvm::cast<llvm::VectorType>(value->getType())->getElementType();
     Value *place = builder_.CreateConstGEP1_64(element, pointer, *lane);
-    builder_.CreateAlignedStore(builder_.CreateExtractElement(value, uint64_t{*lane}), place, align);
+    Value *scalar = builder_.CreateExtractElement(value, uint64_t{*lane});
+    builder_.CreateAlignedStore(scalar, place, align);
     return;
   }
   const auto whole = [&] { builder_.CreateAlignedStore(value, pointer, align); };

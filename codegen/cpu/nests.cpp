@@ -123,22 +123,29 @@ void Emitter::limitedLoop(Range range, int64_t end, unsigned lanes, ir::Effects 
   llvm::Instruction *jump = scopes_[depth() - 1].jump;
   llvm::BasicBlock *entry = jump->getParent();
   closeScope();
-  builder_.SetInsertPoint(jump);
-  builder_.CreateCondBr(builder_.CreateICmpNE(stop, builder_.getInt64(0)), head, exit);
-  jump->eraseFromParent();
+  const bool limited = !limits.below.empty();
+  if (limited) {
+    builder_.SetInsertPoint(jump);
+    builder_.CreateCondBr(builder_.CreateICmpNE(stop, builder_.getInt64(0)), head, exit);
+    jump->eraseFromParent();
+  }
   builder_.SetInsertPoint(exit);
   index->addIncoming(builder_.getInt64(0), entry);
   index->addIncoming(next, latch);
   for (unsigned i = 0; i < phis.size(); ++i) {
     phis[i]->addIncoming(initial[i], entry);
     phis[i]->addIncoming(carried[i], latch);
-    llvm::PHINode *result = builder_.CreatePHI(carried[i]->getType(), 2);
-    result->addIncoming(initial[i], entry);
-    result->addIncoming(carried[i], latch);
-    carried[i] = result;
+    if (limited) {
+      llvm::PHINode *result = builder_.CreatePHI(carried[i]->getType(), 2);
+      result->addIncoming(initial[i], entry);
+      result->addIncoming(carried[i], latch);
+      carried[i] = result;
+    }
   }
-  if (!limits.below.empty() || range.end < end) {
+  if (limited) {
     restLoop(stop, {range.end, end, lanes}, effects, carried, rest);
+  } else if (range.end < end) {
+    countedLoop({range.end, end, lanes}, effects, carried, rest);
   }
 }
 

@@ -49,14 +49,31 @@ llvm::Value *NvidiaElementwise::approximate(const char *instruction, llvm::Value
                       builder_.getFloatTy(), value);
 }
 
+// exp(x) = 2^n * 2^f with n = floor(x log2(e)), kept within [-126, 126], and f in two steps, so that
+// the error does not grow with x. j holds n + 127 in its low bits; the saturation takes infinities.
+constexpr const char *kExponential = R"({
+  .reg .f32 j, n, f, e;
+  .reg .b32 s;
+  fma.rn.sat.f32 j, $1, 0f3BBB989D, 0f3F000000;
+  fma.rm.f32 j, j, 0f437C0000, 0f4B400001;
+  add.rn.f32 n, j, 0fCB40007F;
+  neg.f32 n, n;
+  fma.rn.f32 f, $1, 0f3FB8AA3B, n;
+  fma.rn.f32 f, $1, 0f32A57060, f;
+  ex2.approx.ftz.f32 e, f;
+  mov.b32 s, j;
+  shl.b32 s, s, 23;
+  mov.b32 n, s;
+  mul.rn.f32 $0, e, n;
+  })";
+
 // lg2.approx is off by up to 2^-22 near 1, where the result is small: logarithms are computed.
 llvm::Value *NvidiaElementwise::math(ir::Opcode opcode, llvm::Value *value) {
-  constexpr double kLog2E = 1.4426950408889634;
   const bool isFloat = value->getType()->isFloatTy();
   if (isFloat && opcode == ir::Opcode::Exp) {
-    value = builder_.CreateFMul(value, floatLike(value, kLog2E));
+    return callAssembly(builder_, kExponential, "=f,f", builder_.getFloatTy(), value);
   }
-  if (isFloat && (opcode == ir::Opcode::Exp || opcode == ir::Opcode::Exp2)) {
+  if (isFloat && opcode == ir::Opcode::Exp2) {
     return approximate("ex2.approx.f32", value);
   }
   if (isFloat && opcode == ir::Opcode::Rsqrt) {

@@ -6,6 +6,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace libtile::codegen::nvidia {
 
@@ -103,13 +104,51 @@ void Emitter::elementwise(ir::OpId op) {
         std::count(divisors.begin(), divisors.end(), divisors[0]) == std::ssize(divisors);
     elementwise_.shareDivisor(one && divisors.size() > 2 ? divisors[0] : nullptr);
   }
+  // A product may be fused with the sum that it goes into (docs/semantics.md).
+  const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
+  const Opcode opcode = fn_.opcode(op);
+  if (opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::Mul) {
+    llvm::FastMathFlags flags;
+    flags.setAllowContract(true);
+    builder_.setFastMathFlags(flags);
+  }
+  const int32_t alike = equalRegisters(fn_.result(op));
   for (size_t r = 0; r < out.size(); ++r) {
+    const auto first = r & ~static_cast<size_t>(alike);
+    if (first != r) {
+      out[r] = out[first];
+      continue;
+    }
     for (size_t i = 0; i < operands.size(); ++i) {
       operands[i] = regs(fn_.operand(op, i))[r];
     }
     out[r] = elementwise_.emit(fn_, op, operands);
   }
   set(fn_.result(op), std::move(out));
+}
+
+int32_t Emitter::equalRegisters(ir::ValueId value) const {
+  const ir::Type &type = fn_.type(value);
+  if (!type.isTile() || !type.isBool()) {
+    return 0;
+  }
+  const ir::Layout &layout = layoutOf(value);
+  const ir::Layout::Bases &registers = layout.bases(ir::HwDim::Reg);
+  int32_t alike = 0;
+  for (size_t bit = 0; bit < registers.size(); ++bit) {
+    unsigned moved = 0;
+    bool equal = true;
+    for (unsigned axis = 0; axis < type.rank(); ++axis) {
+      const int32_t distance = registers[bit][axis];
+      if (distance != 0) {
+        ++moved;
+        equal = equal && std::has_single_bit(static_cast<uint32_t>(distance)) &&
+                2 * int64_t{distance} <= facts_.maskAlignment(value, axis);
+      }
+    }
+    alike |= moved == 1 && equal ? 1 << bit : 0;
+  }
+  return alike;
 }
 
 unsigned Emitter::numRegs(ir::ValueId value) const {

@@ -44,6 +44,9 @@ private:
   void emitBlock(ir::BlockId block);
   void emitOp(ir::OpId op);
   void elementwise(ir::OpId op);
+  // Of a mask: bits of the register's number that do not change the element, because all elements
+  // of every aligned group along an axis are equal. 0 for other values.
+  [[nodiscard]] int32_t equalRegisters(ir::ValueId value) const;
   [[nodiscard]] const Regs &regs(ir::ValueId value) const { return values_[value.index]; }
   [[nodiscard]] llvm::Value *scalar(ir::ValueId value) const {
     return values_[value.index].front();

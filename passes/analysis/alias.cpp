@@ -3,6 +3,8 @@
 // polynomial in which what they share cancels, is provably larger than what their axes span.
 #include "passes/analysis/alias.h"
 
+#include "passes/op_properties.h"
+
 #include <algorithm>
 
 namespace libtile::passes {
@@ -60,7 +62,7 @@ private:
     const OpId owner = fn_.isArg(value) ? fn_.parentOp(fn_.defBlock(value)) : fn_.def(value);
     const Opcode opcode = fn_.opcode(owner);
     const unsigned index = fn_.defIndex(value);
-    if (opcode == Opcode::For || opcode == Opcode::While) {
+    if (isLoop(opcode)) {
       const unsigned shift = fn_.isArg(value) && opcode == Opcode::For ? 1 : 0;
       const unsigned first = opcode == Opcode::For ? 3 : 0;
       const unsigned stop = fn_.getBool(owner, ir::Attr::stop) ? 1 : 0;

@@ -116,10 +116,6 @@ int64_t Facts::maskAlignment(ValueId mask, unsigned axis) const {
   return axis < facts.rank ? std::min<int64_t>(facts.axes[axis].constant, facts.shape[axis]) : 1;
 }
 
-bool Facts::alwaysTrue(ValueId mask) const { return range(mask) == IntRange{1, 1}; }
-
-bool Facts::alwaysFalse(ValueId mask) const { return range(mask) == IntRange{0, 0}; }
-
 namespace {
 
 using Wide = __int128;

@@ -22,12 +22,11 @@
 //    Like Triton's axis analysis, apart from `contiguous` and `constant`, which need not be powers
 //    of two: a tile of 96 consecutive elements has 96. Facts hold as machine integers, modulo
 //    2^width. Those of pointers, and of what an extension, a division or a remainder makes, may
-//    rely on the promise of ptr_add in ops.def: an index computation that feeds an address does not
-//    wrap.
+//    rely on the promises of ptr_add in ops.def: an index computation that feeds an address does
+//    not wrap and divides nothing negative.
 //
 // 2. range: the least and greatest value of any element, as a signed integer (i1: 0 and 1); never
-// by
-//    the promise.
+//    by the promises.
 //
 // 3. affine: the value of the element at index (i0, i1, ...) of a tile, or of a scalar, as
 //        base + offset + stride[0] * i0 + stride[1] * i1 + ...
@@ -35,10 +34,9 @@
 //    over scalar integer values of the program; in bytes for pointers. All symbols are visible
 //    where the value is defined. Sums of scalars are taken apart as far as they go, so two forms
 //    with the same base and equal polynomials are the same addresses. The indices of a nest or fold
-//    are symbols like any other scalar (Polynomial::coefficientOf gives the step per lane). The
-//    form of an integer of width w is exact modulo 2^w if !assumesNoWrap, and exact under the
-//    promise that i32 index computations do not wrap otherwise; a pointer's form may always rely on
-//    the promise.
+//    are symbols like any other scalar. The form of an integer of width w is exact modulo 2^w if
+//    !assumesNoWrap, and exact under the promise that i32 index computations do not wrap otherwise;
+//    a pointer's form may always rely on the promise.
 #pragma once
 
 #include "ir/function.h"
@@ -64,9 +62,6 @@ struct IntRange {
   int64_t hi = std::numeric_limits<int64_t>::max();
   [[nodiscard]] bool within(int64_t least, int64_t greatest) const {
     return lo >= least && hi <= greatest;
-  }
-  [[nodiscard]] bool fitsI32() const {
-    return within(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
   }
   friend bool operator==(const IntRange &, const IntRange &) = default;
 };
@@ -109,9 +104,6 @@ public:
                                           int64_t maxBytes = 16) const;
   // Masks (i1): all elements of every aligned group of this many along the axis are equal.
   [[nodiscard]] int64_t maskAlignment(ir::ValueId mask, unsigned axis) const;
-  // The mask is provably true / false everywhere.
-  [[nodiscard]] bool alwaysTrue(ir::ValueId mask) const;
-  [[nodiscard]] bool alwaysFalse(ir::ValueId mask) const;
 
   // Of a polynomial over values of the function.
   [[nodiscard]] IntRange range(const Polynomial &polynomial) const;

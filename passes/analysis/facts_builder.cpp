@@ -8,6 +8,8 @@
 // so an op is visited at most (kTries + 1)^kDepth times, nearly always 2^depth.
 #include "passes/analysis/facts_builder.h"
 
+#include "passes/op_properties.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -216,7 +218,7 @@ void FactsBuilder::visitBlock(BlockId block, unsigned depth) {
 
 void FactsBuilder::visitOp(OpId op, unsigned depth) {
   const Opcode opcode = fn_.opcode(op);
-  if (opcode == Opcode::For || opcode == Opcode::While) {
+  if (isLoop(opcode)) {
     return visitLoop(op, depth);
   }
   if (opcode == Opcode::If) {

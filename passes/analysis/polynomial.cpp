@@ -103,25 +103,6 @@ std::optional<Polynomial> Polynomial::times(const Polynomial &other) const {
   return result;
 }
 
-std::optional<Polynomial> Polynomial::coefficientOf(ValueId symbol) const {
-  Polynomial result;
-  for (const Monomial &monomial : monomials_) {
-    const auto count = std::ranges::count(monomial.factors, symbol);
-    if (count == 0) {
-      continue;
-    }
-    if (count > 1) {
-      return std::nullopt;
-    }
-    Monomial rest = monomial;
-    rest.factors.erase(std::ranges::find(rest.factors, symbol));
-    if (!result.add(std::move(rest))) {
-      return std::nullopt;
-    }
-  }
-  return result;
-}
-
 Polynomial Polynomial::without(ValueId symbol) const {
   Polynomial result;
   result.constant_ = constant_;

@@ -43,9 +43,6 @@ public:
   [[nodiscard]] std::optional<Polynomial> plus(const Polynomial &other) const;
   [[nodiscard]] std::optional<Polynomial> minus(const Polynomial &other) const;
   [[nodiscard]] std::optional<Polynomial> times(const Polynomial &other) const;
-  // q where this = q * symbol + rest and rest does not depend on the symbol; nullopt if the symbol
-  // occurs with a power. Zero when it does not occur.
-  [[nodiscard]] std::optional<Polynomial> coefficientOf(ir::ValueId symbol) const;
   // The terms without the symbol.
   [[nodiscard]] Polynomial without(ir::ValueId symbol) const;
 

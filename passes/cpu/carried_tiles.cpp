@@ -4,6 +4,7 @@
 #include "passes/cpu/expression.h"
 #include "passes/cpu/lower_dot.h"
 #include "passes/cpu/nest_emitter.h"
+#include "passes/op_properties.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -39,7 +40,7 @@ llvm::SmallVector<int32_t, 4> bufferShape(const NestState &state, ValueId value)
   if (op.valid() && fn.opcode(op) == Opcode::Dot) {
     return accumulatorShape(state, op);
   }
-  if (op.valid() && (fn.opcode(op) == Opcode::For || fn.opcode(op) == Opcode::While)) {
+  if (op.valid() && isLoop(fn.opcode(op))) {
     return bufferShape(state, yielded(fn, op, fn.regions(op).back(), fn.defIndex(value)));
   }
   const auto shape = fn.type(value).shape();

@@ -3,6 +3,7 @@
 
 #include "passes/cpu/expression.h"
 #include "passes/cpu/nest_costs.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 
@@ -109,7 +110,7 @@ private:
       if (!parent.valid()) {
         return false;
       }
-      if (fn_.opcode(parent) == Opcode::For || fn_.opcode(parent) == Opcode::While) {
+      if (isLoop(fn_.opcode(parent))) {
         return true;
       }
       block = fn_.block(parent);

@@ -3,6 +3,7 @@
 
 #include "passes/analysis/alias.h"
 #include "passes/gpu/shared_accesses.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 #include <set>
@@ -97,7 +98,7 @@ private:
   void walk(BlockId block, State &state) {
     for (const OpId op : fn_.opsIn(block)) {
       const Opcode opcode = fn_.opcode(op);
-      if (opcode == Opcode::For || opcode == Opcode::While) {
+      if (isLoop(opcode)) {
         walkLoop(op, state);
       } else if (opcode == Opcode::If) {
         State other = state;

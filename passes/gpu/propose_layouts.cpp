@@ -2,6 +2,7 @@
 #include "passes/gpu/propose_layouts.h"
 
 #include "passes/gpu/fragments.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 #include <bit>
@@ -273,7 +274,7 @@ double frequency(const ir::Function &fn, OpId op) {
   for (OpId owner = fn.parentOp(fn.block(op)); owner.valid();
        owner = fn.parentOp(fn.block(owner))) {
     const Opcode opcode = fn.opcode(owner);
-    result *= opcode == Opcode::For || opcode == Opcode::While ? 10 : 1;
+    result *= isLoop(opcode) ? 10 : 1;
   }
   return std::min(result, 1e6);
 }

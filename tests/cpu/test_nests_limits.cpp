@@ -262,6 +262,54 @@ func @batched stage=tile warps=4 stages=3 (%x: ptr<f32>, %o: ptr<f32>) {
 }
 
 // Indices modulo n, in blocks that wrap and in blocks that do not.
+// Steps below a bound take its compare for true: exact where the sum wraps, below zero, and when the
+// bound is the largest number.
+TEST_P(NestLimits, ComparesWithABound) {
+  for (const char *predicate : {"slt", "sle", "ult", "ule"}) {
+    std::string text = R"(
+func @bound stage=tile warps=4 stages=3 (%o: ptr<i32>, %sum: ptr<i32>, %start: i32, %n: i32) {
+  %i = arange {start=0} : tile<300xi32>
+  %s = splat %start : tile<300xi32>
+  %j = add %i, %s : tile<300xi32>
+  %ns = splat %n : tile<300xi32>
+  %b = cmp %j, %ns {predicate=PREDICATE} : tile<300xi1>
+  %v = zext %b : tile<300xi32>
+  %w = mul %v, %i : tile<300xi32>
+  %t = reduce %w {axis=0} : i32 {
+  ^(%p: i32, %q: i32):
+    %r = add %p, %q : i32
+    yield %r
+  }
+  store %sum, %t
+  %os = splat %o : tile<300xptr<i32>>
+  %op = ptr_add %os, %i : tile<300xptr<i32>>
+  store %op, %v
+  return
+}
+)";
+    text.replace(text.find("PREDICATE"), 9, predicate);
+    TileKernel kernel(text.c_str(), GetParam());
+    const int32_t most = INT32_MAX, least = INT32_MIN;
+    for (int32_t start : {0, 7, -50, most, most - 100, least, -300}) {
+      for (int32_t n : {0, 1, 63, 64, 130, 299, 300, 1000, -1, -40, most, most - 36, least, least + 99}) {
+        std::vector<int32_t> o(300), expected(300);
+        int32_t sum = 0, expectedSum = 0;
+        for (int32_t i = 0; i < 300; ++i) {
+          const uint32_t j = uint32_t(start) + uint32_t(i);
+          const bool isSigned = predicate[0] == 's';
+          const bool below = isSigned ? int32_t(j) < n : j < uint32_t(n);
+          const bool equal = predicate[2] == 'e' && j == uint32_t(n);
+          expected[i] = below || equal;
+          expectedSum += expected[i] * i;
+        }
+        kernel.run({pointer(o.data()), pointer(&sum), slot(start), slot(n)});
+        EXPECT_EQ(o, expected) << predicate << " " << start << " " << n;
+        EXPECT_EQ(sum, expectedSum) << predicate << " " << start << " " << n;
+      }
+    }
+  }
+}
+
 TEST_P(NestLimits, Remainders) {
   const char *text = R"(
 func @wrap stage=tile warps=4 stages=3 (%x: ptr<i32>, %o: ptr<i32>, %start: i32, %n: i32) {
@@ -280,8 +328,8 @@ func @wrap stage=tile warps=4 stages=3 (%x: ptr<i32>, %o: ptr<i32>, %start: i32,
 }
 )";
   TileKernel kernel(text, GetParam());
-  std::vector<int32_t> x(1000);
-  for (int i = 0; i < 1000; ++i) {
+  std::vector<int32_t> x(1300);
+  for (int i = 0; i < 1300; ++i) {
     x[i] = i * 3 + 1;
   }
   for (auto [start, n] : {std::pair(0, 100), {0, 99}, {850, 1000}, {850, 949}, {850, 950}, {-30, 500}, {2000, 7}}) {

@@ -76,7 +76,7 @@ TEST(FactsCases, VectorAdd) {
   EXPECT_EQ(facts.constantStride(pointer, 0), 4);
   ASSERT_NE(facts.affine(pointer), nullptr);
   EXPECT_EQ(facts.affine(pointer)->base, fn.arg(fn.body(), 0));
-  EXPECT_FALSE(facts.alwaysTrue(mask));
+  EXPECT_EQ(facts.range(mask), (passes::IntRange{0, 1}));
 }
 
 TEST(FactsCases, UnalignedParameterGivesScalars) {
