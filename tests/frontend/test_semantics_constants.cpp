@@ -159,8 +159,8 @@ TEST(Constants, Conditions) {
   EXPECT_USER_ERROR(k.s.constantTruth(text("a")),
                     "a constant condition must be a bool, an int or None, got constexpr 'a'");
   EXPECT_USER_ERROR(k.s.constantInt(k.param("i32"), "the start of arange"),
-                    "the start of arange must be a constant integer, got tensor of int32; a plain "
-                    "assignment makes a number a tensor, `x: tl.constexpr = ...` keeps it");
+                    "the start of arange must be a constant integer, got tensor of int32; annotate the "
+                    "parameter or the variable that it comes from with `: tl.constexpr`");
 }
 
 } // namespace
