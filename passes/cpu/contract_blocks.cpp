@@ -59,10 +59,13 @@ std::optional<ContractShape> contractShape(const ir::Target &target, Elem operan
   shape.rule = *rule;
   shape.m = m;
   shape.n = n;
+  // Integers without an instruction that multiplies and adds: the product takes a register too.
+  const bool fused = isFloat(rule->packed) || target.features.find("vnni") != std::string::npos;
+  const int32_t product = fused ? 0 : 1;
   double least = 0;
   for (int32_t vectors = 1; vectors <= kMaxVectors; ++vectors) {
     for (int32_t rows = 1; rows <= kMaxRows; ++rows) {
-      const bool fits = rows * vectors + vectors + 1 <= target.vectorRegisters;
+      const bool fits = rows * vectors + vectors + 1 + product <= target.vectorRegisters;
       const double cost = blockCost(m, n, rows, vectors, rule->lanes);
       if ((fits && cost < least) || shape.blockM == 0) {
         least = cost;

@@ -15,7 +15,8 @@
 // the three buffers do not overlap. Buffers start at multiples of 64 bytes.
 //
 // The register block: block_m rows times block_n / lanes vectors of accumulators stay in registers
-// for the whole of k, beside one row of b's vectors and a broadcast of a. The shape with the most
+// for the whole of k, beside one row of b's vectors, a broadcast of a and, where multiplying and
+// adding are two instructions, a product. The shape with the most
 // multiply-adds for each load that fits the registers wins, unless padding M or N costs more.
 #pragma once
 
