@@ -204,9 +204,42 @@ private:
     }
     const ValueId a = fn_.operand(pending.op, 0), b = fn_.operand(op, 0);
     if (pending.loop.valid()) {
-      return mayAliasAcross(fn_, pending.loop, a, b, facts_);
+      return mayAliasAcross(fn_, pending.loop, a, b, facts_) && !movesOn(pending.loop, a, b);
     }
     return mayAlias(fn_, a, b, facts_) && !meetsOwnElements(a, b);
+  }
+
+  // Both are one address, which each iteration moves by at least the bytes that it spans.
+  [[nodiscard]] bool movesOn(BlockId body, ValueId a, ValueId b) const {
+    const AffineForm *form = facts_.affine(a), *other = facts_.affine(b);
+    const OpId loop = fn_.parentOp(body);
+    if (form == nullptr || other == nullptr || !(*form == *other) ||
+        fn_.opcode(loop) != Opcode::For || !fn_.isDefinedOutside(form->base, body) ||
+        !fn_.type(a).sameShape(fn_.type(b))) {
+      return false;
+    }
+    const ValueId index = fn_.arg(body, 0);
+    int64_t perIndex = 0;
+    for (const Monomial &monomial : form->offset.monomials()) {
+      if (monomial.factors.size() == 1 && monomial.factors[0] == index) {
+        perIndex = monomial.coefficient;
+      } else if (!std::ranges::all_of(monomial.factors, [&](ValueId factor) {
+                   return fn_.isDefinedOutside(factor, body);
+                 })) {
+        return false;
+      }
+    }
+    const IntRange step = facts_.range(Polynomial::symbol(fn_.operand(loop, 2)));
+    __int128 span = std::max(fn_.type(a).pointee().elementBytes(), fn_.type(b).pointee().elementBytes());
+    for (unsigned axis = 0; axis < form->strides.size(); ++axis) {
+      const auto stride = facts_.constantStride(a, axis);
+      if (!stride) {
+        return false;
+      }
+      span += __int128{*stride < 0 ? -*stride : *stride} * (fn_.type(a).dim(axis) - 1);
+    }
+    const __int128 moved = __int128{step.lo} * (perIndex < 0 ? -perIndex : perIndex);
+    return step.lo > 0 && moved >= span;
   }
 
   [[nodiscard]] bool meetsOwnElements(ValueId a, ValueId b) const {

@@ -301,6 +301,7 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     return std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
   }
   int64_t dot = 0, allDots = 0, row = 0, widest = 0;
+  bool carried = false; // a reduced tile of partial results
   for (const OpId op : fn.walk()) {
     const Opcode opcode = fn.opcode(op);
     if (opcode == Opcode::Dot) {
@@ -311,7 +312,9 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
       widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
     } else if (opcode == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
+      const OpId made = fn.def(fn.operand(op, 0));
       row = std::max(row, fn.type(fn.operand(op, 0)).numElements());
+      carried |= made.valid() && fn.opcode(made) == Opcode::For;
     }
   }
   int64_t warps = 0;
@@ -322,8 +325,10 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     };
     warps = std::clamp(share(allDots, 128), std::min(share(dot, 64), 4), 8);
   } else if (row > 0) {
-    // 128 bytes of each loaded tile to a thread, counted as the f32 that it is computed in.
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(std::max(widest, row * 4) / 4096), 1, 16);
+    // 128 bytes of each loaded tile to a thread, counted as the f32 that it is computed in; half of
+    // that beside partial results, which take registers of their own.
+    const int64_t share = carried ? 2048 : 4096;
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(std::max(widest, row * 4) / share), 1, 16);
   } else {
     warps = std::clamp<int64_t>(ceilPowerOfTwo(widest / 2048), 1, 8);
   }
