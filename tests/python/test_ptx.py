@@ -4,7 +4,6 @@
 ptxas comes from the package nvidia-cuda-nvcc; it must take the PTX, and must not spill registers. A
 target that the LLVM of this build does not have is a clear error."""
 import json
-import os
 import shutil
 import subprocess
 import sysconfig
@@ -45,8 +44,9 @@ KERNELS = {
 
 
 def llvm_of_the_build():
-    """Major version, from the build folder; None for an installed package."""
-    options = Path(os.environ.get("LIBTILE_BUILD", ".")) / "meson-info" / "intro-buildoptions.json"
+    """Major version, from the build folder around the package; None for an installed one."""
+    build = Path(libtile.__file__).resolve().parents[2]
+    options = build / "meson-info" / "intro-buildoptions.json"
     if not options.exists():
         return None
     return next(int(each["value"]) for each in json.loads(options.read_text()) if each["name"] == "llvm")
