@@ -21,8 +21,9 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 // Below this estimated time a job is not worth waking a worker for.
 constexpr float kShortJobNanoseconds = 12000;
-// A chunk should last at least this long, so that the counter is no bottleneck.
-constexpr float kChunkNanoseconds = 3000;
+// A chunk should last at least this long: the counter is no bottleneck then, and runs of memory stay
+// with one core (docs/decisions.md 28).
+constexpr float kChunkNanoseconds = 30000;
 // How often a thread looks for work (or the end of it) before it sleeps: some 20 microseconds.
 constexpr int kSpins = 400;
 
