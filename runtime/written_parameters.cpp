@@ -2,6 +2,7 @@
 // Which pointers a kernel may write through, by following pointers forward from the parameters: a
 // result points where the pointers among its operands do; a loop's carried values join what enters
 // and what the body yields. Integers are followed too, from ptrtoint to inttoptr.
+#include "passes/op_properties.h"
 #include "runtime/compile.h"
 
 #include <algorithm>
@@ -69,7 +70,7 @@ private:
   // variables and stop flags stand in front.
   void visitRegions(OpId op, Opcode opcode) {
     const auto results = fn_.results(op);
-    const bool isLoop = opcode == Opcode::For || opcode == Opcode::While;
+    const bool isLoop = passes::isLoop(opcode);
     if (!isLoop && opcode != Opcode::If) {
       return; // combines numbers
     }
