@@ -232,7 +232,7 @@ Value *Elementwise::emit(const ir::Function &fn, ir::OpId op, Operands v) {
 }
 
 // clang-format off
-Value *Elementwise::arithmetic(Opcode opcode, Operands v, bool nan) {
+Value *Elementwise::arithmetic(Opcode opcode, Operands v, Asked asked) {
   llvm::IRBuilder<> &b = builder_;
   Value *x = v[0];
   Value *y = v.size() > 1 ? v[1] : nullptr;
@@ -255,10 +255,10 @@ Value *Elementwise::arithmetic(Opcode opcode, Operands v, bool nan) {
   case Opcode::SMax: return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y);
   case Opcode::UMin: return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y);
   case Opcode::UMax: return b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, x, y);
-  case Opcode::FDiv: return divide(x, y);
+  case Opcode::FDiv: return divide(x, y, asked.rounded);
   case Opcode::FRem: return remainder(x, y);
-  case Opcode::FMin: return minMax(false, nan, x, y);
-  case Opcode::FMax: return minMax(true, nan, x, y);
+  case Opcode::FMin: return minMax(false, asked.nan, x, y);
+  case Opcode::FMax: return minMax(true, asked.nan, x, y);
   case Opcode::Fma: return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, v[2]});
   case Opcode::Sqrt: return squareRoot(x);
   case Opcode::Exp: case Opcode::Exp2: case Opcode::Log: case Opcode::Log2: case Opcode::Rsqrt:

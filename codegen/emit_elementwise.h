@@ -61,9 +61,9 @@ protected:
   virtual llvm::Type *pointerType() const { return builder_.getPtrTy(); }
   // Exp, Exp2, Log, Log2, Rsqrt of float or double: the target's way.
   virtual llvm::Value *math(ir::Opcode opcode, llvm::Value *value) = 0;
-  // a / b and sqrt(a) of float or double, correctly rounded.
-  virtual llvm::Value *divide(llvm::Value *a, llvm::Value *b);
-  virtual llvm::Value *squareRoot(llvm::Value *a);
+  // a / b of float or double; unless `rounded`, the target may be off by 2 ulp in float.
+  virtual llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded);
+  virtual llvm::Value *squareRoot(llvm::Value *a); // correctly rounded
   virtual llvm::Value *remainder(llvm::Value *a, llvm::Value *b); // C fmod
   // a fmin or fmax of float or double.
   virtual llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b);
@@ -80,8 +80,12 @@ protected:
 
 private:
   using Operands = llvm::ArrayRef<llvm::Value *>;
-  // Of integers, float or double; `nan`: the op's attribute.
-  llvm::Value *arithmetic(ir::Opcode opcode, Operands v, bool nan = false);
+  // What the attributes of an op ask for.
+  struct Asked {
+    bool nan = false, rounded = false;
+  };
+  // Of integers, float or double.
+  llvm::Value *arithmetic(ir::Opcode opcode, Operands v, Asked asked = {false, false});
   llvm::Value *division(ir::Opcode opcode, llvm::Value *a, llvm::Value *d);
   llvm::Value *shift(ir::Opcode opcode, llvm::Value *a, llvm::Value *amount);
   llvm::Value *floating(const ir::Function &fn, ir::OpId op, Operands v);

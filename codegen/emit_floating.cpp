@@ -68,7 +68,7 @@ Value *Elementwise::roundToOddFloat(Value *value) {
 
 // ---- arithmetic
 
-Value *Elementwise::divide(Value *a, Value *d) { return builder_.CreateFDiv(a, d); }
+Value *Elementwise::divide(Value *a, Value *d, bool) { return builder_.CreateFDiv(a, d); }
 Value *Elementwise::squareRoot(Value *a) {
   return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a);
 }
@@ -112,9 +112,9 @@ Value *Elementwise::narrowFma(Elem elem, Operands v) {
 Value *Elementwise::floating(const ir::Function &fn, ir::OpId op, Operands v) {
   const Opcode opcode = fn.opcode(op);
   const Elem elem = fn.type(fn.result(op)).elem();
-  const bool nan = fn.getBool(op, ir::Attr::nan);
+  Asked asked{fn.getBool(op, ir::Attr::nan), fn.getBool(op, ir::Attr::rounded)};
   if (!isNarrow(elem)) {
-    return arithmetic(opcode, v, nan);
+    return arithmetic(opcode, v, asked);
   }
   if (opcode == Opcode::Neg) {
     return builder_.CreateXor(v[0], intLike(v[0], 0x8000));
@@ -129,7 +129,8 @@ Value *Elementwise::floating(const ir::Function &fn, ir::OpId op, Operands v) {
   for (Value *bits : v) {
     wide.push_back(toFloat(elem, bits));
   }
-  return fromFloat(elem, arithmetic(opcode, wide, nan));
+  asked.rounded = true; // else the second rounding would not give the right result
+  return fromFloat(elem, arithmetic(opcode, wide, asked));
 }
 
 // ---- casts

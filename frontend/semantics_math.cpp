@@ -82,12 +82,17 @@ Three promoteThree(Semantics &s, Args args) {
   return {wide, s.broadcastBoth(b, wide).first, c};
 }
 
-Value divideFloats(Semantics &s, const Value &x, const Value &y, const char *what) {
+Value divideFloats(Semantics &s, const Value &x, const Value &y, bool rounded, const char *what) {
   const auto [left, right] = s.promoteBoth(x, y, true);
   if (!left.dtype.isFloat()) {
     s.fail(std::string(what) + " takes floats, got " + x.describe() + " and " + y.describe());
   }
-  return Value(emit(s, Opcode::FDiv, {left.id, right.id}, left.dtype));
+  const Tensor quotient = emit(s, Opcode::FDiv, {left.id, right.id}, left.dtype);
+  if (rounded) {
+    ir::Function &fn = s.builder.function();
+    fn.setAttr(fn.def(quotient.id), ir::Attr::rounded, ir::AttrValue(int64_t{1}));
+  }
+  return Value(quotient);
 }
 
 } // namespace
@@ -177,10 +182,10 @@ Value fdiv(Semantics &s, Args args) {
   if (constantBool(s, args[3], "approx") && exact) {
     s.fail("fdiv takes only one of approx and ieee_rounding");
   }
-  // Division is correctly rounded always; approx allows less and asks for nothing.
-  return divideFloats(s, args[0], args[1], "fdiv");
+  // approx allows less than `/` does, and asks for nothing.
+  return divideFloats(s, args[0], args[1], exact, "fdiv");
 }
 
-Value divRn(Semantics &s, Args args) { return divideFloats(s, args[0], args[1], "div_rn"); }
+Value divRn(Semantics &s, Args args) { return divideFloats(s, args[0], args[1], true, "div_rn"); }
 
 } // namespace libtile::frontend::operations

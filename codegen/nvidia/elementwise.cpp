@@ -101,9 +101,9 @@ void NvidiaElementwise::shareDivisor(llvm::Value *divisor) {
       builder_.CreateFDiv(floatLike(divisor, 1.0), builder_.CreateFMul(divisor, shared_.scale));
 }
 
-llvm::Value *NvidiaElementwise::divide(llvm::Value *a, llvm::Value *b) {
-  if (!a->getType()->isFloatTy()) {
-    return Elementwise::divide(a, b);
+llvm::Value *NvidiaElementwise::divide(llvm::Value *a, llvm::Value *b, bool rounded) {
+  if (rounded || !a->getType()->isFloatTy()) {
+    return Elementwise::divide(a, b, rounded);
   }
   if (b == shared_.divisor) {
     return builder_.CreateFMul(builder_.CreateFMul(a, shared_.scale), shared_.reciprocal);

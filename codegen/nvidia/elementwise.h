@@ -20,7 +20,7 @@ public:
 protected:
   llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
   llvm::Value *math(ir::Opcode opcode, llvm::Value *value) override;
-  llvm::Value *divide(llvm::Value *a, llvm::Value *b) override;
+  llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
   llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) override;
 
 private:

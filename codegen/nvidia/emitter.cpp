@@ -96,8 +96,8 @@ void Emitter::emitOp(ir::OpId op) {
 void Emitter::elementwise(ir::OpId op) {
   Regs out(numRegs(fn_.result(op)));
   llvm::SmallVector<llvm::Value *, 3> operands(fn_.numOperands(op));
-  const bool divides =
-      fn_.opcode(op) == Opcode::FDiv && fn_.type(fn_.result(op)).elem() == ir::Elem::F32;
+  const bool divides = fn_.opcode(op) == Opcode::FDiv && !fn_.getBool(op, ir::Attr::rounded) &&
+                       fn_.type(fn_.result(op)).elem() == ir::Elem::F32;
   if (divides) {
     const Regs &divisors = regs(fn_.operand(op, 1));
     const bool one =

@@ -180,6 +180,9 @@ private:
     if (fn_.opcode(fn_.def(result)) == Opcode::FMax && flip()) {
       fn_.setAttr(fn_.def(result), Attr::nan, AttrValue(int64_t{1}));
     }
+    if (fn_.opcode(fn_.def(result)) == Opcode::FDiv && flip()) {
+      fn_.setAttr(fn_.def(result), Attr::rounded, AttrValue(int64_t{1}));
+    }
     keep(result);
   }
 

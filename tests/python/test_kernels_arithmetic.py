@@ -395,3 +395,50 @@ def test_functions_over_the_whole_range(device, dtype, which):
     assert (off <= room * ROUNDING[dtype] * np.abs(want[used]) + 2 * least + near_one).all()
     over = np.abs(want) > 2 * largest
     np.testing.assert_array_equal(got[over], np.sign(want[over]) * np.inf)
+
+
+# ---- division
+
+@libtile.jit
+def quotients(x, y, out, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a, b = tl.load(x + i, i < n, other=0.0), tl.load(y + i, i < n, other=1.0)
+    if HOW == "div_rn":
+        r = tl.div_rn(a, b)
+    elif HOW == "ieee":
+        r = tl.fdiv(a, b, ieee_rounding=True)
+    else:
+        r = a / b
+    tl.store(out + i, r, i < n)
+
+
+@everywhere
+@pytest.mark.parametrize("how", ["div_rn", "ieee", "/"])
+def test_quotients(device, how):
+    rng = np.random.default_rng(11)
+    n = 40_000
+    # All magnitudes: subnormal operands and quotients, overflow, halfway cases by chance.
+    x, y = (rng.integers(0, 2**32, n, dtype=np.uint32).view(F32) for _ in range(2))
+    x[:500], y[250:750] = 0, 0
+    put = OnDevice(device)
+    out = put(poisoned(n, F32))
+    quotients[(libtile.cdiv(n, 1000),)](put(x), put(y), out, n, HOW=how, BLOCK=1000)
+    with np.errstate(all="ignore"):
+        want = x / y
+        exact = x.astype(F64) / y.astype(F64)
+    got = put.back(out)
+    if how != "/" or device == "cpu":
+        np.testing.assert_array_equal(got, want)
+        return
+    # 2 ulp, where div.full promises them: the divisor in [2^-126, 2^126], the quotient normal.
+    size = np.abs(y)
+    ok = np.isfinite(x) & (size >= 2.0**-126) & (size <= 2.0**126) & (np.abs(want) >= 2.0**-126) & \
+        np.isfinite(want)
+    assert ok.sum() > n / 3
+    assert (np.abs(got[ok] - exact[ok]) <= 2 * 2.0**-23 * np.abs(exact[ok])).all()
+
+
+@pytest.mark.parametrize("how", ["div_rn", "ieee", "/"])
+def test_rounded_division_is_its_own_instruction(how):
+    compiled = quotients.warmup("*fp32", "*fp32", "*fp32", "i32", grid=(1,), target="sm_80", HOW=how, BLOCK=128)
+    assert ("div.rn.f32" in compiled.asm["ptx"]) == (how != "/")
