@@ -158,6 +158,17 @@ Value *Elementwise::shift(Opcode opcode, Value *a, Value *amount) {
   return builder_.CreateSelect(inside, shifted, intLike(a, 0));
 }
 
+// By logic: NVPTX does not always select an ordered comparison of i1. As a signed number true is -1.
+Value *Elementwise::compareBools(CmpPred predicate, Value *x, Value *y) {
+  const bool lessIsFalse = predicate == CmpPred::ult || predicate == CmpPred::ule ||
+                           predicate == CmpPred::sgt || predicate == CmpPred::sge;
+  const bool orEqual = predicate == CmpPred::ule || predicate == CmpPred::uge ||
+                       predicate == CmpPred::sle || predicate == CmpPred::sge;
+  Value *low = lessIsFalse ? builder_.CreateNot(x) : x;
+  Value *high = lessIsFalse ? y : builder_.CreateNot(y);
+  return orEqual ? builder_.CreateOr(low, high) : builder_.CreateAnd(low, high);
+}
+
 Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
   Value *x = v[0];
   Value *y = v[1];
@@ -165,6 +176,9 @@ Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
   if (isFloat && (type.elem() == Elem::F16 || type.elem() == Elem::BF16)) {
     x = toFloat(type.elem(), x);
     y = toFloat(type.elem(), y);
+  }
+  if (type.elem() == Elem::I1 && predicate != CmpPred::eq && predicate != CmpPred::ne) {
+    return compareBools(predicate, x, y);
   }
   using P = llvm::CmpInst;
   switch (predicate) {

@@ -90,6 +90,7 @@ private:
   llvm::Value *shift(ir::Opcode opcode, llvm::Value *a, llvm::Value *amount);
   llvm::Value *floating(const ir::Function &fn, ir::OpId op, Operands v);
   llvm::Value *narrowFma(ir::Elem elem, Operands v);
+  llvm::Value *compareBools(ir::CmpPred predicate, llvm::Value *x, llvm::Value *y);
   llvm::Value *compare(ir::CmpPred predicate, ir::Type type, Operands v);
   llvm::Value *cast(const ir::Function &fn, ir::OpId op, llvm::Value *a);
   llvm::Value *fromInteger(bool isSigned, ir::Elem to, llvm::Value *a);
