@@ -86,7 +86,7 @@ void check(const std::string &mnemonic, Elem from, Elem to, unsigned arity,
   }
 }
 
-const Elem kInts[] = {Elem::I8, Elem::I16, Elem::I32, Elem::I64};
+const Elem kInts[] = {Elem::I1, Elem::I8, Elem::I16, Elem::I32, Elem::I64};
 const Elem kFloats[] = {Elem::F16, Elem::BF16, Elem::F32, Elem::F64};
 
 using Unsigned = std::function<uint64_t(uint64_t, uint64_t, unsigned)>;
