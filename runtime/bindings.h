@@ -9,8 +9,9 @@
  * A launch, in the order of the hot path:
  *     lt_find       key of the arguments -> plan, without allocation
  *     LT_COMPILE:   lt_compile (without the interpreter's lock), lt_find again
- *     lt_launch     grid, stream
- *     LT_COMPILE:   lt_prepare (without the lock): another variant or a first load; lt_launch again
+ *     lt_select     grid, extents -> the variant
+ *     LT_COMPILE:   lt_prepare (without the lock): another variant or a first load; lt_select again
+ *     lt_launch     stream; with the lock only if plan.is_quick
  */
 #pragma once
 
@@ -191,8 +192,11 @@ typedef struct lt_entry lt_entry;
 typedef struct lt_plan {
   lt_entry *entry;
   void *user; /* of lt_compile */
+  void *module; /* of lt_select */
+  int32_t grid[3];
   uint32_t count;
   uint8_t needs_extents;
+  uint8_t is_quick; /* the launch returns so soon that releasing a lock around it does not pay */
   uint64_t slots[LT_MAX_ARGUMENTS];
 } lt_plan;
 LT_API lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *arguments,
@@ -207,11 +211,9 @@ LT_API void lt_function_users(const lt_function *function, void (*visit)(void *u
                               void *context);
 /* The entry serves no more: the next lt_find misses. */
 LT_API void lt_retire(lt_function *function, const lt_plan *plan);
-/* Whether the launch returns so soon that releasing a lock around it does not pay. */
 /* extents, here and below: one an argument, or NULL. */
-LT_API int lt_is_quick(const lt_plan *plan, const int64_t grid[3], const lt_extent *extents);
-LT_API lt_status lt_launch(const lt_plan *plan, const int64_t grid[3], const lt_extent *extents,
-                           void *stream);
+LT_API lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *extents);
+LT_API lt_status lt_launch(const lt_plan *plan, void *stream);
 LT_API lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents);
 
 /* ---- process */

@@ -323,43 +323,41 @@ lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *argume
 
 void lt_retire(lt_function *function, const lt_plan *plan) { plan->entry->retired.store(true); }
 
-int lt_is_quick(const lt_plan *plan, const int64_t grid[3], const lt_extent *extents) {
-  runtime::LaunchShape shape{};
-  runtime::Extent storage[LT_MAX_ARGUMENTS];
-  for (int i = 0; i < 3; ++i) {
-    if (grid[i] <= 0 || grid[i] > INT32_MAX) {
-      return 1;
-    }
-    shape.grid[i] = static_cast<int32_t>(grid[i]);
-  }
-  const runtime::Executable &executable = *plan->entry->executable;
-  const runtime::Module *module =
-      executable.select({plan->slots, plan->count}, gather(*plan, extents, storage));
-  return module == nullptr || executable.driver().returnsQuickly(*module, shape) ? 1 : 0;
-}
-
-lt_status lt_launch(const lt_plan *plan, const int64_t grid[3], const lt_extent *extents,
-                    void *stream) {
+lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *extents) {
   return guarded(LT_ERROR, [&] {
     runtime::LaunchShape shape{};
+    plan->module = nullptr;
+    plan->is_quick = 1;
     if (!runtime::checkGrid(grid, shape)) {
-      return LT_OK;
+      return LT_OK; // lt_launch has nothing to run
     }
+    std::copy_n(shape.grid, 3, plan->grid);
     runtime::Extent storage[LT_MAX_ARGUMENTS];
-    runtime::Executable &executable = *plan->entry->executable;
+    const runtime::Executable &executable = *plan->entry->executable;
     runtime::Module *module =
         executable.select({plan->slots, plan->count}, gather(*plan, extents, storage));
     if (module == nullptr) {
       return LT_COMPILE;
     }
-    const char *message =
-        executable.driver().launch(*module, shape, plan->slots, plan->count, stream);
-    if (message != nullptr) {
-      lt_set_error(static_cast<int>(Error::Kind::Device), message);
-      return LT_ERROR;
-    }
+    plan->module = module;
+    plan->is_quick = executable.driver().returnsQuickly(*module, shape) ? 1 : 0;
     return LT_OK;
   });
+}
+
+lt_status lt_launch(const lt_plan *plan, void *stream) {
+  if (plan->module == nullptr) {
+    return LT_OK;
+  }
+  runtime::LaunchShape shape{};
+  std::copy_n(plan->grid, 3, shape.grid);
+  const char *message = plan->entry->executable->driver().launch(
+      *static_cast<runtime::Module *>(plan->module), shape, plan->slots, plan->count, stream);
+  if (message != nullptr) {
+    lt_set_error(static_cast<int>(Error::Kind::Device), message);
+    return LT_ERROR;
+  }
+  return LT_OK;
 }
 
 lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents) {

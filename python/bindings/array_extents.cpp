@@ -4,10 +4,7 @@
 
 namespace libtile::python {
 
-bool isTorch(PyObject *object) {
-  const Sort *known = knownTypes.find(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  return known != nullptr && *known == Sort::Torch;
-}
+bool isTorch(PyObject *object) { return knownType(object).sort == Sort::Torch; }
 
 namespace {
 
@@ -36,11 +33,7 @@ int64_t itemSize(PyObject *dtype) {
 // A view's kernel may reach all of the memory that the view is of.
 lt_extent numpyExtent(PyObject *object) {
   lt_extent extent{};
-  while (object != nullptr) {
-    const Sort *known = knownTypes.find(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-    if (known == nullptr || *known != Sort::Numpy) {
-      break;
-    }
+  while (object != nullptr && knownType(object).sort == Sort::Numpy) {
     const auto *array = reinterpret_cast<NumpyArray *>(object);
     int64_t low = 0, high = itemSize(array->descr);
     bool empty = false;
@@ -58,29 +51,33 @@ lt_extent numpyExtent(PyObject *object) {
   return extent;
 }
 
-bool isTrue(PyObject *object, PyObject *method) {
-  const Ref answer(PyObject_CallMethodNoArgs(object, method));
-  PyErr_Clear();
-  return answer.get() == Py_True;
-}
-
-// All of the storage; that of a contiguous tensor which is no view is the tensor itself, which is much
-// cheaper to ask for.
-lt_extent torchExtent(PyObject *object, uint64_t address) {
-  static PyObject *const isView = intern("_is_view");
-  static PyObject *const isContiguous = intern("is_contiguous");
-  static PyObject *const nbytes = intern("nbytes");
-  if (isTrue(object, isContiguous) && !isTrue(object, isView)) {
-    const Ref bytes(PyObject_GetAttr(object, nbytes));
-    if (bytes) {
-      return {address, address + PyLong_AsUnsignedLongLongMask(bytes.get())};
+// A method without arguments, looked up once for objects of one type.
+class Method {
+public:
+  explicit Method(const char *name) : name_(intern(name)) {}
+  Ref operator()(PyObject *self) {
+    auto *type = reinterpret_cast<PyObject *>(Py_TYPE(self));
+    if (type != type_.get()) {
+      function_ = Ref(PyObject_GetAttr(type, name_));
+      type_ = Ref::borrowed(function_ ? type : nullptr);
     }
+    return Ref(function_ ? PyObject_Vectorcall(function_.get(), &self, 1, nullptr) : nullptr);
   }
-  PyErr_Clear();
-  const Ref storage(PyObject_CallMethod(object, "untyped_storage", nullptr));
-  const Ref start(storage ? PyObject_CallMethod(storage.get(), "data_ptr", nullptr) : nullptr);
-  const Ref bytes(storage ? PyObject_CallMethod(storage.get(), "nbytes", nullptr) : nullptr);
-  if (!start || !bytes) {
+
+private:
+  PyObject *name_;
+  Ref type_, function_;
+};
+
+// All of the storage: a kernel may reach it from any view.
+lt_extent torchExtent(PyObject *object) {
+  static Method &untypedStorage = *new Method("untyped_storage"); // objects outlive the interpreter
+  static Method &dataPtr = *new Method("data_ptr");
+  static Method &nbytes = *new Method("nbytes");
+  const Ref storage = untypedStorage(object);
+  const Ref start = storage ? dataPtr(storage.get()) : Ref();
+  const Ref bytes = start ? nbytes(storage.get()) : Ref();
+  if (!bytes) {
     PyErr_Clear();
     return {};
   }
@@ -101,20 +98,21 @@ lt_extent ownExtent(PyObject *object, uint64_t address) {
 } // namespace
 
 lt_extent extentOf(PyObject *object, uint64_t address) {
-  const Sort *known = knownTypes.find(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  if (known == nullptr) {
-    return {};
-  }
-  return *known == Sort::Numpy   ? numpyExtent(object)
-         : *known == Sort::Torch ? torchExtent(object, address)
-         : *known == Sort::Own   ? ownExtent(object, address)
-                                 : lt_extent{};
+  const Sort sort = knownType(object).sort;
+  return sort == Sort::Numpy   ? numpyExtent(object)
+         : sort == Sort::Torch ? torchExtent(object)
+         : sort == Sort::Own   ? ownExtent(object, address)
+                               : lt_extent{};
 }
 
 bool currentStream(PyObject *object, int device, void *&stream) {
   stream = nullptr;
-  if (device < 0 || !isTorch(object)) {
+  const KnownType known = knownType(object);
+  if (device < 0 || known.sort != Sort::Torch) {
     return true;
+  }
+  if (known.exchange != nullptr) {
+    return known.exchange->currentStream(kDlCuda, device, &stream) == 0;
   }
   static PyObject *rawStream = nullptr;
   if (rawStream == nullptr) {

@@ -44,30 +44,86 @@ bool readInterface(PyObject *object, const char *attribute, PyObject *name, lt_a
   return PyErr_Occurred() == nullptr;
 }
 
-bool readTorch(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
+namespace {
+
+// Some neighbours lie side by side. torch keeps the imaginary part of a conjugate as its negative, with a
+// bit that says so; such a view steps over the real parts.
+bool isDense(const DlTensor &tensor) {
+  for (int32_t i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] > 1 && tensor.strides[i] == 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// False, without a Python error: the tensor is none that this path reads.
+bool readExchanged(PyObject *object, const DlExchange &exchange, lt_arg &arg, int &device) {
+  DlTensor tensor;
+  if (exchange.fromPython(object, &tensor) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const int code = codeOfDlpack(tensor);
+  const bool isOnCuda = tensor.deviceType == kDlCuda;
+  if (code < 0 || tensor.data == nullptr || !isDense(tensor) || (tensor.deviceType != kDlCpu && !isOnCuda)) {
+    return false;
+  }
+  device = isOnCuda ? tensor.deviceId : kCpu;
+  arg.dtype = static_cast<uint16_t>(code);
+  setPointer(arg, reinterpret_cast<uintptr_t>(tensor.data) + tensor.byteOffset, false);
+  return true;
+}
+
+// True of an attribute or of what a method without arguments returns.
+bool isTrue(const Ref &answer) {
+  PyErr_Clear();
+  return answer.get() == Py_True;
+}
+
+bool isEmpty(PyObject *tensor) {
+  static PyObject *const numel = intern("numel");
+  const Ref count(PyObject_CallMethodNoArgs(tensor, numel));
+  const bool isZero = count && PyLong_AsLongLong(count.get()) == 0;
+  PyErr_Clear();
+  return isZero;
+}
+
+} // namespace
+
+// By DLPack's C function where torch has it and the tensor is an ordinary one, else by its methods.
+bool readTorch(PyObject *object, const DlExchange *exchange, PyObject *name, lt_arg &arg, int &device) {
+  if (exchange != nullptr && readExchanged(object, *exchange, arg, device)) {
+    return true;
+  }
   static PyObject *const dataPtr = intern("data_ptr");
   static PyObject *const dtypeName = intern("dtype");
   static PyObject *const isCuda = intern("is_cuda");
   static PyObject *const isCpu = intern("is_cpu");
+  static PyObject *const isNeg = intern("is_neg");
   static PyObject *const getDevice = intern("get_device");
   const Ref dtype(PyObject_GetAttr(object, dtypeName));
-  const Ref address(PyObject_CallMethodNoArgs(object, dataPtr));
-  const Ref cuda(PyObject_GetAttr(object, isCuda));
-  if (!dtype || !address || !cuda || !setDtype(codeOfDtype(dtype.get()), dtype.get(), name, arg)) {
+  if (!dtype || !setDtype(codeOfDtype(dtype.get()), dtype.get(), name, arg)) {
     return false;
   }
   device = kCpu;
-  if (cuda.get() == Py_True) {
+  if (isTrue(Ref(PyObject_GetAttr(object, isCuda)))) {
     const Ref ordinal(PyObject_CallMethodNoArgs(object, getDevice));
     device = ordinal ? static_cast<int>(PyLong_AsLong(ordinal.get())) : kCpu;
-  } else {
-    const Ref cpu(PyObject_GetAttr(object, isCpu));
-    if (cpu.get() != Py_True) {
-      PyErr_Clear();
-      return refuse(name, "the tensor is neither on the CPU nor on a CUDA device");
-    }
+  } else if (!isTrue(Ref(PyObject_GetAttr(object, isCpu)))) {
+    return refuse(name, "the tensor is neither on the CPU nor on a CUDA device");
+  }
+  if (isTrue(Ref(PyObject_CallMethodNoArgs(object, isNeg)))) {
+    return refuse(name, "the tensor is a negated view, as of a conjugate; pass x.resolve_neg()");
+  }
+  const Ref address(PyObject_CallMethodNoArgs(object, dataPtr));
+  if (!address) {
+    return false;
   }
   setPointer(arg, PyLong_AsUnsignedLongLongMask(address.get()), false);
+  if (arg.bits == 0 && !isEmpty(object)) {
+    return refuse(name, "the tensor has no memory of its own (a fake tensor or a wrapper)");
+  }
   return PyErr_Occurred() == nullptr;
 }
 
@@ -90,44 +146,53 @@ bool readOwn(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
   return setDtype(code, type, name, arg) && PyErr_Occurred() == nullptr;
 }
 
-// DLPack's structures, as its specification gives them.
-struct DlTensor {
-  void *data;
-  int32_t deviceType, deviceId;
-  int32_t rank;
-  uint8_t typeCode, typeBits;
-  uint16_t lanes;
-  int64_t *shape, *strides;
-  uint64_t byteOffset;
-};
+// Version 1 says whether the array is read-only; older libraries do not know the argument.
+static Ref dlpackCapsule(PyObject *object) {
+  static PyObject *const method = intern("__dlpack__");
+  static PyObject *const names = Py_BuildValue("(s)", "max_version");
+  static PyObject *const version = Py_BuildValue("(ii)", 1, 0);
+  PyObject *args[] = {object, version};
+  Ref capsule(PyObject_VectorcallMethod(method, args, 1, names));
+  if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+    PyErr_Clear();
+    capsule = Ref(PyObject_CallMethodNoArgs(object, method));
+  }
+  return capsule;
+}
 
+// The exporter keeps the memory as long as the object itself lives, which the caller holds; the capsule
+// goes, and with it what was made for it.
 bool readDlpack(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
-  const Ref capsule(PyObject_CallMethod(object, "__dlpack__", nullptr));
-  const auto *tensor = capsule ? static_cast<const DlTensor *>(
-                                     PyCapsule_GetPointer(capsule.get(), "dltensor"))
-                               : nullptr;
+  const Ref capsule = dlpackCapsule(object);
+  if (!capsule) {
+    return false;
+  }
+  const DlTensor *tensor = nullptr;
+  bool isReadOnly = false;
+  if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned") != 0) {
+    const auto *managed = static_cast<const DlManagedTensor *>(
+        PyCapsule_GetPointer(capsule.get(), "dltensor_versioned"));
+    if (managed->version.major != 1) {
+      return refuse(name, "its DLPack version is not supported");
+    }
+    tensor = &managed->tensor;
+    isReadOnly = (managed->flags & 1) != 0;
+  } else {
+    tensor = static_cast<const DlTensor *>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
+  }
   if (tensor == nullptr) {
     return false;
   }
-  enum : int { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
-  const std::string bits = std::to_string(tensor->typeBits);
-  const std::string type = tensor->typeCode == kInt      ? "int" + bits
-                           : tensor->typeCode == kUInt   ? "uint" + bits
-                           : tensor->typeCode == kFloat  ? "float" + bits
-                           : tensor->typeCode == kBfloat ? "bfloat16"
-                           : tensor->typeCode == kBool   ? "bool"
-                                                         : "?";
-  const int code = tensor->lanes == 1 ? codeOfName(type) : -1;
+  const int code = codeOfDlpack(*tensor);
   if (code < 0) {
     return refuse(name, "DLPack arrays of this element type are not supported");
   }
-  // kDLCPU, kDLCUDA, kDLCUDAHost, kDLCUDAManaged
-  if (tensor->deviceType != 1 && tensor->deviceType != 2 && tensor->deviceType != 3) {
+  if (tensor->deviceType != kDlCpu && tensor->deviceType != kDlCuda && tensor->deviceType != kDlCudaHost) {
     return refuse(name, "the array is neither on the CPU nor on a CUDA device");
   }
-  device = tensor->deviceType == 2 ? tensor->deviceId : kCpu;
+  device = tensor->deviceType == kDlCuda ? tensor->deviceId : kCpu;
   arg.dtype = static_cast<uint16_t>(code);
-  setPointer(arg, reinterpret_cast<uintptr_t>(tensor->data) + tensor->byteOffset, false);
+  setPointer(arg, reinterpret_cast<uintptr_t>(tensor->data) + tensor->byteOffset, isReadOnly);
   return true;
 }
 

@@ -2,6 +2,9 @@
 // Element types by the names that others give them.
 #include "arrays.h"
 
+#include <array>
+#include <bit>
+
 namespace libtile::python {
 
 ObjectTable<int, 64> knownDtypes;
@@ -84,6 +87,23 @@ int codeOfDtype(PyObject *dtype) {
   return code;
 }
 
+int codeOfDlpack(const DlTensor &tensor) {
+  constexpr const char *kKinds[] = {"int", "uint", "float", "", "bfloat", "", "bool"};
+  constexpr size_t kSizes = 4; // of 8 to 64 bits
+  static const auto codes = [&] {
+    std::array<int, std::size(kKinds) * kSizes> rows{};
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const std::string kind = kKinds[i / kSizes], bits = std::to_string(8U << (i % kSizes));
+      rows[i] = kind == "bool" ? (bits == "8" ? codeOfName(kind) : -1) : codeOfName(kind + bits);
+    }
+    return rows;
+  }();
+  const unsigned bits = tensor.typeBits;
+  const bool isKnown = tensor.typeCode < std::size(kKinds) && tensor.lanes == 1 && bits >= 8 &&
+                       bits <= 64 && std::has_single_bit(bits);
+  return isKnown ? codes[tensor.typeCode * kSizes + static_cast<size_t>(std::countr_zero(bits)) - 3] : -1;
+}
+
 bool setDtype(int code, PyObject *dtype, PyObject *name, lt_arg &arg) {
   if (code >= 0) {
     arg.dtype = static_cast<uint16_t>(code);
@@ -100,4 +120,5 @@ void setPointer(lt_arg &arg, uint64_t address, bool isReadOnly) {
   arg.flags = isReadOnly ? LT_ARG_READ_ONLY : 0;
   arg.bits = address;
 }
+
 } // namespace libtile::python

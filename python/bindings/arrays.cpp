@@ -8,13 +8,12 @@
 // read through __array_interface__, slowly.
 #include "arrays.h"
 
-
 #include <bit>
 #include <cstring>
 
 namespace libtile::python {
 
-ObjectTable<Sort, 32> knownTypes;
+ObjectTable<KnownType, 32> knownTypes;
 
 namespace {
 
@@ -92,6 +91,33 @@ Sort sortOf(PyObject *object) {
   return has(object, "__float__") ? Sort::Number : Sort::Constant;
 }
 
+// The type's table of C functions; null: it has none that we know.
+const DlExchange *exchangeOf(PyObject *type) {
+  const Ref capsule(PyObject_GetAttrString(type, DlExchange::kAttribute));
+  void *found = capsule ? PyCapsule_GetPointer(capsule.get(), DlExchange::kCapsule) : nullptr;
+  PyErr_Clear();
+  const auto *exchange = static_cast<const DlExchange *>(found);
+  while (exchange != nullptr && exchange->version.major > 1) {
+    exchange = exchange->previous;
+  }
+  const bool isUsable = exchange != nullptr && exchange->version.major == 1 &&
+                        exchange->fromPython != nullptr && exchange->currentStream != nullptr;
+  return isUsable ? exchange : nullptr;
+}
+
+KnownType learnType(PyObject *object) {
+  if (const KnownType known = knownType(object); known.sort != Sort::Unknown) {
+    return known;
+  }
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+  KnownType known{sortOf(object), nullptr};
+  if (known.sort == Sort::Torch) {
+    known.exchange = exchangeOf(type);
+  }
+  knownTypes.add(type, known);
+  return known;
+}
+
 // ---- numbers and constants
 
 bool readInt(PyObject *object, PyObject *name, lt_arg &arg) {
@@ -153,13 +179,8 @@ bool readConstant(PyObject *object, PyObject *name, lt_arg &arg) {
 }
 
 bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
-  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
-  const Sort *known = knownTypes.find(type);
-  const Sort sort = known != nullptr ? *known : sortOf(object);
-  if (known == nullptr) {
-    knownTypes.add(type, sort);
-  }
-  switch (sort) {
+  const KnownType known = learnType(object);
+  switch (known.sort) {
   case Sort::Numpy:
     device = kCpu;
     return readNumpy(object, name, arg);
@@ -169,7 +190,7 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
   case Sort::NumpyScalar:
     return readScalar(object, false, name, arg);
   case Sort::Torch:
-    return readTorch(object, name, arg, device);
+    return readTorch(object, known.exchange, name, arg, device);
   case Sort::Own:
     return readOwn(object, name, arg, device);
   case Sort::CudaInterface:
@@ -205,10 +226,13 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
   PyTypeObject *type = Py_TYPE(object);
   if (!isConstexpr) {
     // The commonest first.
-    if (const Sort *known = knownTypes.find(reinterpret_cast<PyObject *>(type));
-        known != nullptr && *known == Sort::Numpy) {
+    const KnownType known = knownType(object);
+    if (known.sort == Sort::Numpy) {
       device = kCpu;
       return readNumpy(object, name, arg);
+    }
+    if (known.sort == Sort::Torch) {
+      return readTorch(object, known.exchange, name, arg, device);
     }
   }
   if (type == &PyLong_Type) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common.h"
+#include "dlpack.h"
 
 #include <string>
 #include <string_view>
@@ -53,7 +54,16 @@ template <class T, size_t N> struct ObjectTable {
   }
 };
 
-extern ObjectTable<Sort, 32> knownTypes;
+struct KnownType {
+  Sort sort = Sort::Unknown;
+  const DlExchange *exchange = nullptr; // Torch: null where torch has none
+};
+extern ObjectTable<KnownType, 32> knownTypes;
+// Of the object's type; Unknown before the first of its type.
+inline KnownType knownType(PyObject *object) {
+  const KnownType *known = knownTypes.find(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  return known != nullptr ? *known : KnownType{};
+}
 extern ObjectTable<int, 64> knownDtypes; // NumPy's and torch's dtype objects -> type code
 
 inline PyObject *intern(const char *text) { return PyUnicode_InternFromString(text); }
@@ -66,6 +76,7 @@ bool refuse(PyObject *name, const char *why);
 int codeOfName(std::string_view name);
 int codeOfTypestr(std::string_view text);
 int codeOfDtype(PyObject *dtype);
+int codeOfDlpack(const DlTensor &tensor);
 bool setDtype(int code, PyObject *dtype, PyObject *name, lt_arg &arg);
 void setPointer(lt_arg &arg, uint64_t address, bool isReadOnly);
 
@@ -73,7 +84,8 @@ void setPointer(lt_arg &arg, uint64_t address, bool isReadOnly);
 bool readNumpy(PyObject *object, PyObject *name, lt_arg &arg);
 // __array_interface__ or __cuda_array_interface__.
 bool readInterface(PyObject *object, const char *attribute, PyObject *name, lt_arg &arg);
-bool readTorch(PyObject *object, PyObject *name, lt_arg &arg, int &device);
+// `exchange`: torch's, or null.
+bool readTorch(PyObject *object, const DlExchange *exchange, PyObject *name, lt_arg &arg, int &device);
 bool readOwn(PyObject *object, PyObject *name, lt_arg &arg, int &device);
 bool readDlpack(PyObject *object, PyObject *name, lt_arg &arg, int &device);
 bool readBuffer(PyObject *object, PyObject *name, lt_arg &arg);

@@ -118,32 +118,34 @@ bool findPlan(PyObject *self, lt_device *device, const Call &call, lt_plan &plan
   }
 }
 
-bool runPlan(const lt_plan &plan, const int64_t grid[3], const Call &call, void *stream) {
-  lt_extent storage[LT_MAX_ARGUMENTS];
-  const lt_extent *extents = nullptr;
-  if (plan.needs_extents != 0) {
-    for (size_t i = 0; i < call.count; ++i) {
-      storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.values[i], call.args[i].bits)
-                                                    : lt_extent{};
-    }
-    extents = storage;
+// The arrays' extents, if the plan asks for them; they lie in `storage`.
+const lt_extent *extentsOf(const lt_plan &plan, const Call &call, lt_extent *storage) {
+  if (plan.needs_extents == 0) {
+    return nullptr;
   }
-  lt_status status = LT_OK;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    if (lt_is_quick(&plan, grid, extents) != 0) {
-      status = lt_launch(&plan, grid, extents, stream);
-    } else {
+  for (size_t i = 0; i < call.count; ++i) {
+    storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.values[i], call.args[i].bits)
+                                                  : lt_extent{};
+  }
+  return storage;
+}
+
+bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *stream) {
+  lt_extent storage[LT_MAX_ARGUMENTS];
+  const lt_extent *extents = extentsOf(plan, call, storage);
+  lt_status status = lt_select(&plan, grid, extents);
+  if (status == LT_COMPILE) {
+    {
       const WithoutGil scope;
-      status = lt_launch(&plan, grid, extents, stream);
+      status = lt_prepare(&plan, extents);
     }
-    if (status != LT_COMPILE) {
-      break;
-    }
+    status = status == LT_OK ? lt_select(&plan, grid, extents) : status;
+  }
+  if (status == LT_OK && plan.is_quick != 0) {
+    status = lt_launch(&plan, stream);
+  } else if (status == LT_OK) {
     const WithoutGil scope;
-    status = lt_prepare(&plan, extents);
-    if (status != LT_OK) {
-      break;
-    }
+    status = lt_launch(&plan, stream);
   }
   if (status != LT_OK) {
     raiseError(true);

@@ -58,8 +58,18 @@ def test_numpy_and_torch_mix_on_the_cpu():
     assert (out == 2 * x.numpy()).all()
 
 
-@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+def lacks_cuda():
+    """Without a GPU, asking for one is the error; else False."""
+    if "cuda" in DEVICES:
+        return False
+    with pytest.raises(libtile.DeviceError, match="cuda"):
+        libtile.to_device([1.0], "cuda")
+    return True
+
+
 def test_the_current_stream_is_used():
+    if lacks_cuda():
+        return
     stream = torch.cuda.Stream()
     x = torch.zeros(1 << 20, device="cuda")
     y = torch.ones_like(x)
@@ -72,16 +82,132 @@ def test_the_current_stream_is_used():
     assert (x == 2).all()
 
 
-@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
 def test_mixed_devices_are_refused():
+    if lacks_cuda():
+        return
     with pytest.raises(ValueError, match="another device"):
         run(torch.zeros(4, device="cuda"), torch.zeros(4), torch.zeros(4))
 
 
-@pytest.mark.parametrize("bad", [torch.zeros(4, dtype=torch.complex64), torch.zeros(4, device="meta")])
-def test_refused(bad):
-    with pytest.raises(TypeError):
-        run(bad, torch.zeros(4), torch.zeros(4))
+# ---- sorts of tensors
+
+class Subclass(torch.Tensor):
+    pass
+
+
+class WithoutExchange(torch.Tensor):
+    """As torch before DLPack's C functions: read by its methods."""
+    __dlpack_c_exchange_api__ = None
+
+
+SORTS = {
+    "requires_grad": lambda t: t.clone().requires_grad_(),
+    "parameter": torch.nn.Parameter,
+    "subclass": lambda t: t.as_subclass(Subclass),
+    "methods": lambda t: t.as_subclass(WithoutExchange),
+    "no_unit_stride": lambda t: torch.stack([t, t], 1).flatten()[::2],
+    "one_element_axes": lambda t: t[None, :, None],
+    "offset": lambda t: torch.cat([torch.zeros(5, dtype=t.dtype, device=t.device), t])[5:],
+    "resolved": lambda t: torch.complex(t, t).conj().imag.resolve_neg().neg(),
+}
+
+
+@libtile.jit
+def strided_add(x, y, out, n, stride, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    sum = tl.load(x + i * stride, mask=i < n) + tl.load(y + i, mask=i < n)
+    tl.store(out + i, sum, mask=i < n)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("n", [1, 777])
+def test_sorts_of_tensors(device, sort, n):
+    values, y = random(n, torch.float32, device), random(n, torch.float32, device)
+    x, out = SORTS[sort](values), torch.zeros(n, device=device)
+    strided_add[(libtile.cdiv(n, 256),)](x, y, out, n, 2 if sort == "no_unit_stride" else 1, BLOCK=256)
+    assert torch.equal(out, values + y)
+
+
+def test_scalars_and_empty_tensors():
+    out = torch.zeros(())
+    run(torch.tensor(2.0), torch.tensor(3.0), out)
+    assert out.item() == 5
+    run(torch.zeros(0), torch.zeros(0), torch.zeros(0))
+
+
+@libtile.jit
+def fibonacci(first, second, n):
+    """second[i] = first[i] + first[i + 1], where second may be first + 2: each sum needs the ones before."""
+    for i in range(n):
+        tl.store(second + i, tl.load(first + i) + tl.load(first + i + 1))
+
+
+@libtile.jit
+def take(first, second, out, n, BLOCK: tl.constexpr):
+    """Copies the row behind `first` to `out`, after which `second`, the same row, becomes 0."""
+    i = tl.arange(0, BLOCK)
+    old = tl.load(first + n + i, mask=i < n)
+    tl.store(second + i, i * 0.0, mask=i < n)
+    tl.store(out + i, old, mask=i < n)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_a_view_reaches_its_whole_storage(device, mode):
+    with mode():
+        x = torch.ones(32, device=device)
+        fibonacci[(1,)](x[:2], x[2:], 30)
+        want = [1.0, 1.0]
+        while len(want) < 32:
+            want.append(want[-2] + want[-1])
+        assert x.tolist() == want
+        rows, out = torch.arange(20.0, device=device).reshape(2, 10), torch.zeros(10, device=device)
+        take[(1,)](rows[0], rows[1], out, 10, BLOCK=16)
+        assert out.tolist() == list(range(10, 20)) and (rows[1] == 0).all()
+
+
+def fake():
+    from torch._subclasses import FakeTensorMode
+    with FakeTensorMode():
+        return torch.zeros(4)
+
+
+class Wrapper(torch.Tensor):
+    """A tensor without memory of its own."""
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+REFUSED = {
+    "complex": (lambda: torch.zeros(4, dtype=torch.complex64), "complex64"),
+    "quantized": (lambda: torch.quantize_per_tensor(torch.zeros(4), 0.1, 0, torch.qint8), "qint8"),
+    "meta": (lambda: torch.zeros(4, device="meta"), "neither on the CPU nor on a CUDA device"),
+    "fake": (fake, "no memory of its own"),
+    "wrapper": (lambda: Wrapper(torch.zeros(4)), "no memory of its own"),
+    "negated": (lambda: torch.zeros(4, dtype=torch.complex64).conj().imag, "negated view"),
+    "negated_one": (lambda: torch.zeros(1, dtype=torch.complex64).conj().imag, "negated view"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("place", [0, 2])
+def test_refused(what, place):
+    make, message = REFUSED[what]
+    arguments = [torch.zeros(4), torch.zeros(4), torch.zeros(4)]
+    arguments[place] = make()
+    with pytest.raises(TypeError, match=f"'{'x' if place == 0 else 'out'}'.*{message}"):
+        add[(1,)](*arguments, 4, BLOCK=16)
+
+
+def test_sparse_tensors_are_refused():
+    with pytest.raises(RuntimeError, match="storage"):
+        add[(1,)](torch.eye(4).to_sparse(), torch.zeros(4), torch.zeros(4), 4, BLOCK=16)
 
 
 def test_warmup_takes_torch_dtypes():

@@ -99,10 +99,25 @@ class Dlpack:
         return self.array.__dlpack_device__()
 
 
-def test_dlpack():
-    x, out = np.arange(10, dtype=np.float64), np.zeros(10)
-    copy_strided[(1,)](Dlpack(x), Dlpack(out), 10, 1, BLOCK=16)
+class OldDlpack(Dlpack):
+    """As before DLPack 1.0: no versions, and no word for read-only."""
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("kind", [Dlpack, OldDlpack])
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8, np.uint32, np.int64, np.bool_])
+def test_dlpack(kind, dtype):
+    x, out = np.arange(10).astype(dtype), np.zeros(10, dtype)
+    copy_strided[(1,)](kind(x), kind(out), 10, 1, BLOCK=16)
     np.testing.assert_array_equal(out, x)
+
+
+def test_dlpack_is_refused():
+    x = np.zeros(4, np.complex64)
+    with pytest.raises(TypeError, match="'x'.*element type"):
+        copy_strided[(1,)](Dlpack(x), np.zeros(4), 4, 1, BLOCK=4)
 
 
 def test_host_memory_of_our_own():
@@ -132,12 +147,13 @@ def read_only(array):
     return array
 
 
-def test_read_only_arrays_may_be_read_and_not_written():
+@pytest.mark.parametrize("kind", [np.asarray, Dlpack, memoryview])
+def test_read_only_arrays_may_be_read_and_not_written(kind):
     x, out = read_only(np.ones(8, np.float32)), np.zeros(8, np.float32)
-    copy_strided[(1,)](x, out, 8, 1, BLOCK=8)
+    copy_strided[(1,)](kind(x), out, 8, 1, BLOCK=8)
     assert (out == 1).all()
     with pytest.raises(ValueError, match="'out' is a read-only array"):
-        copy_strided[(1,)](out, x, 8, 1, BLOCK=8)
+        copy_strided[(1,)](out, kind(x), 8, 1, BLOCK=8)
     assert (x == 1).all()
 
 
