@@ -16,6 +16,7 @@ struct LlvmFatalError {
 namespace cpu {
 [[nodiscard]] std::span<const ir::Target> targets();
 [[nodiscard]] const ir::Target &host();
+[[nodiscard]] bool runsHere(const ir::Target &target);
 // LLVM's context and module are put into `keep`: destroyed last to first, or leaked after a fatal
 // error, which leaves them in an unknown state.
 [[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,

@@ -33,11 +33,14 @@ struct Code {
 };
 
 // Targets by name: "x86-64-v3", "avx512", "avx512bf16", "aarch64", "sm_80" ... "sm_120"; also "cpu":
-// the best of this machine. Throws UserError for an unknown name, Unsupported where this LLVM lacks
-// the target, and says which version has it.
+// hostTarget(). Throws UserError for an unknown name, Unsupported where this LLVM lacks the target, and
+// says which version has it.
 [[nodiscard]] const ir::Target &findTarget(std::string_view name);
-// The best CPU target that this machine runs.
+// The best CPU target that this machine runs, or the lesser one that the environment variable
+// LIBTILE_CPU_TARGET names. Throws Unsupported if it runs neither.
 [[nodiscard]] const ir::Target &hostTarget();
+// Whether this machine's CPU runs the target's code.
+[[nodiscard]] bool runsHere(const ir::Target &target);
 [[nodiscard]] std::vector<std::string> targetNames();
 
 // `fn` has passed the pipeline for `target`. Thread-safe. LLVM's fatal errors come as InternalError.

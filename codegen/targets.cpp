@@ -29,6 +29,8 @@ std::vector<std::string> targetNames() {
 
 const ir::Target &hostTarget() { return cpu::host(); }
 
+bool runsHere(const ir::Target &target) { return cpu::runsHere(target); }
+
 const ir::Target &findTarget(std::string_view name) {
   if (name == "cpu") {
     return hostTarget();

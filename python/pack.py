@@ -34,6 +34,18 @@ def version():
     return text.split("version: '")[1].split("'")[0]
 
 
+def check_package(package):
+    """A build of single targets leaves the package's Python files out, or as they were. Fails then."""
+    sources = [path for path in (ROOT / "libtile").rglob("*") if path.suffix in (".py", ".pyi", ".typed")]
+    for source in sources:
+        copy = package / source.relative_to(ROOT / "libtile")
+        if not copy.exists() or copy.read_bytes() != source.read_bytes():
+            raise SystemExit(f"pack: {copy} is {'not as its source' if copy.exists() else 'missing'}; "
+                             "build the target 'package' first")
+    if not list(package.glob("_libtile.*.so")):
+        raise SystemExit(f"pack: {package} has no extension module; build the target 'package' first")
+
+
 def include_folders(headers, tag):
     minor = tag.removeprefix("cp3")
     inside = Path(headers) / "usr" / "include"
@@ -59,10 +71,11 @@ def main():
     parser.add_argument("--python-tag", default="cp312")
     options = parser.parse_args()
 
+    check_package(options.build / "python" / "libtile")
     shutil.rmtree(options.out, ignore_errors=True)
     package = options.out / "python" / "libtile"
     shutil.copytree(options.build / "python" / "libtile", package,
-                    ignore=lambda folder, names: [name for name in names if not name.endswith((".py", ".pyi"))
+                    ignore=lambda folder, names: [name for name in names if not name.endswith((".py", ".pyi", ".typed"))
                                                   and name != "language"])
     strip(options.build / "runtime" / "libtile.so", package / "libtile.so")
     for extension in (options.build / "python" / "libtile").glob("_libtile.*.so"):

@@ -4,10 +4,6 @@
 #include "runtime/driver.h"
 #include "runtime/thread_pool.h"
 
-#include <llvm/ADT/SmallVector.h>
-#include <llvm/ADT/StringMap.h>
-#include <llvm/TargetParser/Host.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
@@ -42,28 +38,11 @@ uint64_t programs(const LaunchShape &shape) {
          static_cast<uint64_t>(shape.grid[2]);
 }
 
-// The same architecture, and every feature that the code may use.
-bool hostRuns(const ir::Target &target) {
-  const llvm::StringRef triple = target.triple;
-  if (target.laysOut || triple.split('-').first != llvm::StringRef(codegen::hostTarget().triple).split('-').first) {
-    return false;
-  }
-  const llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-  llvm::SmallVector<llvm::StringRef, 32> features;
-  llvm::StringRef(target.features).split(features, ',', -1, false);
-  for (const llvm::StringRef feature : features) {
-    if (feature.starts_with("+") && host.contains(feature.drop_front()) && !host.lookup(feature.drop_front())) {
-      return false;
-    }
-  }
-  return true;
-}
-
 class CpuDriver : public Driver {
 public:
   [[nodiscard]] std::string name() const override { return "cpu"; }
   [[nodiscard]] std::string target() const override { return codegen::hostTarget().name; }
-  [[nodiscard]] bool runs(const ir::Target &target) const override { return hostRuns(target); }
+  [[nodiscard]] bool runs(const ir::Target &target) const override { return codegen::runsHere(target); }
   [[nodiscard]] std::shared_ptr<Module> load(const codegen::Code &code) override {
     if (code.object.empty()) {
       throw DeviceError("the kernel is not compiled for a CPU");

@@ -9,6 +9,8 @@
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 
+#include <cstdlib>
+
 namespace libtile::codegen::cpu {
 
 namespace {
@@ -62,6 +64,7 @@ ir::Target aarch64() {
   return target;
 }
 
+// Of the same architecture each includes those before it.
 const std::vector<ir::Target> &rows() {
   static const std::vector<ir::Target> all = {
       x86("x86-64-v3", "x86-64-v3", "", 32),
@@ -103,16 +106,41 @@ const ir::Target *detectHost() {
   return row(has({"avx512bf16", "avx512vnni"}) ? "avx512bf16" : "avx512");
 }
 
+const ir::Target *machine() {
+  static const ir::Target *const best = detectHost();
+  return best;
+}
+
+// LIBTILE_CPU_TARGET asks for less than the machine has.
+const ir::Target &chooseHost() {
+  if (machine() == nullptr) {
+    throw ir::Unsupported("this CPU has neither AVX2 with FMA and F16C, nor is it an AArch64");
+  }
+  const char *wanted = std::getenv("LIBTILE_CPU_TARGET");
+  if (wanted == nullptr || *wanted == 0) {
+    return *machine();
+  }
+  const ir::Target *target = row(wanted);
+  if (target == nullptr || !runsHere(*target)) {
+    throw ir::Unsupported("LIBTILE_CPU_TARGET is '" + std::string(wanted) + "'; this machine runs " +
+                          machine()->name + " and what that includes");
+  }
+  return *target;
+}
+
 } // namespace
 
 std::span<const ir::Target> targets() { return rows(); }
 
 const ir::Target &host() {
-  static const ir::Target *const best = detectHost();
-  if (best == nullptr) {
-    throw ir::Unsupported("this CPU has neither AVX2 with FMA and F16C, nor is it an AArch64");
-  }
-  return *best;
+  static const ir::Target &chosen = chooseHost();
+  return chosen;
+}
+
+bool runsHere(const ir::Target &target) {
+  const ir::Target *best = machine();
+  const ir::Target *known = row(target.name);
+  return best != nullptr && known != nullptr && known->triple == best->triple && known <= best;
 }
 
 } // namespace libtile::codegen::cpu

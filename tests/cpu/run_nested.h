@@ -17,14 +17,11 @@ namespace libtile::test {
 
 // The targets that this machine runs.
 inline std::vector<std::string> runnableTargets() {
-  const std::string host = codegen::hostTarget().name;
-  if (host == "avx512bf16") {
-    return {"x86-64-v3", "avx512", "avx512bf16"};
-  }
-  if (host == "avx512") {
-    return {"x86-64-v3", "avx512"};
-  }
-  return {host};
+  std::vector<std::string> names = {"x86-64-v3", "avx512", "avx512bf16", "aarch64"};
+  std::erase_if(names, [](const std::string &name) {
+    return !codegen::runsHere(codegen::findTarget(name));
+  });
+  return names;
 }
 
 template <class T> uint64_t slot(T value) {

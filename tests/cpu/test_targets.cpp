@@ -36,6 +36,18 @@ TEST(Targets, Names) {
   EXPECT_THROW((void)codegen::findTarget("pdp11"), ir::UserError);
 }
 
+// Each row includes those before it; a GPU's code runs on no CPU.
+TEST(Targets, RunsHere) {
+  const std::vector<std::string> here = runnableTargets();
+  ASSERT_FALSE(here.empty());
+  EXPECT_TRUE(codegen::runsHere(codegen::hostTarget()));
+  EXPECT_FALSE(codegen::runsHere(codegen::findTarget("sm_80")));
+#if defined(__x86_64__)
+  EXPECT_EQ(here.front(), "x86-64-v3");
+  EXPECT_FALSE(codegen::runsHere(codegen::findTarget("aarch64")));
+#endif
+}
+
 TEST(Targets, ObjectForAnotherMachine) {
   const codegen::Code code = codegen::generate(ir::parse(kKernel), codegen::findTarget("aarch64"));
   // ELF, 64 bits, little endian, machine 183.

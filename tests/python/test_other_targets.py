@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels' tests once more, compiled for each instruction set below this machine's own."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import libtile
+import libtile.language as tl
+
+HERE = Path(__file__).parent
+X86 = ["x86-64-v3", "avx512", "avx512bf16"]
+
+
+@libtile.jit
+def copy(x, out):
+    tl.store(out, tl.load(x))
+
+
+def run(target, *command):
+    environment = {**os.environ, "LIBTILE_CPU_TARGET": target, "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run([sys.executable, *command], env=environment, cwd=HERE, capture_output=True, text=True)
+
+
+def own_target():
+    return copy.warmup("*fp32", "*fp32", grid=(1,), target="cpu").target
+
+
+def runs_here(target):
+    return own_target() in X86 and X86.index(target) <= X86.index(own_target())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", X86)
+def test_kernels_on_lesser_machines(target):
+    files = [path.name for pattern in ("test_spine_*.py", "test_kernels_*.py") for path in HERE.glob(pattern)]
+    tests = run(target, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *sorted(files))
+    if runs_here(target):
+        assert tests.returncode == 0 and " passed" in tests.stdout, tests.stdout[-4000:] + tests.stderr[-2000:]
+    else:
+        assert tests.returncode != 0 and "LIBTILE_CPU_TARGET" in tests.stdout + tests.stderr
+
+
+PRINTS_TARGET = """
+import numpy as np, test_other_targets as t
+kernel = t.copy[(1,)](np.ones(1, np.float32), np.zeros(1, np.float32))
+print(kernel.target)
+"""
+
+
+@pytest.mark.parametrize("target", X86)
+def test_the_environment_names_the_target(target):
+    shown = run(target, "-c", PRINTS_TARGET)
+    if runs_here(target):
+        assert shown.stdout.split()[0] == target, shown.stderr
+    else:
+        assert f"LIBTILE_CPU_TARGET is '{target}'; this machine runs" in shown.stderr
+
+
+@pytest.mark.parametrize("target", ["pentium", "sm_90a", "aarch64" if own_target() in X86 else "avx512"])
+def test_refused_targets(target):
+    shown = run(target, "-c", PRINTS_TARGET)
+    assert shown.returncode == 1
+    assert f"UnsupportedError: LIBTILE_CPU_TARGET is '{target}'; this machine runs" in shown.stderr
