@@ -54,9 +54,11 @@ struct OpChecks {
   }
 
   bool tileOfBuffer(OpId op, const Type &tile, const Type &buffer) {
-    return c.require(tile.isTile() && buffer.isBuffer() && tile.sameShape(buffer) &&
-                         tile.element() == buffer.element(),
-                     26, op, "the tile does not have the buffer's shape and element");
+    const bool fits = tile.isTile() && buffer.isBuffer() &&
+                      (tile.sameShape(buffer) ||
+                       (buffer.rank() == 1 && tile.numElements() == buffer.numElements()));
+    return c.require(fits && tile.element() == buffer.element(), 26, op,
+                     "the tile does not have the buffer's shape and element");
   }
 };
 

@@ -4,6 +4,8 @@
 // registers' part is a constant, in two pieces: one inside the subtile, one that counts repeats.
 #include "codegen/nvidia/emitter.h"
 
+#include "passes/gpu/flat_buffers.h"
+
 namespace libtile::codegen::nvidia {
 
 using ir::HwDim;
@@ -69,6 +71,44 @@ llvm::Value *Emitter::bufferAddress(llvm::Value *buffer, const BufferOffsets &of
   return apart == 0 ? pointer : builder_.CreateConstGEP1_32(builder_.getInt8Ty(), pointer, apart);
 }
 
+// The row-major index of the register's element; 0 in the padding, so that an access stays inside
+// the buffer.
+llvm::Value *Emitter::flatIndex(const ir::Type &tile, int32_t reg) {
+  const ir::Layout &layout = fn_.layout(tile.layout());
+  const std::vector<int32_t> strides = passes::FlatTile{layout, tile.shape()}.strides();
+  llvm::Value *index = i32(0);
+  for (unsigned axis = 0; axis < tile.rank(); ++axis) {
+    index = builder_.CreateAdd(
+        index, builder_.CreateMul(coord(layout, reg, axis), i32(strides[axis])));
+  }
+  llvm::Value *inside = inTile(tile, reg);
+  return inside == nullptr ? index : builder_.CreateSelect(inside, index, i32(0));
+}
+
+std::function<llvm::Value *(int32_t)> Emitter::elementAddresses(const ir::Type &tile,
+                                                                ir::ValueId buffer) {
+  const ir::Layout &registers = fn_.layout(tile.layout());
+  const unsigned bytes = tile.elementBytes();
+  llvm::Value *base = scalar(buffer);
+  if (!passes::isFlat(registers, layoutOf(buffer))) {
+    return [=, this, offsets = bufferOffsets(registers, layoutOf(buffer), bytes)](int32_t reg) {
+      return bufferAddress(base, offsets, reg);
+    };
+  }
+  // Bits above the subtile count repeats.
+  std::vector<int32_t> columns;
+  const ir::LayoutInverse inverse(layoutOf(buffer));
+  for (int32_t position = 1; position < tile.numElements(); position *= 2) {
+    const ir::Coords flat = {position};
+    columns.push_back(inverse.offsetOf(flat));
+  }
+  return [=, this](int32_t reg) {
+    llvm::Value *offset = linear(flatIndex(tile, reg), columns);
+    return builder_.CreateGEP(builder_.getInt8Ty(), base,
+                              builder_.CreateMul(offset, i32(bytes)));
+  };
+}
+
 llvm::Value *Emitter::sharedAddress(llvm::Value *pointer) {
   return builder_.CreatePtrToInt(pointer, builder_.getInt32Ty());
 }
@@ -82,6 +122,40 @@ llvm::Value *Emitter::loadShared(const ir::Type &element, llvm::Value *pointer) 
 void Emitter::storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer) {
   builder_.CreateAlignedStore(elementwise_.toMemory(element, value), pointer,
                               llvm::Align(element.elementBytes()));
+}
+
+void Emitter::storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements,
+                          llvm::Value *pointer, llvm::Value *predicate) {
+  const unsigned bytes = element.elementBytes();
+  if (elements.size() == 1 && predicate == nullptr) {
+    return storeShared(element, elements[0], pointer);
+  }
+  const unsigned total = bytes * elements.size();
+  const unsigned wordBytes = bytes == 8 ? 8 : std::min(4u, total);
+  const Regs words = packWords(element, elements, wordBytes);
+  if (predicate == nullptr) {
+    llvm::Value *vector = llvm::PoisonValue::get(
+        llvm::FixedVectorType::get(builder_.getIntNTy(8 * wordBytes), words.size()));
+    for (size_t i = 0; i < words.size(); ++i) {
+      vector = builder_.CreateInsertElement(vector, words[i], uint64_t{i});
+    }
+    builder_.CreateAlignedStore(vector, pointer, llvm::Align(total));
+    return;
+  }
+  // Registers are at least 16 bits wide.
+  llvm::Type *word = builder_.getIntNTy(std::max(16u, 8 * wordBytes));
+  std::string list, constraints = "r,b";
+  llvm::SmallVector<llvm::Value *, 8> operands = {sharedAddress(pointer), predicate};
+  for (llvm::Value *value : words) {
+    list += (list.empty() ? "$" : ", $") + std::to_string(operands.size());
+    constraints += wordBytes == 8 ? ",l" : wordBytes == 4 ? ",r" : ",h";
+    operands.push_back(builder_.CreateZExt(value, word));
+  }
+  const bool several = words.size() > 1;
+  assembly("@$1 st.shared" + (several ? ".v" + std::to_string(words.size()) : std::string()) +
+               ".b" + std::to_string(8 * wordBytes) + " [$0], " +
+               (several ? "{" + list + "}" : list) + ";",
+           constraints, builder_.getVoidTy(), operands, true);
 }
 
 } // namespace libtile::codegen::nvidia

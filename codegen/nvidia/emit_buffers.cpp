@@ -3,6 +3,8 @@
 // access a layout and a buffer allow is passes/gpu/shared_layouts.h's answer.
 #include "codegen/nvidia/emitter.h"
 
+#include "passes/gpu/flat_buffers.h"
+#include "passes/gpu/layout_maps.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
@@ -68,10 +70,12 @@ void Emitter::lowerBufferSlot(ir::OpId op) {
 }
 
 void Emitter::lowerBufferRead(ir::OpId op) {
-  const ir::ValueId result = fn_.result(op);
+  const ir::ValueId result = fn_.result(op), buffer = fn_.operand(op, 0);
+  const auto bytes = static_cast<int32_t>(fn_.type(result).elementBytes());
   const passes::BufferAccess access =
-      passes::readAccess(layoutOf(result), layoutOf(fn_.operand(op, 0)),
-                         static_cast<int32_t>(fn_.type(result).elementBytes()));
+      passes::isFlat(layoutOf(result), layoutOf(buffer))
+          ? passes::flatAccess({layoutOf(result), fn_.type(result).shape()}, layoutOf(buffer), bytes)
+          : passes::readAccess(layoutOf(result), layoutOf(buffer), bytes);
   switch (access.kind) {
   case passes::AccessKind::Vector:
     return readVectors(op, access.registerBits);
@@ -87,11 +91,10 @@ void Emitter::readVectors(ir::OpId op, const std::vector<int32_t> &bits) {
   const ir::Type element = fn_.type(result).element();
   const ir::Layout &layout = layoutOf(result);
   const unsigned bytes = element.elementBytes();
-  const BufferOffsets offsets = bufferOffsets(layout, layoutOf(fn_.operand(op, 0)), bytes);
-  llvm::Value *buffer = scalar(fn_.operand(op, 0));
+  const auto addressOf = elementAddresses(fn_.type(result), fn_.operand(op, 0));
   Regs out(numRegs(result));
   for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), bits)) {
-    llvm::Value *pointer = bufferAddress(buffer, offsets, group[0]);
+    llvm::Value *pointer = addressOf(group[0]);
     if (group.size() == 1) {
       out[group[0]] = loadShared(element, pointer);
       continue;
@@ -182,33 +185,26 @@ Regs Emitter::loadMatrices(llvm::Value *pointer, unsigned count, bool transposed
 }
 
 void Emitter::lowerBufferWrite(ir::OpId op) {
-  const ir::ValueId value = fn_.operand(op, 1);
+  const ir::ValueId buffer = fn_.operand(op, 0), value = fn_.operand(op, 1);
+  const ir::Type type = fn_.type(value);
   const ir::Layout &layout = layoutOf(value);
-  const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 0));
-  const ir::Type element = fn_.type(value).element();
-  const unsigned bytes = element.elementBytes();
-  const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, bytes);
+  const auto bytes = static_cast<int32_t>(type.elementBytes());
+  const bool flat = passes::isFlat(layout, layoutOf(buffer));
   const passes::BufferAccess access =
-      passes::writeAccess(layout, bufferLayout, static_cast<int32_t>(bytes));
+      flat ? passes::flatAccess({layout, type.shape()}, layoutOf(buffer), bytes)
+           : passes::writeAccess(layout, layoutOf(buffer), bytes);
+  const auto addressOf = elementAddresses(type, buffer);
   for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), access.registerBits)) {
-    llvm::Value *pointer = bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]);
-    if (group.size() == 1) {
-      storeShared(element, regs(value)[group[0]], pointer);
+    // The padding has a place of its own, unless the tile lies there by its flat index.
+    if (flat && !passes::inTile(layout, group[0], type.shape()).somewhere) {
       continue;
     }
     llvm::SmallVector<llvm::Value *, 16> elements;
     for (const int32_t reg : group) {
       elements.push_back(regs(value)[reg]);
     }
-    const unsigned total = bytes * group.size();
-    const unsigned wordBytes = bytes == 8 ? 8 : std::min(4u, total);
-    const Regs words = packWords(element, elements, wordBytes);
-    llvm::Value *vector = llvm::PoisonValue::get(
-        llvm::FixedVectorType::get(builder_.getIntNTy(8 * wordBytes), words.size()));
-    for (size_t i = 0; i < words.size(); ++i) {
-      vector = builder_.CreateInsertElement(vector, words[i], uint64_t{i});
-    }
-    builder_.CreateAlignedStore(vector, pointer, llvm::Align(total));
+    storeShared(type.element(), elements, addressOf(group[0]),
+                flat ? inTile(type, group[0]) : nullptr);
   }
 }
 

@@ -22,6 +22,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -141,6 +142,10 @@ private:
                               unsigned elementBytes, std::span<const int32_t> laneColumns);
   // Address of the register's element, ptr addrspace(3).
   llvm::Value *bufferAddress(llvm::Value *buffer, const BufferOffsets &offsets, int32_t reg);
+  // Addresses of a tile's elements in a buffer, by their register; in the padding, where it has no
+  // place of its own (flat_buffers.h), any address of the buffer.
+  std::function<llvm::Value *(int32_t)> elementAddresses(const ir::Type &tile, ir::ValueId buffer);
+  llvm::Value *flatIndex(const ir::Type &tile, int32_t reg);
   // ptr addrspace(3) as the i32 that instructions take.
   llvm::Value *sharedAddress(llvm::Value *pointer);
   void readVectors(ir::OpId op, const std::vector<int32_t> &bits);
@@ -149,6 +154,9 @@ private:
   void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value *to);
   llvm::Value *loadShared(const ir::Type &element, llvm::Value *pointer);
   void storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer);
+  // Neighbours at once; only where the predicate holds, if there is one.
+  void storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements,
+                   llvm::Value *pointer, llvm::Value *predicate);
   // ---- emit_convert.cpp
   // The value of another lane: `bfly` (lane XOR operand) or `idx` (lane operand).
   llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const char *mode,

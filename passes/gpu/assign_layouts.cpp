@@ -79,12 +79,10 @@ private:
     if (shapeRegisterMap(fn_, op)) {
       return;
     }
-    const auto needed = operandLayout(fn_, op, layoutOf(fn_.result(op)));
-    if (!needed) {
-      throw ir::Unsupported("a reshape between extents that are no powers of two, on a GPU",
-                            fn_.locationOf(op));
+    // A reshape that does not divide goes through memory, from any layout to any.
+    if (const auto needed = operandLayout(fn_, op, layoutOf(fn_.result(op)))) {
+      request(op, 0, *needed);
     }
-    request(op, 0, *needed);
   }
 
   void fixReduce(OpId op) {

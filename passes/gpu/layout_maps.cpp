@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/layout_maps.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace libtile::passes {
@@ -12,71 +13,123 @@ using ir::HwDim;
 using ir::Layout;
 using ir::Opcode;
 
-bool allPowersOfTwo(std::span<const int32_t> shape) {
-  for (const int32_t extent : shape) {
-    if (!std::has_single_bit(static_cast<uint32_t>(extent))) {
-      return false;
+bool isPowerOfTwo(int32_t x) { return std::has_single_bit(static_cast<uint32_t>(x)); }
+
+// Neighbouring axes of two shapes that hold the same elements: [first, end) of each. The shortest
+// groups; an axis of extent 1 stands alone, without a partner.
+struct AxisGroup {
+  size_t fromFirst = 0, fromEnd = 0, toFirst = 0, toEnd = 0;
+};
+
+std::vector<AxisGroup> axisGroups(std::span<const int32_t> from, std::span<const int32_t> to) {
+  std::vector<AxisGroup> groups;
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    AxisGroup group{i, i, j, j};
+    if (i < from.size() && from[i] == 1) {
+      group.fromEnd = ++i;
+    } else if (j < to.size() && to[j] == 1) {
+      group.toEnd = ++j;
+    } else {
+      int64_t a = from[i++], b = to[j++];
+      while (a != b) {
+        (a < b ? a *= from[i++] : b *= to[j++]);
+      }
+      group.fromEnd = i;
+      group.toEnd = j;
     }
+    groups.push_back(group);
   }
-  return true;
+  return groups;
 }
 
-// Row-major index of coords in one shape, as coords in another.
-Coords reshaped(const Coords &coords, std::span<const int32_t> from, std::span<const int32_t> to) {
-  int64_t flat = 0;
-  for (size_t d = 0; d < from.size(); ++d) {
-    flat = flat * from[d] + coords[d];
-  }
-  Coords result(to.size());
-  for (size_t d = to.size(); d-- > 0;) {
-    result[d] = static_cast<int32_t>(flat % to[d]);
-    flat /= to[d];
-  }
-  return result;
-}
-
-bool inside(const Coords &coords, std::span<const int32_t> shape) {
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (coords[d] >= shape[d]) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// A layout of a power-of-two tile without repeats under another power-of-two shape.
-std::optional<Layout> reshapedLayout(const Layout &layout, std::span<const int32_t> from,
-                                     std::span<const int32_t> to) {
-  if (!allPowersOfTwo(from) || !allPowersOfTwo(to)) {
-    return std::nullopt;
-  }
-  std::array<Layout::Bases, ir::kNumHwDims> bases;
-  const auto add = [&](HwDim dim, const Coords &basis) {
-    if (!inside(basis, from)) {
-      return false;
-    }
-    bases[unsigned(dim)].push_back(reshaped(basis, from, to));
-    return true;
-  };
-  for (const HwDim dim : {HwDim::Reg, HwDim::Lane, HwDim::Warp}) {
-    for (const Coords &basis : layout.bases(dim)) {
-      if (!add(dim, basis)) {
+// A reshape that is a linear map over F2: within each group of axes all extents but the first are
+// powers of two, so the row-major index of an element is its coordinates' bits side by side.
+class LinearReshape {
+public:
+  static std::optional<LinearReshape> between(std::span<const int32_t> from,
+                                              std::span<const int32_t> to) {
+    LinearReshape map(from, to);
+    for (const AxisGroup &group : map.groups_) {
+      const auto tailIsEasy = [](std::span<const int32_t> shape, size_t first, size_t end) {
+        return end - first < 2 ||
+               std::ranges::all_of(shape.subspan(first + 1, end - first - 1), isPowerOfTwo);
+      };
+      if (!tailIsEasy(from, group.fromFirst, group.fromEnd) ||
+          !tailIsEasy(to, group.toFirst, group.toEnd)) {
         return std::nullopt;
       }
     }
+    return map;
   }
-  // Repeats become registers: the last axis counts fastest.
-  for (size_t d = layout.rank(); d-- > 0;) {
-    for (int32_t step = 1; step < layout.repeats()[d]; step *= 2) {
-      Coords basis(layout.rank(), 0);
-      basis[d] = step * layout.subtile()[d];
-      if (!add(HwDim::Reg, basis)) {
-        return std::nullopt;
+
+  // The first axis of a group takes what lies beyond its extent: padding stays padding. nullopt:
+  // the coordinates lie beyond another axis.
+  [[nodiscard]] std::optional<Coords> apply(const Coords &coords) const {
+    Coords result(to_.size(), 0);
+    for (const AxisGroup &group : groups_) {
+      int64_t flat = 0;
+      for (size_t d = group.fromFirst; d < group.fromEnd; ++d) {
+        if (coords[d] >= from_[d] && (d > group.fromFirst || group.toFirst == group.toEnd)) {
+          return std::nullopt;
+        }
+        flat = flat * from_[d] + coords[d];
+      }
+      for (size_t d = group.toEnd; d-- > group.toFirst;) {
+        const int64_t extent = d == group.toFirst ? flat + 1 : to_[d];
+        result[d] = static_cast<int32_t>(flat % extent);
+        flat /= extent;
       }
     }
+    return result;
   }
-  return Layout({to.begin(), to.end()}, std::vector<int32_t>(to.size(), 1), std::move(bases));
-}
+
+  // The layout under the other shape; nullopt: it pads an axis that is not the first of its group.
+  [[nodiscard]] std::optional<Layout> apply(const Layout &layout) const {
+    std::array<Layout::Bases, ir::kNumHwDims> bases;
+    const auto add = [&](HwDim dim, const Coords &basis) {
+      auto mapped = apply(basis);
+      if (mapped) {
+        bases[unsigned(dim)].push_back(std::move(*mapped));
+      }
+      return mapped.has_value();
+    };
+    for (const HwDim dim : {HwDim::Reg, HwDim::Lane, HwDim::Warp}) {
+      for (const Coords &basis : layout.bases(dim)) {
+        if (!add(dim, basis)) {
+          return std::nullopt;
+        }
+      }
+    }
+    std::vector<int32_t> subtile(to_.size(), 1);
+    for (const AxisGroup &group : groups_) {
+      int32_t rest = group.fromFirst == group.fromEnd ? 1 : layout.subtile()[group.fromFirst];
+      // Repeats of the other axes become registers: the last axis counts fastest.
+      for (size_t d = group.fromEnd; d-- > group.fromFirst + 1;) {
+        rest *= from_[d];
+        for (int32_t step = 1; step < layout.repeats()[d]; step *= 2) {
+          Coords basis(layout.rank(), 0);
+          basis[d] = step * layout.subtile()[d];
+          if (!add(HwDim::Reg, basis)) {
+            return std::nullopt;
+          }
+        }
+      }
+      for (size_t d = group.toEnd; d-- > group.toFirst;) {
+        subtile[d] = d == group.toFirst ? rest : std::min(rest, to_[d]);
+        rest /= subtile[d];
+      }
+    }
+    const std::vector<int32_t> once(to_.size(), 1);
+    return Layout(std::move(subtile), once, std::move(bases)).coveringShape(to_);
+  }
+
+private:
+  LinearReshape(std::span<const int32_t> from, std::span<const int32_t> to)
+      : from_(from.begin(), from.end()), to_(to.begin(), to.end()), groups_(axisGroups(from, to)) {}
+  std::vector<int32_t> from_, to_;
+  std::vector<AxisGroup> groups_;
+};
 
 std::vector<int64_t> inverse(std::span<const int64_t> order) {
   std::vector<int64_t> result(order.size());
@@ -89,7 +142,6 @@ std::vector<int64_t> inverse(std::span<const int64_t> order) {
 // Coordinates of the operand's element that a result's element is.
 Coords operandCoords(const ir::Function &fn, ir::OpId op, const Coords &coords) {
   const ir::Type from = fn.type(fn.operand(op, 0));
-  const ir::Type to = fn.type(fn.result(op));
   const Opcode opcode = fn.opcode(op);
   if (opcode == Opcode::ExpandDims) {
     Coords result = coords;
@@ -111,9 +163,13 @@ Coords operandCoords(const ir::Function &fn, ir::OpId op, const Coords &coords) 
     }
     return result;
   }
-  ir::check(opcode == Opcode::Reshape, "a shape op");
-  return inside(coords, to.shape()) ? reshaped(coords, to.shape(), from.shape())
-                                    : Coords(from.rank(), 0);
+  throw ir::InternalError("a shape op");
+}
+
+std::optional<Layout> reshapedLayout(const Layout &layout, std::span<const int32_t> from,
+                                     std::span<const int32_t> to) {
+  const auto map = LinearReshape::between(from, to);
+  return map ? map->apply(layout) : std::nullopt;
 }
 
 } // namespace
@@ -149,9 +205,14 @@ std::optional<std::vector<int32_t>> registerMap(const Layout &to, const Layout &
 std::optional<std::vector<int32_t>> shapeRegisterMap(const ir::Function &fn, ir::OpId op) {
   const ir::Type from = fn.type(fn.operand(op, 0));
   const ir::Type to = fn.type(fn.result(op));
-  if (fn.opcode(op) == Opcode::Reshape &&
-      !(allPowersOfTwo(from.shape()) && allPowersOfTwo(to.shape()))) {
-    return std::nullopt;
+  if (fn.opcode(op) == Opcode::Reshape) {
+    const auto map = LinearReshape::between(to.shape(), from.shape());
+    if (!map) {
+      return std::nullopt;
+    }
+    return registerMap(fn.layout(to.layout()), fn.layout(from.layout()), [&](const Coords &coords) {
+      return map->apply(coords).value_or(Coords(from.rank(), 0));
+    });
   }
   return registerMap(fn.layout(to.layout()), fn.layout(from.layout()),
                      [&](const Coords &coords) { return operandCoords(fn, op, coords); });

@@ -26,7 +26,8 @@ using CoordMap = llvm::function_ref<ir::Coords(const ir::Coords &)>;
 [[nodiscard]] std::optional<std::vector<int32_t>> registerMap(const ir::Layout &to,
                                                               const ir::Layout &from);
 // The same for the operand of a shape op (expand_dims, broadcast, trans, reshape), whose result and
-// operand have layouts.
+// operand have layouts. A reshape moves data unless it divides: the axes fall into groups of equal
+// products, and within a group all extents but the first are powers of two.
 [[nodiscard]] std::optional<std::vector<int32_t>> shapeRegisterMap(const ir::Function &fn,
                                                                    ir::OpId op);
 

@@ -3,7 +3,9 @@
 
 #include "ir/builder.h"
 #include "passes/gpu/conversion.h"
+#include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/fragments.h"
+#include "passes/gpu/layout_maps.h"
 
 #include <numeric>
 
@@ -37,14 +39,28 @@ ValueId fromStored(ir::Builder &builder, ValueId value, const Type &type) {
   return type.isBool() ? builder.make(Opcode::Trunc, {value}, type) : value;
 }
 
-ValueId makeBuffer(ir::Builder &builder, const Type &tile, ir::Elem elem, const Layout &layout) {
-  const Type type = Type::buffer(tile.shape(), elem, builder.function().internLayout(layout));
+ValueId makeBuffer(ir::Builder &builder, std::span<const int32_t> shape, ir::Elem elem,
+                   const Layout &layout) {
+  const Type type = Type::buffer(shape, elem, builder.function().internLayout(layout));
   return builder.make(Opcode::Alloc, {}, type);
 }
 
 void writeBuffer(ir::Builder &builder, ValueId buffer, ValueId value) {
   const ValueId operands[] = {buffer, value};
   builder.op(Opcode::BufferWrite, operands);
+}
+
+// The op's result becomes its operand written into such a buffer and read back.
+void moveThrough(ir::Function &fn, OpId op, std::span<const int32_t> shape, const Layout &layout) {
+  const ValueId value = fn.operand(op, 0);
+  const Type to = fn.type(fn.result(op));
+  ir::Builder builder(fn, op);
+  const ValueId buffer = makeBuffer(builder, shape, storedElem(to), layout);
+  writeBuffer(builder, buffer, asStored(builder, value));
+  const ValueId read =
+      builder.make(Opcode::BufferRead, {buffer}, to.withElement(storedElem(to)));
+  fn.replaceAllUses(fn.result(op), fromStored(builder, read, to));
+  fn.erase(op);
 }
 
 bool lowerConversion(ir::Function &fn, OpId op) {
@@ -56,13 +72,20 @@ bool lowerConversion(ir::Function &fn, OpId op) {
   if (plan.kind != Conversion::Kind::Shared) {
     return false;
   }
-  ir::Builder builder(fn, op);
-  const ValueId buffer = makeBuffer(builder, from, storedElem(from), plan.buffer);
-  writeBuffer(builder, buffer, asStored(builder, value));
-  const Type stored = to.withElement(storedElem(to));
-  const ValueId read = builder.make(Opcode::BufferRead, {buffer}, stored);
-  fn.replaceAllUses(fn.result(op), fromStored(builder, read, to));
-  fn.erase(op);
+  moveThrough(fn, op, from.shape(), plan.buffer);
+  return true;
+}
+
+bool lowerReshape(ir::Function &fn, OpId op) {
+  if (shapeRegisterMap(fn, op)) {
+    return false;
+  }
+  const Type from = fn.type(fn.operand(op, 0)), to = fn.type(fn.result(op));
+  const int32_t elements[] = {static_cast<int32_t>(to.numElements())};
+  const Layout buffer = chooseFlatBuffer({fn.layout(from.layout()), from.shape()},
+                                         {fn.layout(to.layout()), to.shape()},
+                                         static_cast<int32_t>(to.elementBytes()));
+  moveThrough(fn, op, elements, buffer);
   return true;
 }
 
@@ -70,7 +93,8 @@ bool lowerConversion(ir::Function &fn, OpId op) {
 // and neighbours of b.
 ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
   const OpId def = fn.def(value);
-  if (def.valid() && fn.opcode(def) == Opcode::BufferRead) {
+  if (def.valid() && fn.opcode(def) == Opcode::BufferRead &&
+      fn.type(value).sameShape(fn.type(fn.operand(def, 0)))) {
     return fn.operand(def, 0);
   }
   const Type type = fn.type(value);
@@ -80,7 +104,7 @@ ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
                                   .readers = {},
                                   .elementBytes = static_cast<int32_t>(type.elementBytes()),
                                   .fastAxis = static_cast<int32_t>(type.rank()) - 1});
-  const ValueId buffer = makeBuffer(builder, type, storedElem(type), layout);
+  const ValueId buffer = makeBuffer(builder, type.shape(), storedElem(type), layout);
   writeBuffer(builder, buffer, asStored(builder, value));
   return buffer;
 }
@@ -103,6 +127,8 @@ bool lowerConversions(ir::Function &fn, const PassContext &context) {
   for (const OpId op : fn.walk()) {
     if (fn.opcode(op) == Opcode::ConvertLayout) {
       changed |= lowerConversion(fn, op);
+    } else if (fn.opcode(op) == Opcode::Reshape) {
+      changed |= lowerReshape(fn, op);
     } else if (fn.opcode(op) == Opcode::Dot) {
       changed |= lowerOperands(fn, op, context.target);
     }

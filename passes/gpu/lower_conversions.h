@@ -5,7 +5,8 @@
 //                                  ->   buffer_write %buf, %x
 //                                       %y = buffer_read %buf
 //
-// when no shuffle can do it (conversion.h). The operands of a dot by fused multiply-adds become
+// when no shuffle can do it (conversion.h). A reshape that moves data writes the tile in row-major
+// order and reads it under the other shape (flat_buffers.h). The operands of a dot by fused multiply-adds become
 // buffers, which such a dot reads element by element; one that comes from a buffer already is read
 // there.
 #pragma once
@@ -15,7 +16,7 @@
 namespace libtile::passes {
 
 // Requires: laid-out. Ensures: laid-out; what is left of convert_layout are register moves and
-// shuffles; a dot has two fragments or two buffers as operands.
+// shuffles, of reshape register moves; a dot has two fragments or two buffers as operands.
 bool lowerConversions(ir::Function &fn, const PassContext &context);
 
 } // namespace libtile::passes

@@ -147,28 +147,6 @@ std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t element
   return std::nullopt;
 }
 
-// Parts that serving one access of all lanes takes: each of `bytes` bytes at the byte addresses.
-int32_t parts(std::span<const int32_t> addresses, int32_t bytes) {
-  const size_t lanesAtOnce = std::min<size_t>(addresses.size(), 128 / std::max(bytes, 4));
-  int32_t total = 0;
-  for (size_t first = 0; first < addresses.size(); first += lanesAtOnce) {
-    // Different words of each bank.
-    std::array<llvm::SmallVector<int32_t, 4>, 32> words;
-    size_t most = 1;
-    for (size_t i = first; i < std::min(first + lanesAtOnce, addresses.size()); ++i) {
-      for (int32_t word = addresses[i] / 4; word <= (addresses[i] + bytes - 1) / 4; ++word) {
-        auto &bank = words[static_cast<size_t>(word) % 32];
-        if (std::find(bank.begin(), bank.end(), word) == bank.end()) {
-          bank.push_back(word);
-          most = std::max(most, bank.size());
-        }
-      }
-    }
-    total += static_cast<int32_t>(most);
-  }
-  return total;
-}
-
 // Byte addresses that the lanes give for their first access.
 std::vector<int32_t> laneAddresses(const Columns &columns, int32_t elementBytes,
                                    const BufferAccess &access) {
@@ -212,7 +190,7 @@ BufferAccess readAccess(const Columns &columns, int32_t elementBytes) {
 }
 
 int32_t partsOf(const Columns &columns, int32_t elementBytes, const BufferAccess &access) {
-  return parts(laneAddresses(columns, elementBytes, access), accessBytes(access, elementBytes));
+  return bankParts(laneAddresses(columns, elementBytes, access), accessBytes(access, elementBytes));
 }
 
 // Axes of a buffer from the one side by side to the outermost.
@@ -253,22 +231,6 @@ std::vector<int32_t> chooseSubtile(std::span<const int32_t> shape, const BufferU
     }
   }
   return subtile;
-}
-
-// Swizzles worth a try: units of 4 to 16 bytes, within rows of at most 128.
-std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits) {
-  std::vector<Swizzle> result = {{}};
-  for (int32_t unitBytes = 16; unitBytes >= std::max(elementBytes, 4); unitBytes /= 2) {
-    const auto unit = static_cast<int32_t>(log2Of(unitBytes / elementBytes));
-    for (int32_t bits = 1; bits <= 7 - static_cast<int32_t>(log2Of(unitBytes)); ++bits) {
-      for (int32_t shift = unit + bits; shift + bits <= positionBits; ++shift) {
-        for (int32_t rotation = 0; rotation < bits; ++rotation) {
-          result.push_back({unit, bits, shift, rotation});
-        }
-      }
-    }
-  }
-  return result;
 }
 
 class BufferCost {
@@ -313,6 +275,42 @@ private:
 };
 
 } // namespace
+
+int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes) {
+  const size_t lanesAtOnce = std::min<size_t>(addresses.size(), 128 / std::max(bytes, 4));
+  int32_t total = 0;
+  for (size_t first = 0; first < addresses.size(); first += lanesAtOnce) {
+    // Different words of each bank.
+    std::array<llvm::SmallVector<int32_t, 4>, 32> words;
+    size_t most = 1;
+    for (size_t i = first; i < std::min(first + lanesAtOnce, addresses.size()); ++i) {
+      for (int32_t word = addresses[i] / 4; word <= (addresses[i] + bytes - 1) / 4; ++word) {
+        auto &bank = words[static_cast<size_t>(word) % 32];
+        if (std::find(bank.begin(), bank.end(), word) == bank.end()) {
+          bank.push_back(word);
+          most = std::max(most, bank.size());
+        }
+      }
+    }
+    total += static_cast<int32_t>(most);
+  }
+  return total;
+}
+
+std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits) {
+  std::vector<Swizzle> result = {{}};
+  for (int32_t unitBytes = 16; unitBytes >= std::max(elementBytes, 4); unitBytes /= 2) {
+    const auto unit = static_cast<int32_t>(log2Of(unitBytes / elementBytes));
+    for (int32_t bits = 1; bits <= 7 - static_cast<int32_t>(log2Of(unitBytes)); ++bits) {
+      for (int32_t shift = unit + bits; shift + bits <= positionBits; ++shift) {
+        for (int32_t rotation = 0; rotation < bits; ++rotation) {
+          result.push_back({unit, bits, shift, rotation});
+        }
+      }
+    }
+  }
+  return result;
+}
 
 int32_t Swizzle::apply(int32_t position) const {
   const int32_t mask = (1 << bits) - 1;

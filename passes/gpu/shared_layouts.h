@@ -24,6 +24,10 @@ struct Swizzle {
   [[nodiscard]] int32_t apply(int32_t position) const;
 };
 
+// Swizzles worth a try on positions of so many bits: units of 4 to 16 bytes, within rows of at most
+// 128. The first is none.
+[[nodiscard]] std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits);
+
 // subtile: powers of two; order[0] is the axis whose elements lie side by side.
 [[nodiscard]] ir::Layout bufferLayout(std::span<const int32_t> shape,
                                       std::span<const int32_t> subtile,
@@ -48,6 +52,8 @@ struct BufferAccess {
 [[nodiscard]] BufferAccess writeAccess(const ir::Layout &registers, const ir::Layout &buffer,
                                        int32_t elementBytes, int32_t maxBytes = 16);
 
+// Parts in which one access of a warp is served: each lane takes `bytes` bytes at its byte address.
+[[nodiscard]] int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes);
 // Parts of one access of a warp beyond the least that its bytes need; 0: no bank conflict.
 [[nodiscard]] int32_t bankConflicts(const ir::Layout &registers, const ir::Layout &buffer,
                                     int32_t elementBytes, const BufferAccess &access);
