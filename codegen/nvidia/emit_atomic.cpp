@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomics. A scalar one is done by thread 0, between two barriers: the first so that what the
-// program wrote before is ordered before a release (the barrier makes it happen before thread 0's
-// access, and release is cumulative), the second so that what the program reads after is ordered
-// after an acquire. The old value goes to the other threads through a slot of shared memory.
+// Atomics. A scalar one is done by thread 0, which tells the others the old value if anybody asks
+// for it. What a release or an acquire orders for the other threads is the barriers' business
+// (passes/gpu/place_barriers.h): a barrier makes their accesses happen before thread 0's release,
+// which is cumulative, and after its acquire.
 #include "codegen/nvidia/emitter.h"
+
+#include "passes/gpu/shared_accesses.h"
 
 namespace libtile::codegen::nvidia {
 
@@ -114,21 +116,9 @@ void Emitter::lowerAtomic(ir::OpId op, const std::string &instruction, unsigned 
   };
   const auto maskOf = [&](unsigned reg) { return mask.valid() ? regs(mask)[reg] : nullptr; };
   if (!type.isTile()) {
-    barrier();
     llvm::Value *old =
         atomic(op, instruction, element, operandsOf(0), both(isFirstThread(), maskOf(0)));
-    const unsigned bytes = element.elementBytes();
-    llvm::Value *word = packWords(element, {old}, bytes)[0];
-    const std::string width = ".b" + std::to_string(8 * bytes);
-    const std::string constraint = bytes == 8 ? "l" : bytes == 4 ? "r" : "h";
-    llvm::Value *slot = builder_.CreatePtrToInt(broadcastSlot(), builder_.getInt32Ty());
-    assembly("@$2 st.shared" + width + " [$0], $1;", "r," + constraint + ",b", builder_.getVoidTy(),
-             {slot, word, isFirstThread()}, true);
-    barrier();
-    llvm::Value *told = assembly("ld.shared" + width + " $0, [$1];", "=" + constraint + ",r",
-                                 word->getType(), {slot}, true);
-    set(result, unpackWords(element, {told}, bytes, 1));
-    return;
+    return set(result, tellOthers(op, old));
   }
   llvm::Value *canonical = isCanonicalThread(layoutOf(result));
   const ir::Layout &layout = layoutOf(result);
@@ -146,6 +136,22 @@ void Emitter::lowerAtomic(ir::OpId op, const std::string &instruction, unsigned 
     out[reg] = out[firstReplica(layout, static_cast<int32_t>(reg))];
   }
   set(result, std::move(out));
+}
+
+llvm::Value *Emitter::tellOthers(ir::OpId op, llvm::Value *value) {
+  if (!passes::tellsOthers(fn_, op)) {
+    return value;
+  }
+  const ir::Type type = fn_.type(fn_.result(op));
+  if (fn_.numWarps == 1) {
+    return shuffle(type, value, "idx", i32(0));
+  }
+  llvm::Value *slot =
+      builder_.CreateConstGEP1_64(builder_.getInt8Ty(), sharedBase(),
+                                  static_cast<uint64_t>(fn_.getInt(op, Attr::offset)));
+  storeShared(type, {value}, slot, isFirstThread());
+  barrier();
+  return loadShared(type, slot);
 }
 
 void Emitter::lowerAtomicRmw(ir::OpId op) {

@@ -206,6 +206,8 @@ void Emitter::lowerLoad(ir::OpId op) {
     for (size_t reg = 0; reg < out.size(); ++reg) {
       out[reg] = out[firstReplica(layoutOf(result), static_cast<int32_t>(reg))];
     }
+  } else {
+    out[0] = tellOthers(op, out[0]);
   }
   set(result, std::move(out));
 }

@@ -92,8 +92,6 @@ private:
                         bool convergent = false);
   // bar.sync 0: all threads of the program.
   void barrier();
-  // 8 bytes of shared memory through which thread 0 tells the others a scalar.
-  llvm::Value *broadcastSlot();
   // Dynamic shared memory of the program, ptr addrspace(3).
   llvm::Value *sharedBase();
   // Elements (register form) as `count` words of `wordBytes`, and back.
@@ -116,6 +114,8 @@ private:
                       llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate);
   void lowerAtomic(ir::OpId op, const std::string &instruction, unsigned numValues,
                    ir::ValueId mask);
+  // The scalar that thread 0 has, in every thread (passes/gpu/shared_accesses.h: tellsOthers).
+  llvm::Value *tellOthers(ir::OpId op, llvm::Value *value);
   // ---- emit_control.cpp
   Regs carried(std::span<const ir::ValueId> values) const;
   Regs phis(std::span<const ir::ValueId> like, llvm::ArrayRef<llvm::Value *> incoming,

@@ -36,19 +36,6 @@ void Emitter::barrier() {
   }
 }
 
-llvm::Value *Emitter::broadcastSlot() {
-  constexpr const char *kName = "libtile_broadcast";
-  llvm::GlobalVariable *slot = module_.getGlobalVariable(kName, true);
-  if (slot == nullptr) {
-    llvm::Type *type = builder_.getInt64Ty();
-    slot = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::InternalLinkage,
-                                    llvm::UndefValue::get(type), kName, nullptr,
-                                    llvm::GlobalValue::NotThreadLocal, 3);
-    slot->setAlignment(llvm::Align(8));
-  }
-  return slot;
-}
-
 llvm::Value *Emitter::sharedBase() {
   constexpr const char *kName = "libtile_shared";
   llvm::GlobalVariable *base = module_.getGlobalVariable(kName, true);

@@ -124,13 +124,23 @@ Span spanOf(const Function &fn, const Facts &facts, ValueId pointer, const Affin
   return span;
 }
 
+// Iterations may differ in the value. The condition of a while is part of the iteration.
+bool varies(const Function &fn, BlockId body, ValueId value) {
+  const OpId loop = fn.parentOp(body);
+  if (!loop.valid() || fn.opcode(loop) != Opcode::While) {
+    return !fn.isDefinedOutside(value, body);
+  }
+  return std::ranges::any_of(
+      fn.regions(loop), [&](BlockId region) { return !fn.isDefinedOutside(value, region); });
+}
+
 // The terms with a symbol that the loop defines, and the others.
 std::pair<Polynomial, Polynomial> splitVarying(const Function &fn, BlockId body,
                                                const Polynomial &polynomial) {
   Polynomial fixed = polynomial;
   for (const Monomial &monomial : polynomial.monomials()) {
     for (ValueId factor : monomial.factors) {
-      if (!fn.isDefinedOutside(factor, body)) {
+      if (varies(fn, body, factor)) {
         fixed = fixed.without(factor);
       }
     }
@@ -170,7 +180,7 @@ bool overlaps(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts
   }
   const AffineForm *a = facts.affine(ptrA), *b = facts.affine(ptrB);
   if (a == nullptr || b == nullptr || a->base != b->base ||
-      (body.valid() && !fn.isDefinedOutside(a->base, body))) {
+      (body.valid() && varies(fn, body, a->base))) {
     return true;
   }
   const auto distance = distanceOf(fn, facts, *a, *b, body);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places buffers, and the scratch of reductions across warps, in shared memory.
+// Places buffers, and the scratch of ops inside of which warps meet, in shared memory.
 //
 // A buffer lives from its first to its last use in text order; one that comes from outside of a
 // loop and is used inside lives through the whole loop. A buffer that is filled asynchronously
@@ -11,8 +11,8 @@
 
 namespace libtile::passes {
 
-// Requires: laid-out, conversions lowered. Ensures: every alloc and every reduce across warps has
-// its offset; arenaBytes is set. Throws Unsupported when it does not fit the target.
+// Requires: laid-out, conversions lowered. Ensures: every alloc and every op inside of which
+// warps meet has its offset; arenaBytes is set. Throws Unsupported when it does not fit the target.
 bool allocateShared(ir::Function &fn, const PassContext &context);
 
 } // namespace libtile::passes

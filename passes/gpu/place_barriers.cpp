@@ -23,13 +23,12 @@ struct Bytes {
   [[nodiscard]] bool overlaps(const Bytes &other) const {
     return begin < other.end && other.begin < end;
   }
-  friend bool operator==(const Bytes &, const Bytes &) = default;
 };
 
 // An access to shared memory that other threads may not have seen.
 struct SharedPending {
   enum class Kind : uint8_t { Read, Write, Arrived } kind; // Arrived: an asynchronous write
-  Bytes bytes;
+  OpId owner;
   friend bool operator==(const SharedPending &, const SharedPending &) = default;
 };
 
@@ -49,8 +48,8 @@ template <class T> void addOnce(std::vector<T> &list, const T &item) {
 struct State {
   std::vector<SharedPending> shared;
   std::vector<GlobalPending> global;
-  std::vector<Bytes> flying; // asynchronous copies not waited for
-  bool acquired = false;     // an acquire whose order not all threads have
+  std::vector<OpId> flying; // buffers with asynchronous copies not waited for
+  bool acquired = false;    // an acquire whose order not all threads have
 
   void merge(const State &other) {
     for (const SharedPending &pending : other.shared) {
@@ -59,8 +58,8 @@ struct State {
     for (const GlobalPending &pending : other.global) {
       addOnce(global, pending);
     }
-    for (const Bytes &bytes : other.flying) {
-      addOnce(flying, bytes);
+    for (const OpId buffer : other.flying) {
+      addOnce(flying, buffer);
     }
     acquired |= other.acquired;
   }
@@ -111,28 +110,29 @@ private:
     }
   }
 
-  // The barriers of the body and what flows over the back edge depend on each other: the body is
+  // The barriers of the body and what flows back over its end depend on each other: the body is
   // walked, with its barriers decided anew, until what flows back is what was assumed. If that
-  // takes long, barriers are kept and what flows back only grows.
+  // takes long, barriers are kept and what flows back only grows. A while is left behind its
+  // condition, a for in front of its body or behind it; either behind the body where it stops.
   void walkLoop(OpId loop, State &state) {
     constexpr int kPatience = 4;
     const std::set<OpId> before = placed_;
-    State back;
+    const bool isWhile = fn_.opcode(loop) == Opcode::While;
+    State back, left;
     for (int round = 0;; ++round) {
       if (round < kPatience) {
         placed_ = before;
       }
       State inside = state;
       inside.merge(back);
-      for (const BlockId block : fn_.regions(loop)) {
-        walk(block, inside);
+      left = inside;
+      if (isWhile) {
+        walk(fn_.region(loop, 0), inside);
+        left = inside;
+        markCrossed(loop, left);
       }
-      const BlockId body = fn_.regions(loop).back();
-      for (GlobalPending &pending : inside.global) {
-        if (fn_.isInside(fn_.block(pending.op), body)) {
-          pending.loop = body;
-        }
-      }
+      walk(fn_.regions(loop).back(), inside);
+      markCrossed(loop, inside);
       if (back.includes(inside) && (round >= kPatience || inside.includes(back))) {
         break;
       }
@@ -142,7 +142,20 @@ private:
         back.merge(inside);
       }
     }
-    state.merge(back);
+    if (!isWhile || fn_.getBool(loop, Attr::stop)) {
+      left.merge(back);
+    }
+    state = std::move(left);
+  }
+
+  void markCrossed(OpId loop, State &state) {
+    for (GlobalPending &pending : state.global) {
+      if (std::ranges::any_of(fn_.regions(loop), [&](BlockId region) {
+            return fn_.isInside(fn_.block(pending.op), region);
+          })) {
+        pending.loop = fn_.regions(loop).back();
+      }
+    }
   }
 
   void visit(OpId op, State &state) {
@@ -168,10 +181,12 @@ private:
   [[nodiscard]] bool needsBarrier(OpId op, const State &state) const {
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       for (const SharedPending &pending : state.shared) {
-        const bool ordered = pending.kind == SharedPending::Kind::Read      ? access.write
-                             : pending.kind == SharedPending::Kind::Arrived ? !isAsync(op)
-                                                                            : true;
-        if (ordered && pending.bytes.overlaps(bytes_[access.owner])) {
+        // A copy may overwrite what its own thread has copied into the same buffer before.
+        const bool ordered = pending.kind == SharedPending::Kind::Read ? access.write
+                             : pending.kind == SharedPending::Kind::Arrived
+                                 ? !isAsync(op) || pending.owner != access.owner
+                                 : true;
+        if (ordered && bytes_[pending.owner].overlaps(bytes_[access.owner])) {
           return true;
         }
       }
@@ -196,10 +211,22 @@ private:
     return orderIs(op, ir::MemOrder::acquire) || orderIs(op, ir::MemOrder::acq_rel);
   }
 
+  // Thread 0 alone stores scalars and does their atomics.
+  [[nodiscard]] bool byFirstThread(OpId op) const {
+    return (isAtomic(op) || fn_.opcode(op) == Opcode::Store) && fn_.type(fn_.operand(op, 0)).isScalar();
+  }
+  // Atomics of one kind whose old values nobody asks for.
+  [[nodiscard]] bool commute(OpId a, OpId b) const {
+    const auto kindOf = [&](OpId op) { return fn_.getEnum<ir::AtomicKind>(op, Attr::kind); };
+    return fn_.opcode(a) == Opcode::AtomicRmw && fn_.opcode(b) == Opcode::AtomicRmw &&
+           kindOf(a) == kindOf(b) && kindOf(a) != ir::AtomicKind::xchg && fn_.unused(fn_.result(a)) &&
+           fn_.unused(fn_.result(b));
+  }
+
   [[nodiscard]] bool conflicts(const GlobalPending &pending, OpId op) const {
     const bool writes = fn_.ownEffects(pending.op).has(Effects::WritesGlobal) ||
                         fn_.ownEffects(op).has(Effects::WritesGlobal);
-    if (!writes || (isAtomic(pending.op) && isAtomic(op))) {
+    if (!writes || (byFirstThread(pending.op) && byFirstThread(op)) || commute(pending.op, op)) {
       return false;
     }
     const ValueId a = fn_.operand(pending.op, 0), b = fn_.operand(op, 0);
@@ -255,28 +282,25 @@ private:
 
   void record(OpId op, State &state) {
     if (fn_.opcode(op) == Opcode::AsyncWait) {
-      for (const Bytes &bytes : state.flying) {
-        addOnce(state.shared, {SharedPending::Kind::Arrived, bytes});
+      for (const OpId buffer : state.flying) {
+        addOnce(state.shared, {SharedPending::Kind::Arrived, buffer});
       }
       if (fn_.getInt(op, Attr::count) == 0) {
         state.flying.clear();
       }
       return;
     }
-    const std::vector<SharedAccess> accesses = sharedAccesses(fn_, op);
-    if (fn_.opcode(op) == Opcode::Reduce && !accesses.empty()) {
-      // The warps meet inside.
+    if (meetsInside(fn_, op)) {
       state.synchronise();
-      addOnce(state.shared, {SharedPending::Kind::Read, bytes_[op]});
+      addOnce(state.shared, {SharedPending::Kind::Read, op});
       return;
     }
-    for (const SharedAccess &access : accesses) {
-      const Bytes bytes = bytes_[access.owner];
+    for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       if (isAsync(op)) {
-        addOnce(state.flying, bytes);
+        addOnce(state.flying, access.owner);
       } else {
-        addOnce(state.shared,
-                {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read, bytes});
+        addOnce(state.shared, {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read,
+                               access.owner});
       }
     }
     if (touchesGlobal(op)) {

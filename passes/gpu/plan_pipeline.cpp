@@ -6,6 +6,7 @@
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace libtile::passes {
@@ -20,6 +21,7 @@ using ir::Type;
 using ir::ValueId;
 
 constexpr int32_t kDefaultStages = 3;
+constexpr int32_t kMostStages = 256;
 
 class Planner {
 public:
@@ -104,11 +106,20 @@ private:
     if (fn_.constantInt(fn_.operand(loop, 2)).value_or(0) <= 0) {
       return "no copies ahead: the loop's step is not a positive constant";
     }
-    // iv + stages * step is computed in 64 bits and must not wrap.
-    constexpr int64_t kFar = int64_t{1} << 62;
-    const Type bound = fn_.type(fn_.operand(loop, 1));
-    if (bound.elementBits() > 32 && !facts_.range(fn_.operand(loop, 1)).within(-kFar, kFar)) {
-      return "no copies ahead: the loop's bounds may be near the end of 64 bits";
+    if (fn_.effects(loop).has(ir::Effects::Ordered)) {
+      return "no copies ahead: an atomic or volatile access of the loop keeps its place";
+    }
+    // iv + stages * step is computed in 64 bits and must not wrap, nor be read with another sign.
+    constexpr int64_t kFar = int64_t{1} << 61;
+    const int64_t least = fn_.getBool(loop, Attr::is_unsigned) ? 0 : -kFar;
+    const bool wide = fn_.type(fn_.operand(loop, 1)).elementBits() > 32;
+    for (const unsigned bound : {0U, 1U}) {
+      if (wide && !facts_.range(fn_.operand(loop, bound)).within(least, kFar)) {
+        return "no copies ahead: the loop's bounds may be near the end of 64 bits";
+      }
+    }
+    if (*fn_.constantInt(fn_.operand(loop, 2)) > kFar / kMostStages) {
+      return "no copies ahead: the loop's step is near the end of 64 bits";
     }
     return nullptr;
   }
@@ -138,7 +149,8 @@ private:
     if (op.valid() && fn_.opcode(op) == Opcode::Splat) {
       return isZero(fn_.operand(op, 0));
     }
-    return fn_.constantInt(value) == int64_t{0} || fn_.constantFloat(value) == 0.0;
+    const std::optional<double> number = fn_.constantFloat(value);
+    return fn_.constantInt(value) == int64_t{0} || (number == 0.0 && !std::signbit(*number));
   }
 
   [[nodiscard]] std::optional<PlannedLoad> layOut(OpId load) const {
@@ -252,7 +264,7 @@ private:
       slotBytes += load.slotBytes;
     }
     const int64_t fits = slotBytes == 0 ? 0 : context_.target.sharedMemory / slotBytes;
-    plan.stages = static_cast<int32_t>(std::min(wanted, fits));
+    plan.stages = static_cast<int32_t>(std::min({wanted, fits, int64_t{kMostStages}}));
   }
 
   const ir::Function &fn_;

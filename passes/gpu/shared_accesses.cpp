@@ -8,6 +8,13 @@ namespace libtile::passes {
 using ir::Opcode;
 using ir::OpId;
 
+bool tellsOthers(const ir::Function &fn, OpId op) {
+  const Opcode opcode = fn.opcode(op);
+  const bool atomic = opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas;
+  const bool changing = opcode == Opcode::Load && fn.getBool(op, ir::Attr::is_volatile);
+  return (atomic || changing) && fn.type(fn.result(op)).isScalar() && !fn.unused(fn.result(op));
+}
+
 std::vector<SharedObject> sharedObjects(const ir::Function &fn) {
   std::vector<SharedObject> objects;
   for (const OpId op : fn.walk()) {
@@ -22,6 +29,8 @@ std::vector<SharedObject> sharedObjects(const ir::Function &fn) {
       if (const int64_t bytes = planReduce(fn, op).scratchBytes; bytes > 0) {
         objects.push_back({op, bytes, 16});
       }
+    } else if (tellsOthers(fn, op) && fn.numWarps > 1) {
+      objects.push_back({op, fn.type(fn.result(op)).elementBytes(), 16});
     }
   }
   return objects;
@@ -36,8 +45,12 @@ OpId allocOf(const ir::Function &fn, ir::ValueId buffer) {
   return op;
 }
 
+bool meetsInside(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) != Opcode::Alloc && fn.hasAttr(op, ir::Attr::offset);
+}
+
 std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, OpId op) {
-  if (fn.opcode(op) == Opcode::Reduce && fn.hasAttr(op, ir::Attr::offset)) {
+  if (meetsInside(fn, op)) {
     return {{op, true}, {op, false}};
   }
   std::vector<SharedAccess> accesses;

@@ -8,7 +8,12 @@
 
 namespace libtile::passes {
 
-// Something that needs shared memory: an alloc, or a reduce whose warps meet.
+// A scalar that one thread gets and tells the others: the old value of an atomic, and what a
+// volatile load reads, which may change between the reads of two threads.
+[[nodiscard]] bool tellsOthers(const ir::Function &fn, ir::OpId op);
+
+// Something that needs shared memory: an alloc, or an op inside of which warps meet: a reduce, or
+// one that tells others.
 struct SharedObject {
   ir::OpId owner;
   int64_t bytes = 0;
@@ -20,10 +25,12 @@ struct SharedObject {
 [[nodiscard]] ir::OpId allocOf(const ir::Function &fn, ir::ValueId buffer);
 
 struct SharedAccess {
-  ir::OpId owner; // alloc or reduce
+  ir::OpId owner;
   bool write = false;
 };
-// Accesses of the op itself, not of its regions. A reduce writes its scratch, waits, and reads it.
+// The warps meet inside of the op: it writes its shared memory, all wait, it reads it.
+[[nodiscard]] bool meetsInside(const ir::Function &fn, ir::OpId op);
+// Accesses of the op itself, not of its regions.
 [[nodiscard]] std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, ir::OpId op);
 
 } // namespace libtile::passes

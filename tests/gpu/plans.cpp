@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the planner of copies ahead refuses, and how many warps a kernel gets.
+#include "codegen/codegen.h"
+#include "ir/parser.h"
+#include "passes/analysis/facts.h"
+#include "passes/gpu/plan_pipeline.h"
+#include "passes/gpu/propose_layouts.h"
+#include "passes/pipeline.h"
+
+#include <gtest/gtest.h>
+
+using namespace libtile;
+
+namespace {
+
+std::string replaced(std::string text, const std::string &what, const std::string &by) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+struct LoopCase {
+  std::string index = "i32", lo = "%zero", hi = "%n", step = "32", other = "0.0", inside, before;
+};
+
+// A loop of 32x32x32 dots.
+std::string loopText(const LoopCase &c) {
+  std::string text = R"(
+func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %flag: ptr<i32>, %short: i32, %n: INDEX, %m: INDEX) {
+  %i = arange {start=0} : tile<32xi32>
+  %r = expand_dims %i {axis=1} : tile<32x1xi32>
+  %c1 = expand_dims %i {axis=0} : tile<1x32xi32>
+  %w = constant {value=32} : tile<32x1xi32>
+  %rw = mul %r, %w : tile<32x1xi32>
+  %rb = broadcast %rw : tile<32x32xi32>
+  %cb = broadcast %c1 : tile<32x32xi32>
+  %off = add %rb, %cb : tile<32x32xi32>
+  %as = splat %a : tile<32x32xptr<f16>>
+  %bs = splat %b : tile<32x32xptr<f16>>
+  %cs = splat %c : tile<32x32xptr<f32>>
+  %ap = ptr_add %as, %off : tile<32x32xptr<f16>>
+  %bp = ptr_add %bs, %off : tile<32x32xptr<f16>>
+  %cp = ptr_add %cs, %off : tile<32x32xptr<f32>>
+  %other = constant {value=OTHER} : tile<32x32xf16>
+  %limit = constant {value=24} : tile<32x32xi32>
+  %mask = cmp %cb, %limit {predicate=slt} : tile<32x32xi1>
+  BEFORE
+  %acc0 = constant {value=0.0} : tile<32x32xf32>
+  %zero = constant {value=0} : INDEX
+  %end = constant {value=4096} : INDEX
+  %one = constant {value=1} : i32
+  %step = constant {value=STEP} : INDEX
+  %sum = for LO, HI, %step, %acc0 : tile<32x32xf32> {
+  ^(%k: INDEX, %acc: tile<32x32xf32>):
+    INSIDE
+    %ks = splat %k : tile<32x32xINDEX>
+    %pa = ptr_add %ap, %ks : tile<32x32xptr<f16>>
+    %pb = ptr_add %bp, %ks : tile<32x32xptr<f16>>
+    %x = load %pa, %mask, %other : tile<32x32xf16>
+    %y = load %pb, %mask, %other : tile<32x32xf16>
+    %d = dot %x, %y, %acc : tile<32x32xf32>
+    yield %d
+  }
+  store %cp, %sum
+  return
+}
+)";
+  for (const auto &[what, by] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"LO", c.lo}, {"HI", c.hi}, {"STEP", c.step}, {"OTHER", c.other},
+           {"INSIDE", c.inside}, {"BEFORE", c.before}, {"INDEX", c.index}}) {
+    text = replaced(std::move(text), what, by);
+  }
+  return text;
+}
+
+passes::Plan planOf(const LoopCase &c) {
+  ir::Function fn = ir::parse(loopText(c));
+  const passes::PassContext context{codegen::findTarget("sm_80"), 4, 3};
+  passes::PipelineOptions options;
+  options.verifyEach = true;
+  options.stopAfter = "assign_layouts";
+  passes::runPipeline(fn, context, options);
+  return passes::planPipeline(fn, passes::computeFacts(fn), context);
+}
+
+void expectRefused(const LoopCase &c, const std::string &why) {
+  const passes::Plan plan = planOf(c);
+  EXPECT_TRUE(plan.loops.empty()) << why;
+  ASSERT_FALSE(plan.refusals.empty()) << why;
+  EXPECT_NE(plan.refusals[0].find(why), std::string::npos) << plan.refusals[0];
+}
+
+TEST(Plans, LoopsOfDotsRunAhead) {
+  LoopCase c;
+  EXPECT_EQ(planOf(c).loops.size(), 1U);
+  c.index = "i64";
+  c.hi = "%end";
+  EXPECT_EQ(planOf(c).loops.size(), 1U);
+}
+
+TEST(Plans, WhatAnAtomicOrdersStaysBehindIt) {
+  // Another program says by its flag that the next block is there.
+  LoopCase c;
+  c.inside = "%got = atomic_rmw %flag, %one {kind=add, sem=acquire, scope=gpu} : i32";
+  expectRefused(c, "an atomic or volatile access");
+  c.inside = "%got = load %flag {is_volatile=true} : i32";
+  expectRefused(c, "an atomic or volatile access");
+}
+
+TEST(Plans, MaskedOffElementsAreZerosToTheBit) {
+  LoopCase c;
+  c.other = "-0.0";
+  expectRefused(c, "masked-off elements are not 0");
+  c.other = "1.0";
+  expectRefused(c, "masked-off elements are not 0");
+}
+
+TEST(Plans, CopiesPastTheEndDoNotWrap) {
+  LoopCase c;
+  c.step = "2147483616";
+  EXPECT_EQ(planOf(c).loops.size(), 1U);
+  c.index = "i64";
+  c.before = "%far = sext %short : i64";
+  c.hi = "%far";
+  EXPECT_EQ(planOf(c).loops.size(), 1U);
+  c.step = "4611686018427387904";
+  expectRefused(c, "near the end of 64 bits");
+  // A loop that starts beyond its end must not start copies either.
+  c.step = "32";
+  c.lo = "%m";
+  expectRefused(c, "near the end of 64 bits");
+  c.lo = "%zero";
+  c.hi = "%n";
+  expectRefused(c, "near the end of 64 bits");
+}
+
+// ---- warps
+
+int32_t warpsOf(const std::string &text, int32_t asked = 0) {
+  const ir::Function fn = ir::parse(text);
+  return passes::chooseWarps(fn, {codegen::findTarget("sm_80"), asked, 0});
+}
+
+std::string loadText(int32_t extent, const std::string &after) {
+  return replaced(replaced(R"(
+func @f stage=tile warps=4 stages=3 (%x: ptr<f32>) {
+  %i = arange {start=0} : tile<NxI>
+  %xs = splat %x : tile<Nxptr<f32>>
+  %p = ptr_add %xs, %i : tile<Nxptr<f32>>
+  %v = load %p : tile<Nxf32>
+  AFTER
+  return
+}
+)", "AFTER", after), "N", std::to_string(extent));
+}
+
+int32_t streamWarps(int32_t extent) {
+  return warpsOf(replaced(loadText(extent, "store %p, %v"), "xI>", "xi32>"));
+}
+
+TEST(Warps, OfStreamsFollowTheBytes) {
+  // 2048 bytes a warp, 1 to 8 warps.
+  EXPECT_EQ(streamWarps(32), 1);
+  EXPECT_EQ(streamWarps(512), 1);
+  EXPECT_EQ(streamWarps(1024), 2);
+  EXPECT_EQ(streamWarps(1000), 1);
+  EXPECT_EQ(streamWarps(2048), 4);
+  EXPECT_EQ(streamWarps(1 << 20), 8);
+}
+
+int32_t rowWarps(int32_t extent) {
+  const std::string sum = R"(%s = reduce %v {axis=0} : f32 {
+  ^(%a: f32, %b: f32):
+    %c = add %a, %b : f32
+    yield %c
+  }
+  store %x, %s)";
+  return warpsOf(replaced(loadText(extent, sum), "xI>", "xi32>"));
+}
+
+TEST(Warps, OfReducedRowsHave128BytesAThread) {
+  EXPECT_EQ(rowWarps(781), 1);
+  EXPECT_EQ(rowWarps(1024), 1);
+  EXPECT_EQ(rowWarps(4096), 4);
+  EXPECT_EQ(rowWarps(16384), 16);
+  EXPECT_EQ(rowWarps(1 << 20), 16);
+}
+
+int32_t dotWarps(int32_t m, int32_t n, int32_t asked = 0) {
+  std::string text = R"(
+func @f stage=tile warps=4 stages=3 (%x: ptr<f32>) {
+  %a = constant {value=1.0} : tile<Mx16xf16>
+  %b = constant {value=1.0} : tile<16xNxf16>
+  %c = constant {value=1.0} : tile<MxNxf32>
+  %d = dot %a, %b, %c : tile<MxNxf32>
+  return
+}
+)";
+  return warpsOf(replaced(replaced(text, "N", std::to_string(n)), "M", std::to_string(m)), asked);
+}
+
+TEST(Warps, OfDotsKeepTheAccumulatorInRegisters) {
+  EXPECT_EQ(dotWarps(16, 16), 1);
+  EXPECT_EQ(dotWarps(64, 64), 2);
+  EXPECT_EQ(dotWarps(128, 128), 4);
+  EXPECT_EQ(dotWarps(128, 256), 8);
+  EXPECT_EQ(dotWarps(256, 256), 8);
+}
+
+TEST(Warps, AskedForArePowersOfTwoWithinTheTarget) {
+  EXPECT_EQ(dotWarps(128, 128, 1), 1);
+  EXPECT_EQ(dotWarps(128, 128, 3), 4);
+  EXPECT_EQ(dotWarps(128, 128, 32), 32);
+  EXPECT_EQ(dotWarps(128, 128, 1000), 32);
+}
+
+} // namespace
