@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random kernels against NumPy: chains of loads, arithmetic, broadcasts, reshapes, permutations,
+reductions, dots, loops and conditions over odd shapes and all element types. Each op is computed in
+NumPy as its line of kernel text is written. All numbers are integers that their types hold exactly
+(half-integers where a mean is taken), so every result is exact and compared bit for bit.
+
+    python tests/python/random_kernels.py --device cuda --count 300 --seed 1
+    python tests/python/random_kernels.py --device cuda --only 17 --keep folder   # one of them, to look at
+"""
+import argparse
+import importlib.util
+import math
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from spine import OnDevice, poisoned
+
+NAMES = {np.dtype(t): n for t, n in [(np.bool_, "int1"), (np.int8, "int8"), (np.int16, "int16"),
+                                     (np.int32, "int32"), (np.int64, "int64"), (np.float16, "float16"),
+                                     (np.float32, "float32"), (np.float64, "float64")]}
+TYPES = list(NAMES)
+NUMBERS = [t for t in TYPES if t != np.bool_]
+# The largest integers up to which a type holds all of them, with room for a sum.
+EXACT = {np.dtype(np.int8): 100, np.dtype(np.int16): 30000, np.dtype(np.int32): 2**30, np.dtype(np.int64): 2**60,
+         np.dtype(np.float16): 2000, np.dtype(np.float32): 2**23, np.dtype(np.float64): 2**50}
+MOST = 4096  # elements of a tile
+HEADER = "import libtile\nimport libtile.language as tl\n\n\n@libtile.jit\ndef kernel({}):\n"
+
+
+class Value:
+    def __init__(self, name, array):
+        self.name, self.array = name, array
+        self.shape, self.dtype = array.shape, array.dtype
+
+
+class Kernel:
+    """A kernel's text, its arguments, and what it must store."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.lines, self.values, self.arguments = [], [], {}
+        self.outputs, self.scratch = {}, []
+        self.count, self.indent = 0, 1
+        self.options = {"num_warps": int(self.rng.choice([1, 1, 2, 4, 4, 8, 16, 32])),
+                        "num_stages": int(self.rng.choice([1, 2, 3, 4]))}
+        self.load(self.some_shape(), self.some_type(TYPES))
+        for _ in range(int(self.rng.integers(3, 11))):
+            self.step()
+        for value in self.values[-3:]:
+            self.store(value)
+        self.text = HEADER.format(", ".join(self.arguments)) + "\n".join(self.lines) + "\n"
+
+    # ---- choices
+    def one_of(self, things):
+        return things[int(self.rng.integers(len(things)))]
+
+    def some_type(self, types=NUMBERS):
+        return self.one_of(types)
+
+    def some_shape(self, rank=None, most=MOST):
+        rank = rank or int(self.rng.choice([1, 2, 2, 2, 3]))
+        while True:
+            top = {1: 1100, 2: 80, 3: 18}[rank]
+            shape = tuple(int(2 ** self.rng.integers(0, math.log2(top))) if self.rng.random() < 0.4
+                          else int(self.rng.integers(1, top)) for _ in range(rank))
+            if math.prod(shape) <= most:
+                return shape
+
+    def regrouped(self, shape):
+        factors = []
+        for extent in shape:
+            prime = 2
+            while extent > 1:
+                while extent % prime == 0:
+                    factors.append(prime)
+                    extent //= prime
+                prime += 1
+        if self.rng.random() < 0.6:
+            self.rng.shuffle(factors)
+        result = [1]
+        for factor in factors:
+            if len(result) < 4 and self.rng.random() < 0.35:
+                result.append(1)
+            result[-1] *= int(factor)
+        return tuple(result)
+
+    # ---- text
+    def line(self, text):
+        self.lines.append("    " * self.indent + text)
+
+    def fresh(self, prefix="t"):
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def let(self, expression, array):
+        value = Value(self.fresh(), np.ascontiguousarray(array))
+        self.line(f"{value.name} = {expression}")
+        self.values.append(value)
+        return value
+
+    def argument(self, prefix, value):
+        name = self.fresh(prefix)
+        self.arguments[name] = value
+        return name
+
+    def numbers(self, shape, dtype, most=9):
+        if dtype == np.bool_:
+            return self.rng.integers(0, 2, shape).astype(np.bool_)
+        return self.rng.integers(-most, most + 1, shape).astype(dtype)
+
+    def axis_index(self, shape, axis):
+        where = ", ".join(":" if d == axis else "None" for d in range(len(shape)))
+        return f"tl.arange(0, {shape[axis]})" + (f"[{where}]" if len(shape) > 1 else "")
+
+    def index(self, shape, strides):
+        return " + ".join(self.axis_index(shape, d) + (f" * {strides[d]}" if strides[d] != 1 else "")
+                          for d in range(len(shape)))
+
+    def strides(self, shape):
+        """Of axes in any order, with gaps; and the elements that they span."""
+        strides, span = [0] * len(shape), 1
+        axes = list(range(len(shape)))[::-1]
+        if self.rng.random() < 0.4:
+            self.rng.shuffle(axes)
+        for axis in axes:
+            strides[axis] = span
+            span = span * shape[axis] + int(self.rng.choice([0, 0, 0, 1, 3, 8]))
+        return strides, span
+
+    # ---- ops
+    def load(self, shape, dtype, most=9):
+        strides, span = self.strides(shape)
+        memory = self.numbers(span, dtype, most)
+        pointer = self.argument("x", memory)
+        array = np.lib.stride_tricks.as_strided(memory, shape, [s * memory.itemsize for s in strides])
+        where = f"{pointer} + {self.index(shape, strides)}"
+        if self.rng.random() < 0.5:
+            return self.let(f"tl.load({where})", array)
+        axis = int(self.rng.integers(len(shape)))
+        bound = int(self.rng.integers(0, shape[axis] + 3))
+        kept = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]) < bound
+        mask = f"({self.axis_index(shape, axis)} < {self.argument('n', bound)})"
+        mask = f"tl.broadcast_to({mask}, {shape})"
+        other = self.rng.random() < 0.4 and dtype != np.bool_
+        return self.let(f"tl.load({where}, {mask}" + (", 3)" if other else ")"),
+                        np.where(kept, array, np.array(3 if other else 0, dtype)))
+
+    def store(self, value):
+        strides, span = self.strides(value.shape)
+        out = poisoned(span, value.dtype)
+        want = out.copy()
+        name = self.argument("o", out)
+        np.lib.stride_tricks.as_strided(want, value.shape, [s * want.itemsize for s in strides])[...] = value.array
+        self.line(f"tl.store({name} + {self.index(value.shape, strides)}, {value.name})")
+        self.outputs[name] = want
+
+    def step(self):
+        value = self.one_of(self.values[-4:])
+        self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
+                     self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
+                     self.round_trip, self.condition, self.atomic])(value)
+
+    def fitted(self, value, dtype, most=None):
+        """The value in the type, clamped where the type (or `most`) asks for it."""
+        most = most or EXACT.get(dtype, 1)
+        if dtype == np.bool_:
+            return value if value.dtype == dtype else self.let(f"{value.name} > 1", value.array > 1)
+        if value.dtype == np.bool_:
+            return self.let(f"{value.name}.to(tl.{NAMES[dtype]})", value.array.astype(dtype))
+        if np.abs(value.array.astype(np.float64)).max() > most:
+            value = self.let(f"tl.minimum(tl.maximum({value.name}, -{most}), {most})",
+                             np.clip(value.array, -most, most))
+        if value.dtype == dtype:
+            return value
+        return self.let(f"{value.name}.to(tl.{NAMES[dtype]})", value.array.astype(dtype))
+
+    def unary(self, value):
+        if value.dtype == np.bool_:
+            return self.let(f"~{value.name}", ~value.array)
+        dtype = self.some_type()
+        x = self.fitted(value, dtype, EXACT[dtype] // 4)
+        kind = int(self.rng.integers(4))
+        two = np.array(2, dtype)
+        if kind == 0:
+            return self.let(f"-{x.name}", -x.array)
+        if kind == 1:
+            return self.let(f"tl.abs({x.name}) * 2", np.abs(x.array) * two)
+        if kind == 2:
+            return self.let(f"tl.where({x.name} > 1, {x.name}, {x.name} + 2)",
+                            np.where(x.array > 1, x.array, x.array + two))
+        return self.let(f"{x.name} < 2", x.array < 2)
+
+    def binary(self, value):
+        partners = [v for v in self.values if v.shape == value.shape]
+        other = self.one_of(partners)
+        if value.dtype == np.bool_:
+            other = self.fitted(other, value.dtype)
+            operator = self.one_of("&|^")
+            return self.let(f"{value.name} {operator} {other.name}",
+                            {"&": np.logical_and, "|": np.logical_or, "^": np.logical_xor}[operator](
+                                value.array, other.array))
+        dtype = value.dtype
+        most = int(math.isqrt(EXACT[dtype] // 2))
+        a, b = self.fitted(value, dtype, most), self.fitted(other, dtype, most)
+        symbol, function = self.one_of([("+", np.add), ("-", np.subtract), ("*", np.multiply),
+                                        ("tl.minimum", np.minimum), ("tl.maximum", np.maximum)])
+        text = f"{symbol}({a.name}, {b.name})" if symbol.startswith("tl") else f"{a.name} {symbol} {b.name}"
+        return self.let(text, function(a.array, b.array))
+
+    def permute(self, value):
+        order = [int(i) for i in self.rng.permutation(len(value.shape))]
+        return self.let(f"tl.permute({value.name}, {tuple(order)})" if len(order) > 1 else value.name,
+                        value.array.transpose(order))
+
+    def reshape(self, value):
+        shape = self.regrouped(value.shape)
+        return self.let(f"tl.reshape({value.name}, {shape})", value.array.reshape(shape))
+
+    def grow(self, value):
+        if len(value.shape) > 2:
+            return None
+        axis = int(self.rng.integers(len(value.shape) + 1))
+        wide = np.expand_dims(value.array, axis)
+        extent = int(self.rng.integers(1, max(2, min(40, MOST // max(1, value.array.size)))))
+        shape = wide.shape[:axis] + (extent,) + wide.shape[axis + 1:]
+        return self.let(f"tl.broadcast_to(tl.expand_dims({value.name}, {axis}), {shape})",
+                        np.broadcast_to(wide, shape))
+
+    def reduce(self, value):
+        axis = int(self.rng.integers(len(value.shape)))
+        dtype = self.one_of([np.dtype(np.int32), np.dtype(np.float32), np.dtype(np.float64)])
+        x = self.fitted(value, dtype, 1000)
+        name, function = self.one_of([("sum", np.sum), ("max", np.max), ("min", np.min), ("argmax", np.argmax)])
+        if len(value.shape) == 1:
+            # A scalar meets its tile again.
+            if name == "argmax":
+                return self.let(f"tl.arange(0, {x.shape[0]}) - tl.argmax({x.name}, axis=0)",
+                                np.arange(x.shape[0], dtype=np.int32) - np.argmax(x.array).astype(np.int32))
+            return self.let(f"{x.name} - tl.{name}({x.name}, axis=0)", x.array - function(x.array).astype(dtype))
+        if name == "argmax":
+            return self.let(f"tl.argmax({x.name}, axis={axis})", np.argmax(x.array, axis).astype(np.int32))
+        if self.rng.random() < 0.4:
+            return self.let(f"{x.name} + tl.{name}({x.name}, axis={axis}, keep_dims=True)",
+                            x.array + function(x.array, axis, keepdims=True).astype(dtype))
+        return self.let(f"tl.{name}({x.name}, axis={axis})", function(x.array, axis).astype(dtype))
+
+    def dot_operands(self):
+        dtype = self.one_of([np.dtype(t) for t in (np.float16, np.float16, np.float32, np.int8, np.float64)])
+        total = np.dtype(np.int32) if dtype == np.int8 else dtype if dtype == np.float64 else np.dtype(np.float32)
+        return dtype, total
+
+    def dot(self, value):
+        if len(value.shape) != 2 or value.shape[1] > 256 or value.shape[0] > 256:
+            shape = (int(self.one_of([1, 5, 16, 17, 32, 48])), int(self.one_of([1, 3, 16, 32, 33, 64])))
+            value = self.load(shape, self.some_type())
+        dtype, total = self.dot_operands()
+        a = self.fitted(value, dtype, 9)
+        n = int(self.one_of([1, 4, 8, 9, 16, 24, 32, 40]))
+        if self.rng.random() < 0.5:
+            b = self.load((a.shape[1], n), dtype)
+        else:
+            turned = self.load((n, a.shape[1]), dtype)
+            b = self.let(f"tl.trans({turned.name})", turned.array.T)
+        # The float types are exact on these numbers, whichever unit multiplies.
+        return self.let(f"tl.dot({a.name}, {b.name})", (a.array.astype(total) @ b.array.astype(total)))
+
+    def loop(self, value):
+        """A sum of tiles that a running pointer meets, a run-time number of times."""
+        dtype = self.one_of([np.dtype(np.int32), np.dtype(np.float32)])
+        x = self.fitted(value, dtype, 1000)
+        trips, size = int(self.rng.integers(0, 5)), x.array.size
+        memory = self.numbers(max(trips, 1) * size, dtype)
+        pointer, bound = self.argument("x", memory), self.argument("n", trips)
+        tiles = memory.reshape(-1, *x.shape)
+        strides = [math.prod(x.shape[d + 1:]) for d in range(len(x.shape))]
+        name, total = self.fresh("acc"), x.array.copy()
+        self.line(f"{name} = {x.name}")
+        self.line(f"for k in range({bound}):")
+        self.indent += 1
+        self.line(f"part = tl.load({pointer} + k * {size} + {self.index(x.shape, strides)})")
+        reduced = len(x.shape) > 1 and self.rng.random() < 0.5
+        axis = int(self.rng.integers(len(x.shape)))
+        turned = len(x.shape) == 2 and self.rng.random() < 0.5
+        if turned:
+            self.line(f"part = tl.reshape(tl.trans(part), {x.shape})")
+        self.line(f"{name} += part" + (f" - tl.max(part, axis={axis}, keep_dims=True)" if reduced else ""))
+        self.indent -= 1
+        for part in tiles[:trips]:
+            part = part.T.reshape(x.shape) if turned else part
+            total = total + part - (part.max(axis, keepdims=True) if reduced else 0)
+        return self.let(name, total.astype(dtype))
+
+    def dot_loop(self, _):
+        dtype, total = self.dot_operands()
+        m, n = int(self.one_of([1, 7, 16, 32, 48, 64])), int(self.one_of([3, 8, 16, 24, 32, 64]))
+        depth, steps = int(self.one_of([1, 8, 16, 32, 32, 48, 64])), int(self.rng.integers(0, 6))
+        k = max(0, steps * depth - int(self.one_of([0, 0, 1, depth // 2])))
+        a, b = self.numbers((m, max(k, 1)), dtype, 5), self.numbers((max(k, 1), n), dtype, 5)
+        turned = self.rng.random() < 0.5
+        x, y = self.argument("x", a), self.argument("x", b.T.copy() if turned else b)
+        bound, stride = self.argument("n", k), self.argument("n", max(k, 1))
+        name = self.fresh("acc")
+        self.line(f"{name} = tl.zeros(({m}, {n}), dtype=tl.{NAMES[total]})")
+        self.line(f"for k in range(0, {bound}, {depth}):")
+        self.indent += 1
+        self.line(f"inner = k + tl.arange(0, {depth})")
+        self.line(f"left = tl.load({x} + tl.arange(0, {m})[:, None] * {stride} + inner[None, :], "
+                  f"tl.broadcast_to(inner[None, :] < {bound}, ({m}, {depth})), 0)")
+        place = (f"tl.arange(0, {n})[None, :] * {stride} + inner[:, None]" if turned
+                 else f"inner[:, None] * {n} + tl.arange(0, {n})[None, :]")
+        self.line(f"right = tl.load({y} + {place}, tl.broadcast_to(inner[:, None] < {bound}, ({depth}, {n})), 0)")
+        self.line(f"{name} = tl.dot(left, right, {name})")
+        self.indent -= 1
+        return self.let(name, (a[:, :k].astype(total) @ b[:k].astype(total)).astype(total))
+
+    def round_trip(self, value):
+        """Stored, and read back through another layout; sometimes written over in place after it."""
+        if value.dtype == np.bool_:
+            return None
+        scratch = self.argument("s", np.zeros(value.array.size, value.dtype))
+        strides = [math.prod(value.shape[d + 1:]) for d in range(len(value.shape))]
+        order = [int(i) for i in self.rng.permutation(len(value.shape))]
+        shape = tuple(value.shape[i] for i in order)
+        self.line(f"tl.store({scratch} + {self.index(value.shape, strides)}, {value.name})")
+        back = self.let(f"tl.load({scratch} + {self.index(shape, [strides[i] for i in order])})",
+                        value.array.transpose(order))
+        size = value.array.size
+        flat = self.let(f"tl.load({scratch} + {size - 1} - tl.arange(0, {size}))", value.array.ravel()[::-1])
+        self.line(f"tl.store({scratch} + tl.arange(0, {size}), {flat.name})")
+        return self.one_of([back, self.let(f"tl.load({scratch} + {self.index(value.shape, strides)})",
+                                           flat.array.reshape(value.shape))])
+
+    def condition(self, value):
+        if value.dtype == np.bool_:
+            return None
+        x = self.fitted(value, value.dtype, EXACT[value.dtype] // 4)
+        bound = int(self.rng.integers(0, 2))
+        name, switch = self.fresh("chosen"), self.argument("n", bound)
+        axis = len(x.shape) - 1
+        self.line(f"{name} = {x.name}")
+        self.line(f"if {switch} > 0:")
+        self.line(f"    {name} = {x.name} - tl.max({x.name}, axis={axis}, keep_dims=True).to(tl.{NAMES[x.dtype]})")
+        largest = x.array.max(axis, keepdims=True).astype(x.dtype)
+        return self.let(name, x.array - largest if bound else x.array)
+
+    def atomic(self, value):
+        dtype = np.dtype(np.int32)
+        x = self.fitted(value, dtype, 1000)
+        counter = self.argument("s", np.array([5], np.int32))
+        self.line(f"first = tl.atomic_add({counter}, 2)")
+        self.line(f"second = tl.atomic_add({counter}, first)")
+        return self.let(f"{x.name} + second + tl.load({counter})", x.array + np.int32(7 + 12))
+
+
+def kernel_of(text, folder, number):
+    path = Path(folder) / f"random_{number}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(f"random_{number}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def check(seed, device, folder):
+    """None, or what is wrong with the kernel of this seed."""
+    with np.errstate(all="ignore"):
+        made = Kernel(seed)
+    kernel = kernel_of(made.text, folder, seed)
+    on = OnDevice(device)
+    arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
+    kernel[(1,)](*arguments, **made.options)
+    held = dict(zip(made.arguments, arguments))
+    for name, want in made.outputs.items():
+        got = on.back(held[name])
+        wrong = np.flatnonzero(got.view(np.uint8) != want.view(np.uint8))
+        # -0.0 is as good as 0.0: which one comes out depends on the order of a sum.
+        if wrong.size and not np.array_equal(got, want):
+            first = wrong[0] // want.itemsize
+            return (f"{name}[{first}] is {got[first]}, not {want[first]}; {wrong.size} bytes differ\n"
+                    f"{made.options}\n{made.text}")
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--keep")
+    options = parser.parse_args()
+    seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.count)
+    failed, start = 0, time.time()
+    with tempfile.TemporaryDirectory() as temporary:
+        for seed in seeds:
+            try:
+                wrong = check(seed, options.device, options.keep or temporary)
+            except Exception as error:  # every error is a finding
+                wrong = f"{type(error).__name__}: {error}"
+            if wrong:
+                failed += 1
+                print(f"---- seed {seed}: {wrong}", flush=True)
+    print(f"{len(seeds)} kernels on {options.device}, {failed} wrong, {time.time() - start:.1f} s")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
