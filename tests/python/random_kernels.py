@@ -39,15 +39,17 @@ class Value:
 class Kernel:
     """A kernel's text, its arguments, and what it must store."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, steps=11):
         self.rng = np.random.default_rng(seed)
         self.lines, self.values, self.arguments = [], [], {}
         self.outputs, self.scratch = {}, []
         self.count, self.indent = 0, 1
         self.options = {"num_warps": int(self.rng.choice([1, 1, 2, 4, 4, 8, 16, 32])),
                         "num_stages": int(self.rng.choice([1, 2, 3, 4]))}
+        if self.rng.random() < 0.2:
+            self.options = {}  # the compiler's choice
         self.load(self.some_shape(), self.some_type(TYPES))
-        for _ in range(int(self.rng.integers(3, 11))):
+        for _ in range(int(self.rng.integers(3, steps))):
             self.step()
         for value in self.values[-3:]:
             self.store(value)
@@ -141,6 +143,8 @@ class Kernel:
             return self.let(f"tl.load({where})", array)
         axis = int(self.rng.integers(len(shape)))
         bound = int(self.rng.integers(0, shape[axis] + 3))
+        if self.rng.random() < 0.5:
+            bound = bound // 16 * 16  # the compiler knows of multiples of 16
         kept = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]) < bound
         mask = f"({self.axis_index(shape, axis)} < {self.argument('n', bound)})"
         mask = f"tl.broadcast_to({mask}, {shape})"
@@ -161,7 +165,7 @@ class Kernel:
         value = self.one_of(self.values[-4:])
         self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
                      self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
-                     self.round_trip, self.condition, self.atomic])(value)
+                     self.round_trip, self.condition, self.atomic, self.attention, self.rotate])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""
@@ -316,6 +320,49 @@ class Kernel:
         self.indent -= 1
         return self.let(name, (a[:, :k].astype(total) @ b[:k].astype(total)).astype(total))
 
+    def attention(self, _):
+        """Two dots in one loop, the second of what the first gives, with a reduction between them."""
+        dtype = self.one_of([np.dtype(np.float16), np.dtype(np.float32)])
+        m, n, depth = (int(self.one_of(c)) for c in ([16, 17, 32, 64], [16, 24, 32], [16, 32, 40]))
+        steps = int(self.rng.integers(0, 4))
+        q, size = self.load((m, depth), dtype, 2), max(1, steps) * n
+        keys, values = self.numbers((size, depth), dtype, 2), self.numbers((size, depth), dtype, 3)
+        k, v = self.argument("x", keys), self.argument("x", values)
+        bound, name = self.argument("n", steps), self.fresh("acc")
+        self.line(f"{name} = tl.zeros(({m}, {depth}), dtype=tl.float32)")
+        self.line(f"for block in range({bound}):")
+        self.indent += 1
+        self.line(f"rows = (block * {n} + tl.arange(0, {n})) * {depth}")
+        self.line(f"scores = tl.dot({q.name}, tl.load({k} + rows[None, :] + tl.arange(0, {depth})[:, None]))")
+        self.line("scores = tl.maximum(scores - tl.max(scores, axis=1, keep_dims=True), -4.0) + 4")
+        self.line(f"right = tl.load({v} + rows[:, None] + tl.arange(0, {depth})[None, :])")
+        self.line(f"{name} = tl.dot(scores.to(tl.{NAMES[dtype]}), right, {name})")
+        self.indent -= 1
+        total = np.zeros((m, depth))
+        for block in range(steps):
+            rows = slice(block * n, block * n + n)
+            scores = q.array.astype(np.float64) @ keys[rows].astype(np.float64).T
+            scores = np.maximum(scores - scores.max(axis=1, keepdims=True), -4) + 4
+            total += scores @ values[rows].astype(np.float64)
+        return self.let(name, total.astype(np.float32))
+
+    def rotate(self, value):
+        """A tile that goes round a loop through memory: each iteration reads what the last one stored."""
+        if value.dtype == np.bool_ or value.array.size > 2000:
+            return None
+        x, size, trips = value.array.ravel(), value.array.size, int(self.rng.integers(0, 4))
+        scratch, bound = self.argument("s", x.copy()), self.argument("n", trips)
+        name, step = self.fresh("turned"), int(self.rng.integers(1, 40))
+        self.line(f"{name} = tl.reshape({value.name}, ({size},))")
+        self.line(f"for k in range({bound}):")
+        self.indent += 1
+        self.line(f"tl.store({scratch} + tl.arange(0, {size}), {name})")
+        self.line(f"{name} = tl.load({scratch} + (tl.arange(0, {size}) + {step}) % {size})")
+        if self.rng.random() < 0.5:
+            self.line(f"tl.store({scratch} + {size - 1}, tl.load({scratch}))")
+        self.indent -= 1
+        return self.let(name, np.roll(x, -step * trips))
+
     def round_trip(self, value):
         """Stored, and read back through another layout; sometimes written over in place after it."""
         if value.dtype == np.bool_:
@@ -364,10 +411,10 @@ def kernel_of(text, folder, number):
     return module.kernel
 
 
-def check(seed, device, folder):
+def check(seed, device, folder, steps=11):
     """None, or what is wrong with the kernel of this seed."""
     with np.errstate(all="ignore"):
-        made = Kernel(seed)
+        made = Kernel(seed, steps)
     kernel = kernel_of(made.text, folder, seed)
     on = OnDevice(device)
     arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
@@ -390,6 +437,7 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--steps", type=int, default=11)
     parser.add_argument("--keep")
     options = parser.parse_args()
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.count)
@@ -397,7 +445,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         for seed in seeds:
             try:
-                wrong = check(seed, options.device, options.keep or temporary)
+                wrong = check(seed, options.device, options.keep or temporary, options.steps)
             except Exception as error:  # every error is a finding
                 wrong = f"{type(error).__name__}: {error}"
             if wrong:

@@ -4,6 +4,7 @@
 ptxas comes from the package nvidia-cuda-nvcc; it must take the PTX, and must not spill registers. A
 target that the LLVM of this build does not have is a clear error."""
 import json
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -13,6 +14,7 @@ import pytest
 from spine import add, layer_norm, matmul, softmax
 
 import libtile
+import libtile.language as tl
 
 # An assembler below this Python's packages, or on the PATH.
 PTXAS = next((str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/**/bin/ptxas")),
@@ -90,3 +92,41 @@ def test_tensor_cores_are_fed_by_copies_ahead():
     ptx = kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).asm["ptx"]
     for instruction in ("cp.async.cg.shared.global", "ldmatrix", "mma.sync.aligned.m16n8k16"):
         assert instruction in ptx
+
+
+@libtile.jit
+def sums_of_products(x, y, z, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b, c = tl.load(x + i), tl.load(y + i), tl.load(z + i)
+    tl.store(out + i, a * b + c)
+    tl.store(out + BLOCK + i, c - a * b)
+
+
+@pytest.mark.parametrize("name, suffix", [("fp32", "f32"), ("fp64", "f64")])
+def test_products_go_into_their_sums(name, suffix):
+    """Two sums of a product for each element of a thread, and nothing else that rounds."""
+    types = ["*" + name + ":16"] * 4
+    ptx = sums_of_products.warmup(*types, grid=(1,), target="sm_90a", BLOCK=128, num_warps=1).asm["ptx"]
+    assert ptx.count(f"fma.rn.{suffix}") == 8
+    assert not re.search(rf"(mul|add|sub)(\.rn)?\.{suffix}", ptx)
+
+
+@libtile.jit
+def copy_rows(x, out, rows, cols, stride, M: tl.constexpr, N: tl.constexpr):
+    r, c = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    mask = (r < rows) & (c < cols)
+    tl.store(out + r * stride + c, tl.load(x + r * stride + c, mask), mask)
+
+
+@pytest.mark.parametrize("m, n, padding", [(4, 128, 0), (3, 120, 1)])
+def test_a_mask_is_computed_once_for_equal_elements(m, n, padding):
+    """A multiple of 16 columns: the four elements of an access share a compare. Any number: each its own."""
+    def counts(cols):
+        types = ["*fp32:16", "*fp32:16", "i32", cols, "i32:16"]
+        ptx = copy_rows.warmup(*types, grid=(1,), target="sm_90a", M=m, N=n, num_warps=1).asm["ptx"]
+        return len(re.findall(r"setp\.[a-z]+\.s32", ptx)), ptx.count("ld.global")
+
+    compares, loads = counts("i32:16")
+    assert (compares, loads) == (m + 1 + padding, m)
+    compares, loads = counts("i32")
+    assert compares >= m + 4 and loads == 4 * m
