@@ -109,7 +109,7 @@ struct AstFunction {
   SourceRange range; // of the name
   std::vector<AstParam> params;
   List body; // statements
-  bool noinline_ = false;
+  bool isJit = false; // by a decorator
   // The function does not parse: thrown when it is asked for.
   std::optional<ir::UserError> error;
 };

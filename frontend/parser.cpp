@@ -182,9 +182,9 @@ StmtId Parser::refuseStmt(const std::string &what, SourceRange start, bool notYe
 void Parser::module() {
   while (!is(TokenKind::End)) {
     const size_t before = at_;
-    const bool noinline = decorators();
+    const bool isJit = decorators();
     if (is("def")) {
-      function(noinline);
+      function(isJit);
     } else if (is("import") || is("from")) {
       imports();
       skipLine();
@@ -229,20 +229,24 @@ void Parser::imports() {
 }
 
 bool Parser::decorators() {
-  bool noinline = false;
+  bool isJit = false;
   while (is("@")) {
+    next();
+    while (is(TokenKind::Name) && is(ahead(), ".")) {
+      next(), next();
+    }
+    isJit |= now().text == "jit";
     while (!is(TokenKind::Newline) && !is(TokenKind::End)) {
-      noinline |= now().text == "noinline" && is(ahead(), "=") && is(ahead(2), "True");
       next();
     }
     next();
   }
-  return noinline;
+  return isJit;
 }
 
-void Parser::function(bool noinline) {
+void Parser::function(bool isJit) {
   AstFunction fn;
-  fn.noinline_ = noinline;
+  fn.isJit = isJit;
   const size_t start = at_;
   const size_t firstStmt = ast_.stmts.size();
   assigned_.clear(), openTargets_.clear(), readOutsideLoop_.clear();

@@ -125,10 +125,10 @@ private:
   // ---- functions
   void imports(); // `import a.b as c, d` and `from a.b import (c, d as e)`
   std::string dottedName();
-  void function(bool noinline);
+  void function(bool isJit);
   void parameters(AstFunction &fn);
   void parameter(AstFunction &fn, AstParam::Kind kind);
-  bool decorators(); // whether noinline=True occurs in one
+  bool decorators(); // whether one is jit, with or without a prefix and arguments
   void settleEscapes(size_t firstStmt);
 
   Ast &ast_;

@@ -30,11 +30,10 @@ struct FunctionSource {
   std::vector<ParameterSource> params;
   // Whose globals and defaults the Host asks; null for functions of a C++ program.
   std::shared_ptr<HostObject> host;
-  bool noinline_ = false;
 };
 
 // Parses `file` (a whole module, or one function with its decorators) and returns the function of
-// that name; an empty name takes the only one. Throws UserError with caret.
+// that name; an empty name takes the only one with @jit, or the only one. Throws UserError with caret.
 [[nodiscard]] std::shared_ptr<const FunctionSource>
 parseFunction(std::shared_ptr<const ir::SourceFile> file, const std::string &name,
               std::shared_ptr<HostObject> host = nullptr);

@@ -58,7 +58,6 @@ std::shared_ptr<const FunctionSource> makeFunction(std::shared_ptr<const Ast> as
   made->name = (*ast)[fn.name];
   made->file = ast->file;
   made->host = std::move(host);
-  made->noinline_ = fn.noinline_;
   for (const AstParam &param : fn.params) {
     ParameterSource source;
     source.name = (*ast)[param.name];
@@ -78,22 +77,31 @@ std::shared_ptr<const FunctionSource> makeFunction(std::shared_ptr<const Ast> as
   return made;
 }
 
+// The only function with @jit, or the only one.
+static const AstFunction *onlyFunction(const Ast &ast) {
+  std::vector<const AstFunction *> candidates;
+  for (const AstFunction &fn : ast.functions) {
+    if (fn.isJit) {
+      candidates.push_back(&fn);
+    }
+  }
+  if (candidates.empty() && ast.functions.size() == 1) {
+    candidates.push_back(&ast.functions[0]);
+  }
+  if (candidates.size() == 1) {
+    return candidates[0];
+  }
+  throw ir::UserError(ast.functions.empty() ? "no function in the source text"
+                                            : "several functions in the source text: name one",
+                      {ast.file, 1, 1, 1, nullptr});
+}
+
 std::shared_ptr<const FunctionSource> parseFunction(std::shared_ptr<const ir::SourceFile> file,
                                                     const std::string &name,
                                                     std::shared_ptr<HostObject> host) {
   const std::shared_ptr<const Ast> ast = parse(std::move(file));
   const ir::Location top{ast->file, 1, 1, 1, nullptr};
-  const AstFunction *fn = nullptr;
-  if (name.empty()) {
-    if (ast->functions.size() != 1) {
-      throw ir::UserError(ast->functions.empty() ? "no function in the source text"
-                                                 : "several functions in the source text: name one",
-                          top);
-    }
-    fn = &ast->functions[0];
-  } else {
-    fn = ast->find(name);
-  }
+  const AstFunction *fn = name.empty() ? onlyFunction(*ast) : ast->find(name);
   if (fn == nullptr) {
     throw ir::UserError("no function `" + name + "` at the top level of the source text", top);
   }

@@ -9,25 +9,6 @@ namespace libtile::ir {
 
 Function::Function(std::string name) : name(std::move(name)) { blocks_.emplace_back(); }
 
-Function Function::clone() const {
-  Function copy;
-  copy.name = name;
-  copy.stage = stage;
-  copy.params = params;
-  copy.guards = guards;
-  copy.numWarps = numWarps;
-  copy.numStages = numStages;
-  copy.arenaBytes = arenaBytes;
-  copy.fallbacks = fallbacks;
-  copy.ops_ = ops_;
-  copy.blocks_ = blocks_;
-  copy.values_ = values_;
-  copy.layouts_ = layouts_;
-  copy.locations_ = locations_;
-  copy.locationIndex_ = locationIndex_;
-  return copy;
-}
-
 ValueId Function::addParam(Type type, Param param, LocationId loc) {
   params.push_back(std::move(param));
   return addArg(body(), type);
@@ -169,19 +150,6 @@ void Function::setOperand(OpId op, unsigned i, ValueId value) {
   addUse(value, {op, i});
 }
 
-void Function::setOperands(OpId op, std::span<const ValueId> values) {
-  // `values` may be a view of these very operands.
-  const Values copy(values.begin(), values.end());
-  auto &operands = ops_[op.index].operands;
-  for (uint32_t i = 0; i < operands.size(); ++i) {
-    dropUse(operands[i], {op, i});
-  }
-  operands.assign(copy.begin(), copy.end());
-  for (uint32_t i = 0; i < operands.size(); ++i) {
-    addUse(operands[i], {op, i});
-  }
-}
-
 void Function::addOperand(OpId op, ValueId value) {
   auto &operands = ops_[op.index].operands;
   addUse(value, {op, static_cast<uint32_t>(operands.size())});
@@ -278,13 +246,6 @@ void Function::setAttr(OpId op, Attr attr, AttrValue value) {
   } else {
     attrs.insert(it, {attr, std::move(value)});
   }
-}
-
-void Function::eraseAttr(OpId op, Attr attr) {
-  auto &attrs = ops_[op.index].attrs;
-  attrs.erase(std::remove_if(attrs.begin(), attrs.end(),
-                             [&](const auto &entry) { return entry.first == attr; }),
-              attrs.end());
 }
 
 // ---- blocks and regions

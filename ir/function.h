@@ -57,7 +57,7 @@ public:
   Function(Function &&) = default;
   Function &operator=(Function &&) = default;
   // An exact copy; ids stay the same.
-  [[nodiscard]] Function clone() const;
+  [[nodiscard]] Function clone() const { return *this; }
 
   std::string name;
   Stage stage = Stage::Tile;
@@ -97,7 +97,6 @@ public:
   [[nodiscard]] LocationId loc(OpId op) const { return ops_[op.index].loc; }
   void setLoc(OpId op, LocationId loc) { ops_[op.index].loc = loc; }
   void setOperand(OpId op, unsigned i, ValueId value);
-  void setOperands(OpId op, std::span<const ValueId> values);
   void addOperand(OpId op, ValueId value);
   void eraseOperand(OpId op, unsigned i);
   ValueId addResult(OpId op, Type type);
@@ -124,7 +123,6 @@ public:
   void setAttr(OpId op, Attr attr, E value) {
     setAttr(op, attr, AttrValue(static_cast<int64_t>(value)));
   }
-  void eraseAttr(OpId op, Attr attr);
   [[nodiscard]] std::span<const std::pair<Attr, AttrValue>> attrs(OpId op) const {
     return ops_[op.index].attrs;
   }
@@ -192,7 +190,6 @@ public:
 
   [[nodiscard]] uint32_t numOps() const { return ops_.size(); }
   [[nodiscard]] uint32_t numValues() const { return values_.size(); }
-  [[nodiscard]] uint32_t numBlocks() const { return blocks_.size(); }
   // Text form, printer.h.
   [[nodiscard]] std::string str() const;
 
@@ -221,7 +218,8 @@ private:
     llvm::SmallVector<Use, 2> uses;
   };
 
-  Function() = default;
+  // Copies are made by clone() alone: one by chance would cost, and its edits be lost.
+  Function(const Function &) = default;
   void addUse(ValueId value, Use use);
   void dropUse(ValueId value, Use use);
   // Marks an unlinked op and everything below it erased.

@@ -43,7 +43,6 @@ public:
   Executable(std::shared_ptr<const Compiled> kernel, std::shared_ptr<Driver> driver);
 
   [[nodiscard]] const Compiled &kernel() const { return *kernel_; }
-  [[nodiscard]] const std::shared_ptr<const Compiled> &kernelPtr() const { return kernel_; }
   [[nodiscard]] Driver &driver() const { return *driver_; }
   // Whether a guard asks for extents.
   [[nodiscard]] bool needsExtents() const { return needsExtents_; }

@@ -164,7 +164,6 @@ private:
   // ---- emit_reduce.cpp
   friend class ReduceEmitter;
   // ---- emit_dot.cpp, emit_multiply_add.cpp
-  void matrixDot(ir::OpId op);
   void multiplyAddDot(ir::OpId op);
   friend class MatrixDot;
   friend class MultiplyAddDot;

@@ -249,9 +249,11 @@ void binaryAxis(const Pair &p, AxisFacts &out) {
 
 } // namespace
 
-// Not negative: known, or promised of an index whose sign the program does not show.
+// Not negative: known, or promised of an index whose sign the program does not show. A lower bound in the
+// lower half of the type's negative numbers shows nothing: it comes from bounds that say little.
 bool FactsBuilder::isIndex(const IntRange &promised, Type type) {
-  return promised.lo >= 0 || (type.elementBits() >= 32 && promised.lo <= typeRange(type).lo / 2);
+  const bool isOpen = promised.lo <= typeRange(type).lo / 2 && promised.hi >= 0;
+  return promised.lo >= 0 || (type.elementBits() >= 32 && isOpen);
 }
 
 void FactsBuilder::arithmeticAxes(OpId op, ValueFacts &result) const {

@@ -352,8 +352,6 @@ Layout ringLayout(const Layout &slot, int32_t depth) {
                 std::move(bases));
 }
 
-Layout slotLayout(const Layout &ring) { return ring.slice(0); }
-
 BufferAccess writeAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes,
                          int32_t maxBytes) {
   return writeAccess(columnsOf(registers, buffer), elementBytes, maxBytes);

@@ -32,9 +32,8 @@ struct Swizzle {
 [[nodiscard]] ir::Layout bufferLayout(std::span<const int32_t> shape,
                                       std::span<const int32_t> subtile,
                                       std::span<const int32_t> order, Swizzle swizzle = {});
-// The buffer with a leading axis of `depth` slots, one behind the other, and the inverse.
+// The buffer with a leading axis of `depth` slots, one behind the other.
 [[nodiscard]] ir::Layout ringLayout(const ir::Layout &slot, int32_t depth);
-[[nodiscard]] ir::Layout slotLayout(const ir::Layout &ring);
 
 // How a register layout reads or writes a buffer.
 enum class AccessKind : uint8_t { Vector, Matrix, MatrixTransposed };

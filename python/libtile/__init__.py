@@ -8,6 +8,8 @@
 
 NumPy, torch and DLPack are not imported here: their arrays are recognised when they come.
 """
+from __future__ import annotations
+
 from . import _libtile
 from .errors import CompilationError, DeviceError, Error, InternalError, UnsupportedError
 from .jit import CompiledKernel, JITFunction, constexpr_function, jit
@@ -15,7 +17,7 @@ from .device import DeviceArray, available_devices, num_threads, set_num_threads
 from .math import cdiv, next_power_of_2
 from . import language
 
-__version__ = _libtile.version
+__version__: str = _libtile.version
 
 __all__ = [
     "CompilationError", "CompiledKernel", "DeviceArray", "DeviceError", "Error", "InternalError",
@@ -24,12 +26,12 @@ __all__ = [
 ]
 
 
-def targets():
+def targets() -> list[str]:
     """The names that `kernel.warmup(..., target=)` takes."""
     return _libtile.targets().split(",")
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name == "testing":
         import importlib
         return importlib.import_module(".testing", __name__)

@@ -1,26 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory on a device, without torch."""
+from __future__ import annotations
+
 import sys
 
 from . import _libtile, errors
 
+TYPE_CHECKING = False  # importing typing takes longer than the rest
+if TYPE_CHECKING:
+    from typing import Any
 
-def available_devices():
+    import numpy as np
+
+
+def available_devices() -> list[str]:
     """The names of the devices of this machine: "cpu", then "cuda:0", ..."""
     return _libtile.devices().split(",")
 
 
-def set_num_threads(threads):
+def set_num_threads(threads: int) -> None:
     """Threads that CPU kernels use, the calling one included; 0: all cores."""
     _libtile.set_num_threads(threads)
 
 
-def num_threads():
+def num_threads() -> int:
     """Threads that CPU kernels use."""
     return _libtile.num_threads()
 
 
-def ordinal(device):
+def ordinal(device: str) -> int:
     """-1 for "cpu", the number of "cuda:1" ("cuda": 0)."""
     if device == "cpu":
         return -1
@@ -33,50 +41,50 @@ def ordinal(device):
 class DeviceArray:
     """A contiguous array in a device's memory, freed with the object."""
 
-    def __init__(self, shape, dtype, device):
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
         self.shape, self.dtype = tuple(shape), dtype
         self._ordinal = ordinal(device)
-        self.nbytes = dtype.itemsize
+        self.nbytes: int = dtype.itemsize
         for extent in self.shape:
             self.nbytes *= extent
-        self._address = 0
+        self._address: int = 0
         self._address = _libtile.allocate(self._ordinal, self.nbytes)
         # What the launcher reads.
         self.__libtile_array__ = (self._address, sys.intern(dtype.name), self._ordinal, self.nbytes)
 
-    def __del__(self):
+    def __del__(self) -> None:
         if getattr(self, "_address", 0):
             _libtile.release(self._ordinal, self._address)
 
     @property
-    def device(self):
+    def device(self) -> str:
         return "cpu" if self._ordinal < 0 else f"cuda:{self._ordinal}"
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         return len(self.shape)
 
     @property
-    def size(self):
+    def size(self) -> int:
         count = 1
         for extent in self.shape:
             count *= extent
         return count
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         return self._address
 
     @property
-    def __cuda_array_interface__(self):
+    def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._ordinal < 0:
             raise AttributeError("the array is in host memory")
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self._address, False),
                 "version": 3, "strides": None, "stream": None}
 
-    def copy_from(self, array):
+    def copy_from(self, array: Any) -> None:
         """Overwrites the whole array with a NumPy array of the same size."""
         import numpy as np
         source = np.ascontiguousarray(array, dtype=self.dtype)
@@ -85,7 +93,7 @@ class DeviceArray:
         if source.nbytes:
             _libtile.copy(self._ordinal, self._address, source.view(np.uint8).reshape(-1).data, True)
 
-    def numpy(self):
+    def numpy(self) -> np.ndarray[Any, Any]:
         """A copy as a NumPy array; waits for the kernels before it."""
         import numpy as np
         out = np.empty(self.shape, self.dtype)
@@ -94,11 +102,11 @@ class DeviceArray:
             _libtile.copy(self._ordinal, self._address, out.reshape(-1).view(np.uint8).data, False)
         return out
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<array {'x'.join(map(str, self.shape))} of {self.dtype} on {self.device}>"
 
 
-def to_device(array, device="cuda"):
+def to_device(array: Any, device: str = "cuda") -> DeviceArray:
     """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "cuda" or "cuda:N"."""
     import numpy as np
     source = np.asarray(array)

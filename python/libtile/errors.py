@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can go wrong, by whose hands it must be mended."""
+from __future__ import annotations
 
 
 class Error(Exception):
@@ -9,7 +10,8 @@ class Error(Exception):
     """
     kind = 2
 
-    def __init__(self, text, message=None, file=None, line=None, column=None):
+    def __init__(self, text: str, message: str | None = None, file: str | None = None,
+                 line: int | None = None, column: int | None = None) -> None:
         super().__init__(text)
         self.message = message if message is not None else text
         self.file, self.line, self.column = file, line, column

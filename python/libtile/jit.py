@@ -88,7 +88,7 @@ class CompiledKernel(_libtile.Kernel):
 class JITFunction(_libtile.Jit):
     """A function in the kernel language: launched with `function[grid](...)`, or called by kernels."""
 
-    def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, noinline=None):
+    def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None):
         super().__init__(fn)
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
@@ -164,11 +164,10 @@ def jit(fn=None, *, do_not_specialize=None, do_not_specialize_on_alignment=None,
     The other options are Triton's; they are accepted and change nothing.
     """
     if fn is None:
-        return lambda function: JITFunction(function, do_not_specialize, do_not_specialize_on_alignment,
-                                            noinline)
+        return lambda function: JITFunction(function, do_not_specialize, do_not_specialize_on_alignment)
     if isinstance(fn, JITFunction):
         return fn
-    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, noinline)
+    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment)
 
 
 def constexpr_function(fn):

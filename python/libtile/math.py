@@ -2,17 +2,17 @@
 """Integer helpers for grids and block sizes; inside of a kernel `libtile.cdiv` is `tl.cdiv`."""
 
 
-def cdiv(x, div):
+def cdiv(x: int, div: int) -> int:
     """x / div, rounded up."""
     return -(-x // div)
 
 
-cdiv.__libtile_operation__ = "cdiv"
+cdiv.__libtile_operation__ = "cdiv"  # type: ignore[attr-defined]
 
 
-def next_power_of_2(n):
+def next_power_of_2(n: int) -> int:
     """The smallest power of two that is not below n."""
     return 1 if n <= 1 else 1 << (n - 1).bit_length()
 
 
-next_power_of_2.__libtile_constexpr__ = True
+next_power_of_2.__libtile_constexpr__ = True  # type: ignore[attr-defined]

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measuring kernels."""
+from __future__ import annotations
+
 import time
 
 from . import _libtile
 from .device import ordinal
 
-_flush = {}  # device -> (address, bytes), kept for ever
+TYPE_CHECKING = False  # importing typing takes longer than the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+_flush: dict[int, tuple[int, int]] = {}  # device -> (address, bytes), kept for ever
 
 
 def _clear_cache(device):
@@ -49,8 +56,9 @@ def _quantile(ordered, q):
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def do_bench(fn, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean",
-             device=None, clear_cache=True):
+def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100, grad_to_none: object = None,
+             quantiles: Sequence[float] | None = None, return_mode: str = "mean",
+             device: str | None = None, clear_cache: bool = True) -> Any:
     """Milliseconds of one call of fn.
 
     warmup, rep: milliseconds to spend warming up and measuring. quantiles: a list gives these

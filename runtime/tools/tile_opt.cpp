@@ -21,7 +21,7 @@ namespace {
 constexpr const char *kHelp = R"(usage: tile-opt FILE [options]
 
 FILE is tile IR text (one function or several) or, when it ends in .py, kernel source; - is standard
-input (IR text). Without --passes, --pipeline or --emit the functions are verified and printed.
+input (IR text). Without an option that runs passes the functions are verified and printed.
 
 what to run
   --target T          sm_80, sm_90a, x86-64-v3, avx512, ..., cpu: the best of this machine (default)
@@ -33,7 +33,8 @@ what to run
 
 what to print (standard output)
   --emit KIND         tile: the IR at the end (default); llvm, ptx or asm: code of the whole pipeline
-  --print-after P     the IR after pass P, or after each with `all`
+  --print-after P     the IR after pass P, or after each with `all`; runs the pipeline unless --passes
+                      says otherwise
   --locations         with source locations, so that a reproducer keeps them
   --time              seconds of each pass and of code generation (standard error)
   --verify-each       verify after each pass, not only at the end
@@ -41,7 +42,7 @@ what to print (standard output)
   --list-targets      the targets, and nothing else
 
 kernel source (.py)
-  --kernel NAME       the function; may be left out if there is only one
+  --kernel NAME       the function; may be left out if only one has @jit
   --sig LIST          types of the run-time parameters: x=*fp32:16,n=i32 (:16: multiple of 16)
   --const NAME=VALUE  a compile-time parameter: an integer, float, True, False, None or 'text'; may be
                       given several times
@@ -208,6 +209,7 @@ Options readArguments(const std::vector<std::string> &arguments) {
   if (options.file.empty()) {
     throw UsageError("no FILE given");
   }
+  options.pipeline |= !options.run.printAfter.empty() && options.passes.empty();
   for (const std::string &name : options.passes) {
     requirePass(name);
   }

@@ -183,7 +183,7 @@ TEST(Parser, ModulesGiveTheirFunctions) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"first", "host", "broken!", "second"}));
   const auto fn = parseFunction(sourceFile(kModule), "first");
-  EXPECT_TRUE(fn->noinline_);
+  EXPECT_TRUE(fn->ast->functions[0].isJit);
   ASSERT_EQ(fn->params.size(), 5U);
   EXPECT_EQ(fn->params[1].forcedType, DType::byName("i32"));
   EXPECT_EQ(fn->params[2].kind, ParameterSource::VarArgs);
@@ -213,6 +213,12 @@ TEST(Parser, AnnotationsOfParameters) {
 
 TEST(Parser, WhichFunction) {
   EXPECT_EQ(parseFunction(sourceFile("  @jit\n  def k(): pass\n"), "")->name, "k");
+  for (const char *decorator : {"@jit", "@triton.jit", "@a.b.jit(debug=True)", "@autotune([\n1])\n@libtile.jit"}) {
+    const std::string text = std::string("def main(): pass\n") + decorator + "\ndef k(): pass\n@jit_less\ndef c(): pass";
+    EXPECT_EQ(parseFunction(sourceFile(text), "")->name, "k") << decorator;
+  }
+  EXPECT_EQ(outcomeOf([] { (void)parseFunction(sourceFile("@jit\ndef a(): pass\n@jit\ndef b(): pass"), ""); }).message,
+            "several functions in the source text: name one");
   EXPECT_EQ(outcomeOf([] { (void)parseFunction(sourceFile("x = 1\n"), ""); }).message,
             "no function in the source text");
   EXPECT_EQ(outcomeOf([] {

@@ -322,5 +322,39 @@ func @f stage=tile warps=4 stages=3 (%x: ptr<f32> {divisible=16}, %i: ptr<i32>, 
   EXPECT_EQ(facts.range(fn.arg(fn.body(), 2)).lo, 1);
 }
 
+// docs/semantics.md: a dividend that feeds an address is not negative, unless its bounds show that it may be.
+TEST(FactsCases, DividendsThatMayBeNegative) {
+  // The run of (dividend % M), M a multiple of 16; the dividend is %3.
+  const auto runOf = [](const std::string &dividend) {
+    const Function fn = ir::parse(R"(
+func @f stage=tile warps=4 stages=3 (%M: i32 {divisible=16}, %s: i32 {divisible=16}) {
+  %0 = arange {start=0} : tile<64xi32>
+  )" + dividend + R"(
+  %4 = splat %M : tile<64xi32>
+  %5 = srem %3, %4 : tile<64xi32>
+  return
+}
+)");
+    const Facts facts = passes::computeFacts(fn);
+    return facts.axis(fn.result(opsOf(fn, Opcode::SRem)[0]), 0).contiguous;
+  };
+  const auto startingAt = [](int64_t start) {
+    return "%3 = arange {start=" + std::to_string(start) + "} : tile<64xi32>";
+  };
+  const auto atLeast = [](int64_t bound) {
+    return "%k = constant {value=" + std::to_string(bound) + R"(} : i32
+  %1 = smax %s, %k : i32
+  %2 = splat %1 : tile<64xi32>
+  %3 = add %2, %0 : tile<64xi32>)";
+  };
+  EXPECT_EQ(runOf(startingAt(16)), 16);
+  EXPECT_EQ(runOf(startingAt(-16)), 1);
+  EXPECT_EQ(runOf(startingAt(-1073741824)), 1); // below 0 as a whole
+  EXPECT_EQ(runOf(atLeast(0)), 16);
+  EXPECT_EQ(runOf(atLeast(-16)), 1);
+  EXPECT_EQ(runOf(atLeast(-1073741808)), 1);
+  EXPECT_EQ(runOf(atLeast(-1073741824)), 16); // -2^30 shows nothing
+}
+
 } // namespace
 } // namespace libtile::test
