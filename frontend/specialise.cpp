@@ -159,6 +159,9 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
     if (param.isConstexpr) {
       fail(tree.range, "`" + param.name + "` is constexpr and needs a constant");
     }
+    if (argument.divisible < 1) {
+      fail(tree.range, "`" + param.name + "` cannot be a multiple of " + std::to_string(argument.divisible));
+    }
     DType type = *argument.dtype;
     if (param.forcedType && !param.forcedType->isPointer() && !type.isPointer()) {
       type = *param.forcedType;

@@ -25,6 +25,14 @@ template <class F> auto translated(F &&body) {
   }
 }
 
+// What a handle holds; one that no call of ours made holds nothing.
+template <class Impl> Impl &contentOf(const std::shared_ptr<Impl> &impl, const char *what) {
+  if (impl == nullptr) {
+    throw Error(Error::Kind::User, std::string("the ") + what + " is an empty handle");
+  }
+  return *impl;
+}
+
 frontend::Value toValue(const Constant &constant) {
   struct Visitor {
     frontend::Value operator()(std::monostate) const { return frontend::Value::none(); }
@@ -84,8 +92,9 @@ Error::Error(Kind kind, const std::string &what, std::string file, int line, int
     : std::runtime_error(what), kind_(kind), file_(std::move(file)), line_(line), column_(column) {}
 Error::~Error() = default;
 
-Argument::Argument(const void *pointer)
-    : bits(reinterpret_cast<uintptr_t>(pointer)), kind(Kind::Pointer) {}
+Argument::Argument(const void *pointer, size_t bytes)
+    : bits(reinterpret_cast<uintptr_t>(pointer)), bytes(bytes), kind(Kind::Pointer) {}
+Argument::Argument(const Buffer &buffer) : Argument(buffer.data(), buffer.bytes()) {}
 Argument::Argument(bool value) : bits(value ? 1 : 0), kind(Kind::Bool) {}
 Argument::Argument(int32_t value) : bits(static_cast<uint64_t>(int64_t{value})), kind(Kind::Int) {}
 Argument::Argument(int64_t value) : bits(static_cast<uint64_t>(value)), kind(Kind::Int) {}
@@ -110,8 +119,8 @@ struct [[gnu::visibility("hidden")]] Buffer::Impl {
   size_t bytes;
 };
 
-void *Buffer::data() const { return impl->data; }
-size_t Buffer::bytes() const { return impl->bytes; }
+void *Buffer::data() const { return contentOf(impl, "Buffer").data; }
+size_t Buffer::bytes() const { return contentOf(impl, "Buffer").bytes; }
 
 Device Device::open(const std::string &name) {
   return translated([&] {
@@ -124,23 +133,23 @@ Device Device::open(const std::string &name) {
 std::vector<std::string> Device::available() {
   return translated([] { return runtime::availableDrivers(); });
 }
-const std::string &Device::name() const { return impl->name; }
-const std::string &Device::target() const { return impl->target; }
+const std::string &Device::name() const { return contentOf(impl, "Device").name; }
+const std::string &Device::target() const { return contentOf(impl, "Device").target; }
 Buffer Device::allocate(size_t bytes) const {
   return translated([&] {
     Buffer buffer;
-    buffer.impl = std::make_shared<Buffer::Impl>(impl->driver, bytes);
+    buffer.impl = std::make_shared<Buffer::Impl>(contentOf(impl, "Device").driver, bytes);
     return buffer;
   });
 }
 void Device::copyToDevice(void *device, const void *host, size_t bytes) const {
-  translated([&] { impl->driver->copyToDevice(device, host, bytes); });
+  translated([&] { contentOf(impl, "Device").driver->copyToDevice(device, host, bytes); });
 }
 void Device::copyToHost(void *host, const void *device, size_t bytes) const {
-  translated([&] { impl->driver->copyToHost(host, device, bytes); });
+  translated([&] { contentOf(impl, "Device").driver->copyToHost(host, device, bytes); });
 }
 void Device::synchronize() const {
-  translated([&] { impl->driver->synchronize(); });
+  translated([&] { contentOf(impl, "Device").driver->synchronize(); });
 }
 
 // ---- Program and Kernel
@@ -198,7 +207,7 @@ Kernel Program::compile(const std::string &kernel, const std::string &target,
                         const CompileOptions &options,
                         const std::map<std::string, Constant> &globals) const {
   return translated([&] {
-    const auto function = impl->function(kernel);
+    const auto function = contentOf(impl, "Program").function(kernel);
     std::map<std::string, frontend::Value> table;
     for (const auto &[name, value] : globals) {
       table.emplace(name, toValue(value));
@@ -256,12 +265,14 @@ bool fits(const frontend::DType &dtype, const Argument &argument) {
 void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
                     const std::vector<Argument> &arguments, void *stream) const {
   translated([&] {
-    const auto &recipe = impl->kernel->recipe();
+    Impl &content = contentOf(impl, "Kernel");
+    const auto &recipe = content.kernel->recipe();
     if (arguments.size() != recipe.size()) {
       throw ir::UserError("the kernel takes " + std::to_string(recipe.size()) +
                           " run-time arguments, not " + std::to_string(arguments.size()));
     }
     std::vector<uint64_t> slots(recipe.size());
+    std::vector<runtime::Extent> extents(recipe.size());
     for (size_t i = 0; i < slots.size(); ++i) {
       if (!runtime::encodeSlot(recipe[i].dtype, toValue(arguments[i]), slots[i]) ||
           !fits(recipe[i].dtype, arguments[i])) {
@@ -272,16 +283,17 @@ void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
         throw ir::UserError("argument " + std::to_string(i) + " is not a multiple of " +
                             std::to_string(recipe[i].divisible) + ", as the kernel was promised");
       }
+      extents[i] = {arguments[i].bits, arguments[i].bits + arguments[i].bytes};
     }
     runtime::LaunchShape shape{};
     if (!runtime::checkGrid(grid.data(), shape)) {
       return;
     }
-    runtime::Executable &executable = impl->on(device.impl->driver);
-    runtime::Module *module = executable.select(slots, {});
+    runtime::Executable &executable = content.on(contentOf(device.impl, "Device").driver);
+    runtime::Module *module = executable.select(slots, extents);
     if (module == nullptr) {
-      executable.prepare(slots, {});
-      module = executable.select(slots, {});
+      executable.prepare(slots, extents);
+      module = executable.select(slots, extents);
     }
     if (const char *message = executable.driver().launch(*module, shape, slots.data(), slots.size(),
                                                          stream)) {
@@ -291,15 +303,15 @@ void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
 }
 
 std::string Kernel::text(const std::string &stage) const {
-  return translated([&] { return impl->kernel->text(stage); });
+  return translated([&] { return contentOf(impl, "Kernel").kernel->text(stage); });
 }
 std::vector<std::string> Kernel::stages() const {
-  return translated([&] { return impl->kernel->stages(); });
+  return translated([&] { return contentOf(impl, "Kernel").kernel->stages(); });
 }
 const std::vector<std::string> &Kernel::fallbacks() const {
-  return impl->kernel->preferred().fallbacks;
+  return contentOf(impl, "Kernel").kernel->preferred().fallbacks;
 }
-const std::string &Kernel::target() const { return impl->target; }
+const std::string &Kernel::target() const { return contentOf(impl, "Kernel").target; }
 
 void setNumThreads(int threads) { runtime::setPoolThreads(threads); }
 int numThreads() { return runtime::poolThreads(); }

@@ -9,7 +9,8 @@
 //   add.launch(cpu, {grid, 1, 1}, {x, y, out, n});
 //
 // Errors are exceptions derived from libtile::Error, with file, line, column and a caret for errors
-// in a kernel. Objects are handles: copying one shares it. All calls are thread-safe.
+// in a kernel. Objects are handles: copying one shares it; an empty one is refused. All calls are
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -55,15 +56,19 @@ struct LIBTILE_API ParameterType {
   int64_t divisible = 1;
 };
 
-// A run-time argument. Pointers are device addresses.
+class Buffer;
+
+// A run-time argument. Pointers are device addresses; `bytes` says how much of the memory behind one the
+// kernel may touch, which lets it run faster code where arrays do not overlap (0: not known).
 struct LIBTILE_API Argument {
-  Argument(const void *pointer);
+  Argument(const void *pointer, size_t bytes = 0);
+  Argument(const Buffer &buffer);
   Argument(bool value);
   Argument(int32_t value);
   Argument(int64_t value);
   Argument(float value);
   Argument(double value);
-  uint64_t bits = 0;
+  uint64_t bits = 0, bytes = 0;
   enum class Kind : uint8_t { Pointer, Bool, Int, Float32, Float64 } kind;
 };
 

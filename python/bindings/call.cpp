@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.h"
 
-#include <cstdlib>
+#include <charconv>
 #include <string>
 
 namespace libtile::python {
@@ -58,8 +58,12 @@ bool classifyType(PyObject *text, PyObject *name, lt_arg &arg) {
   arg.kind = LT_ARG_TYPE;
   arg.bits = 1;
   if (const size_t colon = type.find(':'); colon != std::string::npos) {
-    arg.bits = static_cast<uint64_t>(std::strtoul(type.c_str() + colon + 1, nullptr, 10));
-    arg.bits = arg.bits == 0 ? 1 : arg.bits;
+    const char *last = type.data() + type.size();
+    const auto [end, error] = std::from_chars(type.data() + colon + 1, last, arg.bits);
+    if (error != std::errc() || end != last || arg.bits == 0 || arg.bits > UINT32_MAX) {
+      PyErr_Format(PyExc_TypeError, "argument '%U': '%s' says no multiple behind the colon", name, utf8);
+      return false;
+    }
     type.resize(colon);
   }
   const int code = lt_dtype(type.c_str());

@@ -160,7 +160,8 @@ def constant(value, name):
         return (type(value), repr(value))
     if isinstance(value, _libtile.Jit) or getattr(value, "_value", None) is not None:
         return (type(value), value)
-    raise TypeError(f"argument '{name}': a {type(value).__name__} is neither an array nor a constant")
+    raise TypeError(f"argument '{name}': an object of type {type(value).__name__} is neither an array nor a "
+                    "constant")
 
 
 _DTYPES = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16", "bool": "int1",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtile from C++: no Python is involved. Compiles vector addition from text and softmax and matrix
-// multiplication from the tutorials' files, runs them on every device that there is, and checks the
-// results.
+// libtile from C++: no Python is involved. Compiles vector addition from text and softmax, layer norm and
+// matrix multiplication from the tutorials' files, runs them on every device that there is, and checks
+// the results.
 //
 //     launch_kernels <folder of the tutorials>
 //
@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <random>
 
 namespace {
@@ -48,7 +49,7 @@ std::vector<float> download(const libtile::Device &device, const libtile::Buffer
 }
 
 bool report(const libtile::Device &device, const char *kernel, double error, double bound) {
-  std::printf("%-7s %-8s largest error %.2e, allowed %.2e: %s\n", device.name().c_str(), kernel, error,
+  std::printf("%-7s %-10s largest error %.2e, allowed %.2e: %s\n", device.name().c_str(), kernel, error,
               bound, error <= bound ? "right" : "WRONG");
   return error <= bound;
 }
@@ -65,7 +66,7 @@ bool runAdd(const libtile::Device &device) {
   const libtile::Buffer x = upload(device, a);
   const libtile::Buffer y = upload(device, b);
   const libtile::Buffer out = device.allocate(x.bytes());
-  add.launch(device, {(n + 1023) / 1024, 1, 1}, {x.data(), y.data(), out.data(), n});
+  add.launch(device, {(n + 1023) / 1024, 1, 1}, {x, y, out, n});
   const std::vector<float> got = download(device, out);
   double error = 0;
   for (int32_t i = 0; i < n; ++i) {
@@ -85,7 +86,7 @@ bool runSoftmax(const libtile::Device &device, const std::string &tutorials) {
   const std::vector<float> host = randomNumbers(size_t{rows} * cols, 3);
   const libtile::Buffer x = upload(device, host);
   const libtile::Buffer out = device.allocate(x.bytes());
-  softmax.launch(device, {rows, 1, 1}, {out.data(), x.data(), cols, cols, rows, cols});
+  softmax.launch(device, {rows, 1, 1}, {out, x, cols, cols, rows, cols});
   const std::vector<float> got = download(device, out);
   double error = 0;
   for (int32_t row = 0; row < rows; ++row) {
@@ -101,6 +102,40 @@ bool runSoftmax(const libtile::Device &device, const std::string &tutorials) {
     }
   }
   return report(device, "softmax", error, 1e-5);
+}
+
+bool runLayerNorm(const libtile::Device &device, const std::string &tutorials) {
+  const libtile::Program program = libtile::Program::fromFile(tutorials + "/03_layer_norm.py");
+  std::map<std::string, libtile::ParameterType> types = {{"stride", {"i32"}}, {"n", {"i32"}}, {"eps", {"fp32"}}};
+  for (const char *name : {"x", "out", "weight", "bias", "mean_out", "rstd_out"}) {
+    types[name] = {"*fp32", 16};
+  }
+  const libtile::Kernel layerNorm =
+      program.compile("layer_norm", device.target(), types, {{"BLOCK", int64_t{256}}});
+  const int32_t rows = 77, cols = 1000;
+  const float eps = 1e-5F;
+  const std::vector<float> host = randomNumbers(size_t{rows} * cols, 6);
+  const std::vector<float> w = randomNumbers(cols, 7), b = randomNumbers(cols, 8);
+  const libtile::Buffer x = upload(device, host), weight = upload(device, w), bias = upload(device, b);
+  const libtile::Buffer out = device.allocate(x.bytes());
+  const libtile::Buffer mean = device.allocate(rows * sizeof(float));
+  const libtile::Buffer rstd = device.allocate(rows * sizeof(float));
+  layerNorm.launch(device, {rows, 1, 1}, {x, out, weight, bias, mean, rstd, cols, cols, eps});
+  const std::vector<float> got = download(device, out);
+  double error = 0;
+  for (int32_t row = 0; row < rows; ++row) {
+    const float *line = &host[size_t(row) * cols];
+    const double average = std::accumulate(line, line + cols, 0.0) / cols;
+    double variance = 0;
+    for (int32_t i = 0; i < cols; ++i) {
+      variance += (line[i] - average) * (line[i] - average) / cols;
+    }
+    for (int32_t i = 0; i < cols; ++i) {
+      const double want = (line[i] - average) / std::sqrt(variance + eps) * w[i] + b[i];
+      error = std::max(error, std::abs(got[size_t(row) * cols + i] - want));
+    }
+  }
+  return report(device, "layer norm", error, 1e-4);
 }
 
 bool runMatmul(const libtile::Device &device, const std::string &tutorials) {
@@ -121,7 +156,7 @@ bool runMatmul(const libtile::Device &device, const std::string &tutorials) {
   const libtile::Buffer deviceB = upload(device, b);
   const libtile::Buffer deviceC = device.allocate(size_t{m} * n * sizeof(float));
   const int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile);
-  matmul.launch(device, {tiles, 1, 1}, {deviceA.data(), deviceB.data(), deviceC.data(), m, n, k, k, n, n});
+  matmul.launch(device, {tiles, 1, 1}, {deviceA, deviceB, deviceC, m, n, k, k, n, n});
   const std::vector<float> got = download(device, deviceC);
   double error = 0;
   for (int32_t row = 0; row < m; ++row) {
@@ -153,6 +188,7 @@ int main(int argc, char **argv) {
       const libtile::Device device = libtile::Device::open(name);
       right = runAdd(device) && right;
       right = runSoftmax(device, argv[1]) && right;
+      right = runLayerNorm(device, argv[1]) && right;
       right = runMatmul(device, argv[1]) && right;
     }
     return right ? 0 : 1;

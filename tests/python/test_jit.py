@@ -118,6 +118,12 @@ def test_refused_calls():
         scale[(1,)](x, out, 2**70, 2.0, 64)
 
 
+@pytest.mark.parametrize("what", [object(), [1.0, 2.0], {}, {1}, 1j])
+def test_objects_that_are_no_arguments(what):
+    with pytest.raises(TypeError, match=f"'x': an object of type {type(what).__name__} is neither"):
+        scale[(1,)](what, np.zeros(4, np.float32), 4, 2.0, BLOCK=4)
+
+
 def test_calling_the_language_outside_of_a_kernel():
     with pytest.raises(RuntimeError, match="only be called in a kernel"):
         tl.load(1)
@@ -308,6 +314,9 @@ def test_warmup_takes_dtypes_and_arrays():
 def test_warmup_refuses():
     with pytest.raises(libtile.CompilationError, match="target"):
         scale.warmup("*fp32", "*fp32", "i32", "fp32", grid=(1,), target="pentium", BLOCK=64)
+    for text in ("*fp32:-16", "*fp32:", "*fp32:0", "*fp32:x", "*fp32:16x", "*fp32:99999999999999999999"):
+        with pytest.raises(TypeError, match="'x': '.*' says no multiple"):
+            scale.warmup(text, "*fp32", "i32", "fp32", grid=(1,), target="avx512", BLOCK=64)
     with pytest.raises(TypeError, match="no type"):
         scale.warmup("*fp99", "*fp32", "i32", "fp32", grid=(1,), target="avx512", BLOCK=64)
 

@@ -151,3 +151,61 @@ TEST(Api, ThreadsCompileAndLaunch) {
   }
   EXPECT_EQ(wrong.load(), 0);
 }
+
+// A handle that no call made is refused, not followed.
+TEST(Api, EmptyHandles) {
+  const Device cpu = Device::open("cpu");
+  float x = 0;
+  const Kernel kernel;
+  const Device device;
+  const Buffer buffer;
+  for (const Error &error :
+       {failure([&] { kernel.launch(cpu, {1, 1, 1}, {&x}); }), failure([&] { (void)kernel.text("tile"); }),
+        failure([&] { (void)kernel.target(); }), failure([&] { (void)kernel.stages(); }),
+        failure([&] { (void)kernel.fallbacks(); }), failure([&] { (void)Program().compile("k", "cpu", {}); }),
+        failure([&] { compileIt().launch(device, {1, 1, 1}, {&x, &x, 1}); }),
+        failure([&] { (void)device.name(); }), failure([&] { (void)device.target(); }),
+        failure([&] { (void)device.allocate(1); }), failure([&] { device.copyToHost(&x, &x, 4); }),
+        failure([&] { device.synchronize(); }), failure([&] { (void)Argument(buffer); })}) {
+    EXPECT_EQ(error.kind(), Error::Kind::User);
+    EXPECT_NE(std::string(error.what()).find("is an empty handle"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Api, MultiplesAreAtLeastOne) {
+  for (const int64_t divisible : {int64_t{0}, int64_t{-16}, INT64_MIN}) {
+    auto types = kTypes;
+    types["x"].divisible = divisible;
+    const Error error = failure([&] {
+      (void)Program::fromText(kText).compile("kernel", "avx512", types, {{"BLOCK", int64_t{64}}}, {}, kGlobals);
+    });
+    EXPECT_EQ(error.kind(), Error::Kind::User);
+    EXPECT_NE(std::string(error.what()).find("`x` cannot be a multiple of"), std::string::npos) << error.what();
+  }
+}
+
+// out[i] = 2 x[i] for all i before any of them is stored: by the general code where the arrays overlap, or
+// where nobody says how long they are.
+TEST(Api, ArraysThatOverlap) {
+  const Device cpu = Device::open("cpu");
+  const Kernel kernel = compileIt({{"BLOCK", int64_t{256}}});
+  const size_t bytes = 200 * sizeof(float);
+  for (const size_t said : {size_t{0}, bytes}) {
+    for (const int shift : {0, 1, 7, 200}) {
+      std::vector<float> memory(400), want(400);
+      for (int i = 0; i < 400; ++i) {
+        memory[i] = want[i] = static_cast<float>(i);
+      }
+      for (int i = 0; i < 200; ++i) {
+        want[i + shift] = 2 * static_cast<float>(i);
+      }
+      kernel.launch(cpu, {1, 1, 1}, {{memory.data(), said}, {memory.data() + shift, said}, 200});
+      EXPECT_EQ(memory, want) << said << " " << shift;
+    }
+  }
+  const Buffer buffer = cpu.allocate(bytes);
+  std::vector<float> x(200, 3), out(200);
+  kernel.launch(cpu, {1, 1, 1}, {Argument(x.data(), bytes), buffer, 200});
+  cpu.copyToHost(out.data(), buffer.data(), bytes);
+  EXPECT_EQ(out, std::vector<float>(200, 6));
+}
