@@ -72,10 +72,40 @@ void Emitter::run() {
   emitBlock(fn_.body());
 }
 
+// A division or root of f64 is a call in machine code, across which every element that is under way
+// needs registers: a run of elementwise ops around one goes element by element, others op by op.
 void Emitter::emitBlock(ir::BlockId block) {
+  std::vector<ir::OpId> run; // one behind the other, each of as many registers
+  const auto finishRun = [&] {
+    if (std::ranges::any_of(run, [&](ir::OpId op) { return isCall(op); })) {
+      elementwise(run);
+    } else {
+      for (const ir::OpId &op : run) {
+        elementwise({&op, 1});
+      }
+    }
+    run.clear();
+  };
   for (ir::OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
-    emitOp(op);
+    const Opcode opcode = fn_.opcode(op);
+    const bool joins = ir::isElementwise(opcode) && opcode != Opcode::Hint;
+    if (!run.empty() && opcode != Opcode::Constant &&
+        (!joins || numRegs(fn_.result(op)) != numRegs(fn_.result(run[0])))) {
+      finishRun();
+    }
+    if (joins) {
+      run.push_back(op);
+    } else {
+      emitOp(op);
+    }
   }
+  finishRun();
+}
+
+bool Emitter::isCall(ir::OpId op) const {
+  const Opcode opcode = fn_.opcode(op);
+  return (opcode == Opcode::FDiv || opcode == Opcode::FRem || opcode == Opcode::Sqrt) &&
+         fn_.type(fn_.result(op)).elem() == ir::Elem::F64;
 }
 
 void Emitter::emitOp(ir::OpId op) {
@@ -85,7 +115,7 @@ void Emitter::emitOp(ir::OpId op) {
     if constexpr (((stages) & Stages::Staged) == 0) {                                              \
       throw ir::InternalError(#Name " in a staged function", fn_.locationOf(op));                  \
     } else if constexpr (isElementwiseRow(TypeRule::rule) && Opcode::Name != Opcode::Hint) {       \
-      return elementwise(op);                                                                      \
+      return elementwise({&op, 1});                                                                \
     } else {                                                                                       \
       return lower##Name(op);                                                                      \
     }
@@ -93,38 +123,47 @@ void Emitter::emitOp(ir::OpId op) {
   }
 }
 
-void Emitter::elementwise(ir::OpId op) {
-  Regs out(numRegs(fn_.result(op)));
-  llvm::SmallVector<llvm::Value *, 3> operands(fn_.numOperands(op));
-  const bool divides = fn_.opcode(op) == Opcode::FDiv && !fn_.getBool(op, ir::Attr::rounded) &&
-                       fn_.type(fn_.result(op)).elem() == ir::Elem::F32;
-  if (divides) {
-    const Regs &divisors = regs(fn_.operand(op, 1));
-    const bool one =
-        std::count(divisors.begin(), divisors.end(), divisors[0]) == std::ssize(divisors);
-    elementwise_.shareDivisor(one && divisors.size() > 2 ? divisors[0] : nullptr);
+void Emitter::elementwise(std::span<const ir::OpId> run) {
+  std::vector<int32_t> alike;
+  for (const ir::OpId op : run) {
+    shareDivisor(op, run.size() == 1);
+    alike.push_back(equalRegisters(fn_.result(op)));
+    set(fn_.result(op), Regs(numRegs(fn_.result(op))));
+  }
+  const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
+  const size_t count = regs(fn_.result(run[0])).size();
+  for (size_t r = 0; r < count; ++r) {
+    for (size_t k = 0; k < run.size(); ++k) {
+      Regs &out = values_[fn_.result(run[k]).index];
+      const auto first = r & ~static_cast<size_t>(alike[k]);
+      out[r] = first != r ? out[first] : element(run[k], r);
+    }
+  }
+}
+
+void Emitter::shareDivisor(ir::OpId op, bool mayShare) {
+  if (fn_.opcode(op) != Opcode::FDiv || fn_.getBool(op, ir::Attr::rounded) ||
+      fn_.type(fn_.result(op)).elem() != ir::Elem::F32) {
+    return;
+  }
+  const Regs &divisors = regs(fn_.operand(op, 1));
+  const bool one =
+      mayShare && divisors.size() > 2 &&
+      std::count(divisors.begin(), divisors.end(), divisors[0]) == std::ssize(divisors);
+  elementwise_.shareDivisor(one ? divisors[0] : nullptr);
+}
+
+llvm::Value *Emitter::element(ir::OpId op, size_t r) {
+  llvm::SmallVector<llvm::Value *, 3> operands;
+  for (const ir::ValueId operand : fn_.operands(op)) {
+    operands.push_back(regs(operand)[r]);
   }
   // A product may be fused with the sum that it goes into (docs/semantics.md).
-  const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
   const Opcode opcode = fn_.opcode(op);
-  if (opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::Mul) {
-    llvm::FastMathFlags flags;
-    flags.setAllowContract(true);
-    builder_.setFastMathFlags(flags);
-  }
-  const int32_t alike = equalRegisters(fn_.result(op));
-  for (size_t r = 0; r < out.size(); ++r) {
-    const auto first = r & ~static_cast<size_t>(alike);
-    if (first != r) {
-      out[r] = out[first];
-      continue;
-    }
-    for (size_t i = 0; i < operands.size(); ++i) {
-      operands[i] = regs(fn_.operand(op, i))[r];
-    }
-    out[r] = elementwise_.emit(fn_, op, operands);
-  }
-  set(fn_.result(op), std::move(out));
+  llvm::FastMathFlags flags;
+  flags.setAllowContract(opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::Mul);
+  builder_.setFastMathFlags(flags);
+  return elementwise_.emit(fn_, op, operands);
 }
 
 int32_t Emitter::equalRegisters(ir::ValueId value) const {

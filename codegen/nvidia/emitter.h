@@ -44,7 +44,11 @@ private:
   void declareKernel(const std::string &symbol);
   void emitBlock(ir::BlockId block);
   void emitOp(ir::OpId op);
-  void elementwise(ir::OpId op);
+  [[nodiscard]] bool isCall(ir::OpId op) const;
+  // Ops of as many registers each, for each register in turn.
+  void elementwise(std::span<const ir::OpId> run);
+  void shareDivisor(ir::OpId op, bool mayShare);
+  llvm::Value *element(ir::OpId op, size_t r);
   // Of a mask: bits of the register's number that do not change the element, because all elements
   // of every aligned group along an axis are equal. 0 for other values.
   [[nodiscard]] int32_t equalRegisters(ir::ValueId value) const;
