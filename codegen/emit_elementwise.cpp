@@ -144,6 +144,16 @@ Value *Elementwise::division(Opcode opcode, Value *a, Value *d) {
 
 Value *Elementwise::shift(Opcode opcode, Value *a, Value *amount) {
   const unsigned width = a->getType()->getScalarSizeInBits();
+  const auto *splat = llvm::dyn_cast<llvm::Constant>(amount);
+  const auto *number = splat == nullptr ? nullptr
+                       : splat->getType()->isVectorTy()
+                           ? llvm::dyn_cast_or_null<llvm::ConstantInt>(splat->getSplatValue())
+                           : llvm::dyn_cast<llvm::ConstantInt>(splat);
+  if (number != nullptr && number->getValue().ult(width)) {
+    return opcode == Opcode::AShr  ? builder_.CreateAShr(a, amount)
+           : opcode == Opcode::Shl ? builder_.CreateShl(a, amount)
+                                   : builder_.CreateLShr(a, amount);
+  }
   Value *inside = builder_.CreateICmpULT(amount, intLike(amount, width));
   if (width == 1) {
     inside = builder_.CreateNot(amount);
@@ -275,8 +285,12 @@ Value *Elementwise::arithmetic(Opcode opcode, Operands v, Asked asked) {
   case Opcode::FMax: return minMax(true, asked.nan, x, y);
   case Opcode::Fma: return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, v[2]});
   case Opcode::Sqrt: return squareRoot(x);
-  case Opcode::Exp: case Opcode::Exp2: case Opcode::Log: case Opcode::Log2: case Opcode::Rsqrt:
-    return math(opcode, x);
+#define FUNCTION(Name, ...) case Opcode::Name:
+#define ARITHMETIC(...)
+#define OP(...)
+#include "ir/ops.def"
+    return function(opcode, v);
+#define FUNCTION(...)
 #define ARITHMETIC(...)
 #define OP(Name, ...) case Opcode::Name:
 #include "ir/ops.def"

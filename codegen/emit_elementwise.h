@@ -59,8 +59,8 @@ protected:
   llvm::IRBuilder<> &builder_;
 
   virtual llvm::Type *pointerType() const { return builder_.getPtrTy(); }
-  // Exp, Exp2, Log, Log2, Rsqrt of float or double: the target's way.
-  virtual llvm::Value *math(ir::Opcode opcode, llvm::Value *value) = 0;
+  // A FUNCTION of ops.def on float or double: one that Target::functions names.
+  virtual llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) = 0;
   // a / b of float or double; unless `rounded`, the target may be off by 2 ulp in float.
   virtual llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded);
   virtual llvm::Value *squareRoot(llvm::Value *a); // correctly rounded

@@ -24,10 +24,15 @@ def rows():
         if row:
             yield section, "OPERATION", row.groups()
             continue
+        row = re.match(rf'LIBRARY\({TEXT}, (\w+), {TEXT}, {TEXT}\)$', line)
+        if row:
+            name, kind, signature, doc = row.groups()
+            yield section, "OPERATION", (name, "", kind, signature, doc)
+            continue
         row = re.match(r'(DTYPE|LANGUAGE_MODULE|LATER)\((.*)\)$', line)
         if row:
             yield section, row[1], tuple(re.findall(TEXT, row[2]))
-        elif re.match(r'(OPERATION|DTYPE|LANGUAGE_MODULE|LATER)\("', line):
+        elif re.match(r'(OPERATION|LIBRARY|DTYPE|LANGUAGE_MODULE|LATER)\("', line):
             raise SystemExit(f"language.def: cannot read the row {line}")
 
 

@@ -116,6 +116,8 @@ struct AstFunction {
 
 struct Ast {
   std::shared_ptr<const ir::SourceFile> file;
+  // A file of the prelude: its names come from the file and the language alone.
+  bool isPrelude = false;
   std::vector<Expr> exprs;
   std::vector<Stmt> stmts;
   std::vector<uint32_t> lists; // ids of the kind that the owner of the List says

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of the language (from language.def), how arguments meet parameters, and where errors
 // point. The operations themselves lie in semantics_<family>.cpp.
+#include "frontend/prelude.h"
 #include "frontend/semantics_operations.h"
 
 #include <algorithm>
@@ -57,6 +58,10 @@ const std::vector<Operation> &table() {
   static const std::vector<Operation> rows = {
 #define OPERATION(name, function, kind, signature, doc)                                            \
   Operation{name, Operation::kind, signature, readSignature(signature), operations::function, doc},
+#define LIBRARY(name, kind, signature, doc)                                                        \
+  Operation{name, Operation::kind, signature, readSignature(signature), nullptr, doc},
+#define INTERNAL(name, function, signature, doc)                                                   \
+  Operation{name, Operation::Internal, signature, readSignature(signature), operations::function, doc},
 #include "frontend/language.def"
   };
   return rows;
@@ -129,7 +134,16 @@ std::span<const Operation> Semantics::operations() { return table(); }
 const Operation *Semantics::find(std::string_view name) {
   for (const Operation &row : table()) {
     if (row.name == name && row.kind != Operation::MemberOnly &&
-        row.kind != Operation::TypeMember) {
+        row.kind != Operation::TypeMember && row.kind != Operation::Internal) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+const Operation *Semantics::findInternal(std::string_view name) {
+  for (const Operation &row : table()) {
+    if (row.name == name && row.kind == Operation::Internal) {
       return &row;
     }
   }
@@ -234,8 +248,13 @@ std::vector<Value> Semantics::bind(const Operation &operation, const Arguments &
 }
 
 Value Semantics::call(const Operation &operation, const Arguments &arguments) {
-  const std::vector<Value> bound = bind(operation, arguments);
-  return operation.fn(*this, bound);
+  std::vector<Value> bound = bind(operation, arguments);
+  if (operation.fn != nullptr) {
+    return operation.fn(*this, bound);
+  }
+  auto function = preludeFunction(operation.name);
+  ir::check(function != nullptr && callFunction != nullptr, "the prelude has what language.def says");
+  return callFunction(Value(std::move(function)), {std::move(bound), {}});
 }
 
 } // namespace libtile::frontend

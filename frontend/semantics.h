@@ -37,7 +37,8 @@ public:
   explicit Semantics(ir::Builder &builder) : builder(builder) {}
 
   ir::Builder &builder;
-  // Calls a jit function on arguments (the combine function of a reduce): set by the specialiser.
+  // Calls a jit function on arguments (the combine function of a reduce, a function of the prelude):
+  // set by the specialiser.
   std::function<Value(const Value &callee, const Arguments &)> callFunction;
 
   // Where errors point and what new ops are given.
@@ -68,6 +69,8 @@ public:
   static std::span<const Operation> operations();
   // The operation of that public name ("load", "sum"); nullptr if there is none.
   static const Operation *find(std::string_view name);
+  // The operation of that name that only the prelude may use.
+  static const Operation *findInternal(std::string_view name);
   // What `tl.name` is: operation, dtype, constant, module ("math" is Module "tl.math", whose names
   // are these too); throws Unsupported for a name of the language that is not there yet; unbound
   // for an unknown one.
@@ -130,12 +133,14 @@ struct Operation {
     MemberOnly, // x.name(...) alone
     TypeMember, // dtype.name(...) of types
     Construct,  // carried out by the walker (tl.range)
+    Internal,   // tl.name(...) in the prelude alone
   };
   const char *name;
   Kind kind;
   const char *signature; // "pointer, mask=None, *, volatile=False", as the user reads it
   std::vector<OperationParam> params;
-  Value (*fn)(Semantics &, std::span<const Value> arguments); // one a parameter, in order
+  // One argument a parameter, in order; nullptr: the body is the prelude's function of that name.
+  Value (*fn)(Semantics &, std::span<const Value> arguments);
   const char *doc;
 
   [[nodiscard]] bool isMember() const { return kind == Member || kind == MemberOnly; }

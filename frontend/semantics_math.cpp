@@ -143,14 +143,6 @@ Value clamp(Semantics &s, Args args) {
   return Value(emitMinMax(s, false, raised, operands.c, nan));
 }
 
-Value cdiv(Semantics &s, Args args) {
-  const Value &x = args[0];
-  const Value &divisor = args[1];
-  const Value less = s.binary(BinaryOp::Sub, divisor, Value::integer(1));
-  const Value raised = s.binary(BinaryOp::Add, x, less);
-  return s.binary(BinaryOp::FloorDiv, raised, divisor);
-}
-
 Value absolute(Semantics &s, Args args) {
   const Tensor x = s.toTensor(args[0]);
   if (x.dtype.isPointer()) {
@@ -166,6 +158,14 @@ Value log(Semantics &s, Args args) { return function(s, args[0], Opcode::Log, "l
 Value log2(Semantics &s, Args args) { return function(s, args[0], Opcode::Log2, "log2"); }
 Value sqrt(Semantics &s, Args args) { return function(s, args[0], Opcode::Sqrt, "sqrt"); }
 Value rsqrt(Semantics &s, Args args) { return function(s, args[0], Opcode::Rsqrt, "rsqrt"); }
+
+Value scalb(Semantics &s, Args args) {
+  const auto [x, n] = s.promoteBoth(args[0], args[1], false);
+  if (!x.dtype.isFloat()) {
+    s.fail("scalb takes floats, got " + args[0].describe() + " and " + args[1].describe());
+  }
+  return Value(emit(s, Opcode::Scalb, {x.id, n.id}, x.dtype));
+}
 
 Value fma(Semantics &s, Args args) {
   const Three operands = promoteThree(s, args);

@@ -14,6 +14,7 @@ namespace libtile::frontend {
 namespace operations {
 using Args = std::span<const Value>;
 #define OPERATION(name, function, kind, signature, doc) Value function(Semantics &s, Args args);
+#define INTERNAL(name, function, signature, doc) Value function(Semantics &s, Args args);
 #include "frontend/language.def"
 } // namespace operations
 

@@ -177,6 +177,32 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
   builder_.op(ir::Opcode::Return, {});
 }
 
+void Walker::scalarBody(const FunctionSource &source, std::span<const DType> parameters) {
+  const AstFunction *fn = source.ast->find(source.name);
+  ir::check(fn != nullptr, "a function is in its tree");
+  Frame frame;
+  frame.source = &source;
+  frame.ast = source.ast.get();
+  const FrameGuard guard(*this, frame);
+  at(fn->range);
+  if (parameters.size() != fn->params.size()) {
+    fail(fn->range, "`" + source.name + "` needs a parameter for each operand of its op");
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ir::ValueId id = fn_.addParam(parameters[i].irType(), {source.params[i].name}, builder_.loc);
+    scope().set(fn->params[i].name, Value(Tensor{id, parameters[i], {}}), fn->params[i].range);
+  }
+  statements(fn->body);
+  at(fn->range);
+  const Value result = functionResult(*fn);
+  const Tensor *tensor = result.tensor();
+  if (tensor == nullptr || !tensor->isScalar() || tensor->dtype != parameters[0]) {
+    fail(fn->range, "`" + source.name + "` returns " + result.describe() + " and not a scalar " +
+                        parameters[0].name());
+  }
+  builder_.op(ir::Opcode::Yield, {&tensor->id, 1});
+}
+
 ir::Function specialise(const FunctionSource &fn, const Signature &signature, Host &host,
                         std::vector<HostAnswer> *answers) {
   ir::Function made(fn.name);

@@ -33,6 +33,7 @@ class Walker {
 public:
   Walker(ir::Function &fn, Host &host, std::vector<HostAnswer> *answers);
   void kernel(const FunctionSource &source, const Signature &signature);
+  void scalarBody(const FunctionSource &source, std::span<const DType> parameters);
 
 private:
   // ---- state

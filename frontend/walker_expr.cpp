@@ -209,7 +209,8 @@ Value Walker::moduleAttribute(const Module &module, const std::string &name) {
   const bool isLanguage = module.name == "tl" || module.name.starts_with("tl.") ||
                           module.name == "libtile.language" || module.name == "triton.language";
   if (isLanguage) {
-    Value found = sem_.languageName(name);
+    const Operation *internal = ast().isPrelude ? Semantics::findInternal(name) : nullptr;
+    Value found = internal != nullptr ? Value(internal) : sem_.languageName(name);
     if (found.bound() || module.host == nullptr) {
       return found;
     }

@@ -172,7 +172,7 @@ Value Walker::global(const FunctionSource &source, const std::string &name) {
   if (source.host == nullptr) {
     found = sameFile(source, name);
   }
-  if (!found.bound()) {
+  if (!found.bound() && !source.ast->isPrelude) {
     found = ask([&] { return host_.global(source, name); });
     record("global", source.host, name, source.name, found);
   }

@@ -162,4 +162,19 @@ bool isElementwise(Opcode opcode) {
   return false;
 }
 
+bool isFunction(Opcode opcode) {
+  switch (opcode) {
+#define FUNCTION(Name, ...) case Opcode::Name:
+#define ARITHMETIC(...)
+#define OP(...)
+#include "ir/ops.def"
+    return true;
+#define FUNCTION(...)
+#define OP(Name, ...) case Opcode::Name:
+#include "ir/ops.def"
+    return false;
+  }
+  return false;
+}
+
 } // namespace libtile::ir

@@ -106,5 +106,7 @@ struct OpInfo {
 
 // Operands and result have one shape and each element depends on the same element only.
 [[nodiscard]] bool isElementwise(Opcode opcode);
+// A FUNCTION row: an elementary function, which not every target has an instruction for.
+[[nodiscard]] bool isFunction(Opcode opcode);
 
 } // namespace libtile::ir

@@ -3,7 +3,7 @@
 // these facts, never the target's name.
 #pragma once
 
-#include "ir/type.h"
+#include "ir/opcode.h"
 
 #include <cstdint>
 #include <string>
@@ -27,6 +27,13 @@ struct ContractRule {
   int32_t lanes;    // accumulator elements in a vector register
 };
 
+// A FUNCTION of ops.def that the target's emitter has for operands of that type.
+struct NativeFunction {
+  Opcode opcode;
+  Elem elem; // f32 (which f16 and bf16 go through) or f64
+  friend bool operator==(const NativeFunction &, const NativeFunction &) = default;
+};
+
 struct Target {
   std::string name;     // "sm_90a", "avx512bf16", ...: for messages and cache keys
   std::string triple;   // LLVM's
@@ -37,6 +44,10 @@ struct Target {
   // Execution model: a GPU lays tiles out over threads (laid-out, staged); a CPU runs a program on
   // one core in nests.
   bool laysOut = false;
+
+  // The functions that it has instructions for; others become code of the function library
+  // (passes/expand_functions.h).
+  std::vector<NativeFunction> functions;
 
   // ---- GPU
   int32_t warpSize = 0;

@@ -4,7 +4,7 @@
 // one.
 #pragma once
 
-#include "ir/function.h"
+#include "ir/function_library.h"
 #include "ir/target.h"
 
 namespace libtile::passes {
@@ -18,6 +18,8 @@ struct PassContext {
   // first, and once more without it when a launch fails a guard of Function::guards: the general
   // variant.
   bool allowGuards = true;
+  // Bodies of functions that the target has no instruction for; null: there are none.
+  ir::FunctionLibrary *library = nullptr;
 };
 
 // Returns whether it changed anything.

@@ -10,6 +10,7 @@
 #include "passes/cpu/form_nests.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
+#include "passes/expand_functions.h"
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/assign_layouts.h"
 #include "passes/gpu/lower_conversions.h"
@@ -49,6 +50,7 @@ constexpr std::array kTable = {
     // ---- CPU: nests
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
     PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
+    PassRow{"expand_functions", expandFunctions, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::Nests, Stage::Nested,
             Stage::Nested},
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::Nests,
@@ -56,6 +58,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"allocate_scratch", allocateScratch, When::Nests, Stage::Nested, Stage::Nested},
     // ---- GPU: layouts, staging
+    PassRow{"expand_functions", expandFunctions, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"assign_layouts", assignLayouts, When::LaysOut, Stage::Tile, Stage::LaidOut},
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::LaysOut,
             Stage::LaidOut, Stage::LaidOut},
@@ -95,6 +98,12 @@ constexpr std::array kConstraints = {
     OrderConstraint{"split_carried_offsets", "form_nests", kAll,
                     "a carried tile of pointers would become a buffer of pointers"},
     OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},
+    OrderConstraint{"simplify", "expand_functions", kAll, "its rules know functions, not their bodies"},
+    OrderConstraint{"form_nests", "expand_functions", kAll,
+                    "a function is one value of known cost, computed again or stored as a whole"},
+    OrderConstraint{"expand_functions", "eliminate_common_subexpressions", kLater,
+                    "bodies repeat constants, and what two functions of a value share"},
+    OrderConstraint{"expand_functions", "assign_layouts", kAll, "a body's values are tiles"},
     OrderConstraint{"eliminate_dead_code", "allocate_scratch", kAll,
                     "a buffer that is never read needs no place"},
     OrderConstraint{"request_guards", "assign_layouts", kAll,

@@ -199,6 +199,7 @@ struct LanguageRow {
 };
 constexpr LanguageRow kLanguage[] = {
 #define OPERATION(name, function, kind, signature, doc) {"operation", name, #kind, signature, doc},
+#define LIBRARY(name, kind, signature, doc) {"operation", name, #kind, signature, doc},
 #define DTYPE(name, short) {"dtype", name, short, "", ""},
 #define LANGUAGE_MODULE(name) {"module", name, "", "", ""},
 #define LATER(name) {"later", name, "", "", ""},

@@ -4,6 +4,7 @@
 #include "ir/printer.h"
 #include "passes/pipeline.h"
 #include "runtime/fork.h"
+#include "runtime/function_library.h"
 
 #include <bit>
 #include <chrono>
@@ -151,7 +152,8 @@ Compiled::Compiled(ir::Function tile, std::vector<RecipeSlot> recipe, std::strin
 Variant Compiled::makeVariant(bool allowGuards) const {
   const CompileScope scope;
   ir::Function fn = tile_.clone();
-  const passes::PassContext context{target_, options_.numWarps, options_.numStages, allowGuards};
+  const passes::PassContext context{target_, options_.numWarps, options_.numStages, allowGuards,
+                                    &functionLibrary()};
   passes::runPipeline(fn, context);
   Variant variant;
   variant.code = codegen::generate(fn, target_);
@@ -205,7 +207,8 @@ std::string Compiled::text(const std::string &stage) const {
     return preferred_.code.assembly;
   }
   ir::Function fn = tile_.clone();
-  const passes::PassContext context{target_, options_.numWarps, options_.numStages, true};
+  const passes::PassContext context{target_, options_.numWarps, options_.numStages, true,
+                                    &functionLibrary()};
   StageTexts texts;
   if (stage != "llvm" && stage != "asm") {
     passes::PipelineOptions options;

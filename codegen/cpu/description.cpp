@@ -40,6 +40,9 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   target.triple = "x86_64-unknown-linux-gnu";
   target.cpu = cpu;
   target.features = features;
+  if (bytes == 64) {
+    target.functions = {{ir::Opcode::Scalb, Elem::F32}, {ir::Opcode::Scalb, Elem::F64}};
+  }
   target.vectorBytes = bytes;
   target.vectorRegisters = bytes == 64 ? 32 : 16;
   target.maskedAccess = bytes == 64;

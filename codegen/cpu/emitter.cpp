@@ -12,35 +12,13 @@ using ir::Opcode;
 using ir::ValueId;
 using llvm::Value;
 
-// ---- elementwise ops of a CPU
-
-Value *CpuElementwise::math(Opcode opcode, Value *value) {
-  return emitMath(builder_, opcode, value, hasAvx512_);
-}
-
-// The exact quotient is at least 1/|d| below the next integer, and rounding moves it by less: by at
-// most |a/d| 2^-53, with |a| < 2^33 (float: 2^-24 and 2^17). So truncation gives the integer one.
-Value *CpuElementwise::divideSafe(bool isSigned, Value *a, Value *d) {
-  const unsigned width = a->getType()->getScalarSizeInBits();
-  if (!a->getType()->isVectorTy() || width > 32 || width == 1 || llvm::isa<llvm::Constant>(d)) {
-    return Elementwise::divideSafe(isSigned, a, d);
-  }
-  llvm::Type *type = typeLike(a, width == 32 ? builder_.getDoubleTy() : builder_.getFloatTy());
-  const auto toWide = [&](Value *v) {
-    return isSigned ? builder_.CreateSIToFP(v, type) : builder_.CreateUIToFP(v, type);
-  };
-  Value *quotient = builder_.CreateFDiv(toWide(a), toWide(d));
-  return isSigned ? builder_.CreateFPToSI(quotient, a->getType())
-                  : builder_.CreateFPToUI(quotient, a->getType());
-}
-
 // ---- the function
 
 std::string symbolOf(const ir::Function &fn) { return "kernel." + fn.name; }
 
 Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module)
     : fn_(fn), target_(target), module_(module), builder_(module.getContext()),
-      elementwise_(builder_, target), forms_(fn.numValues()) {}
+      elementwise_(builder_), forms_(fn.numValues()) {}
 
 void Emitter::run() {
   ir::check(fn_.stage == ir::Stage::Nested, "the CPU's generator takes the nested stage");

@@ -18,7 +18,6 @@
 // atomics.cpp, contract.cpp.
 #pragma once
 
-#include "codegen/cpu/math.h"
 #include "codegen/emit_elementwise.h"
 #include "ir/target.h"
 
@@ -33,19 +32,15 @@ namespace libtile::codegen::cpu {
 // The elementwise ops as a CPU wants them.
 class CpuElementwise : public Elementwise {
 public:
-  CpuElementwise(llvm::IRBuilder<> &builder, const ir::Target &target)
-      : Elementwise(builder), hasAvx512_(target.vectorBytes == 64) {}
+  using Elementwise::Elementwise;
   using Elementwise::floatLike;
   using Elementwise::intLike;
 
 protected:
-  llvm::Value *math(ir::Opcode opcode, llvm::Value *value) override;
+  llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
   // Vectors of up to 32 bits by a float division that is exact enough: no division of integer
   // vectors exists on a CPU.
   llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *d) override;
-
-private:
-  bool hasAvx512_;
 };
 
 class Emitter {

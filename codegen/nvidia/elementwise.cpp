@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/nvidia/elementwise.h"
 
-#include "codegen/cpu/math.h"
-
 #include <llvm/IR/InlineAsm.h>
 
 namespace libtile::codegen::nvidia {
@@ -67,19 +65,16 @@ constexpr const char *kExponential = R"({
   mul.rn.f32 $0, e, n;
   })";
 
-// lg2.approx is off by up to 2^-22 near 1, where the result is small: logarithms are computed.
-llvm::Value *NvidiaElementwise::math(ir::Opcode opcode, llvm::Value *value) {
-  const bool isFloat = value->getType()->isFloatTy();
-  if (isFloat && opcode == ir::Opcode::Exp) {
-    return callAssembly(builder_, kExponential, "=f,f", builder_.getFloatTy(), value);
+llvm::Value *NvidiaElementwise::function(ir::Opcode opcode,
+                                         llvm::ArrayRef<llvm::Value *> operands) {
+  if (opcode == ir::Opcode::Exp) {
+    return callAssembly(builder_, kExponential, "=f,f", builder_.getFloatTy(), operands[0]);
   }
-  if (isFloat && opcode == ir::Opcode::Exp2) {
-    return approximate("ex2.approx.f32", value);
+  if (opcode == ir::Opcode::Exp2) {
+    return approximate("ex2.approx.f32", operands[0]);
   }
-  if (isFloat && opcode == ir::Opcode::Rsqrt) {
-    return approximate("rsqrt.approx.f32", value);
-  }
-  return cpu::emitMath(builder_, opcode, value, false);
+  ir::check(opcode == ir::Opcode::Rsqrt, "a function that NVIDIA has");
+  return approximate("rsqrt.approx.f32", operands[0]);
 }
 
 // a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops where NVIDIA has an instruction of its own. Approximations: exp2, log2 and rsqrt
-// of f32 are the hardware's (2 ulp; log2 2^-22 absolute near 1); exp and log go through them.
+// Elementwise ops where NVIDIA has an instruction of its own. Approximations: exp2 and rsqrt of f32
+// are the hardware's (2 ulp), and exp goes through exp2.
 #pragma once
 
 #include "codegen/emit_elementwise.h"
@@ -19,7 +19,7 @@ public:
 
 protected:
   llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
-  llvm::Value *math(ir::Opcode opcode, llvm::Value *value) override;
+  llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
   llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
   llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) override;
 

@@ -7,6 +7,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
+#include "runtime/function_library.h"
 
 #include <charconv>
 #include <chrono>
@@ -341,7 +342,8 @@ template <class Work> auto timed(const Options &options, const char *what, Work 
 }
 
 void process(ir::Function fn, const Options &options, const ir::Target &target) {
-  const passes::PassContext context{target, options.warps, options.stages};
+  const passes::PassContext context{target, options.warps, options.stages, true,
+                                    &runtime::functionLibrary()};
   if (options.emit != "tile" || options.pipeline) {
     passes::runPipeline(fn, context, options.run);
   }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs text of the nested stage: parse, generate, load, call. For tests of the CPU's code
+// Runs text of the nested stage: parse, expand functions, generate, load, call. For tests of the CPU's code
 // generation.
 #pragma once
 
 #include "codegen/codegen.h"
 #include "codegen/cpu/jit.h"
 #include "ir/parser.h"
+#include "passes/expand_functions.h"
+#include "runtime/function_library.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +26,20 @@ inline std::vector<std::string> runnableTargets() {
   return names;
 }
 
+// What the passes know of that target.
+inline passes::PassContext contextOf(const std::string &target) {
+  passes::PassContext context{codegen::findTarget(target)};
+  context.library = &runtime::functionLibrary();
+  return context;
+}
+
+// The text, with code in place of the functions that the target lacks.
+inline ir::Function expanded(const std::string &text, const std::string &target) {
+  ir::Function fn = ir::parse(text);
+  passes::expandFunctions(fn, contextOf(target));
+  return fn;
+}
+
 template <class T> uint64_t slot(T value) {
   uint64_t bits = 0;
   static_assert(sizeof(T) <= sizeof(bits));
@@ -40,7 +56,7 @@ class NestedKernel {
 public:
   NestedKernel(const std::string &text, const std::string &target,
                codegen::CodeOptions options = {})
-      : code_(codegen::generate(ir::parse(text), codegen::findTarget(target), options)),
+      : code_(codegen::generate(expanded(text, target), codegen::findTarget(target), options)),
         module_(code_), arena_(static_cast<uint8_t *>(std::aligned_alloc(
                                    64, (code_.info.scratchBytes + 127) / 64 * 64)),
                                &std::free) {}

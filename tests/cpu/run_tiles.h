@@ -29,7 +29,7 @@ inline std::string targetOf(const std::string &way) { return way.substr(0, way.f
 inline ir::Function nested(const std::string &text, const std::string &way) {
   ir::Function fn = ir::parse(text);
   ir::verifyOrThrow(fn, "parse");
-  passes::PassContext context{codegen::findTarget(targetOf(way))};
+  passes::PassContext context = contextOf(targetOf(way));
   if (way.ends_with(kWhole)) {
     context.allowGuards = false;
     passes::PipelineOptions options;

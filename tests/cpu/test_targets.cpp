@@ -49,7 +49,7 @@ TEST(Targets, RunsHere) {
 }
 
 TEST(Targets, ObjectForAnotherMachine) {
-  const codegen::Code code = codegen::generate(ir::parse(kKernel), codegen::findTarget("aarch64"));
+  const codegen::Code code = codegen::generate(expanded(kKernel, "aarch64"), codegen::findTarget("aarch64"));
   // ELF, 64 bits, little endian, machine 183.
   ASSERT_GT(code.object.size(), 64u);
   EXPECT_EQ(std::string(code.object.data(), 6), std::string("\x7f"
@@ -60,18 +60,18 @@ TEST(Targets, ObjectForAnotherMachine) {
 
 TEST(Targets, SameInputSameBytes) {
   for (const std::string &target : {std::string("aarch64"), codegen::hostTarget().name}) {
-    const codegen::Code first = codegen::generate(ir::parse(kKernel), codegen::findTarget(target));
-    const codegen::Code second = codegen::generate(ir::parse(kKernel), codegen::findTarget(target));
+    const codegen::Code first = codegen::generate(expanded(kKernel, target), codegen::findTarget(target));
+    const codegen::Code second = codegen::generate(expanded(kKernel, target), codegen::findTarget(target));
     EXPECT_EQ(first.object, second.object) << target;
   }
 }
 
 TEST(Targets, TextsOnDemand) {
   codegen::CodeOptions options;
-  const codegen::Code plain = codegen::generate(ir::parse(kKernel), codegen::hostTarget());
+  const codegen::Code plain = codegen::generate(expanded(kKernel, "cpu"), codegen::hostTarget());
   EXPECT_TRUE(plain.llvm.empty() && plain.assembly.empty());
   options.keepLlvm = options.keepAssembly = true;
-  const codegen::Code code = codegen::generate(ir::parse(kKernel), codegen::hostTarget(), options);
+  const codegen::Code code = codegen::generate(expanded(kKernel, "cpu"), codegen::hostTarget(), options);
   EXPECT_NE(code.llvm.find("define void @kernel.f("), std::string::npos);
   EXPECT_NE(code.assembly.find("kernel.f:"), std::string::npos);
 }
@@ -100,7 +100,7 @@ TEST(Targets, CompilesAndLoadsInThreads) {
 // Names that mean something to LLVM or to C's libraries are no trouble.
 TEST(Targets, AnyKernelName) {
   for (const char *name : {"expf", "fmodf", "memcpy", "main", "llvm.exp", "harmless"}) {
-    ir::Function fn = ir::parse(kKernel);
+    ir::Function fn = expanded(kKernel, "cpu");
     fn.name = name;
     const codegen::Code code = codegen::generate(fn, codegen::hostTarget());
     const codegen::cpu::CpuModule module(code);
@@ -110,7 +110,7 @@ TEST(Targets, AnyKernelName) {
 }
 
 TEST(Targets, OpsOfOtherStagesAreRefused) {
-  ir::Function fn = ir::parse(kKernel);
+  ir::Function fn = expanded(kKernel, "cpu");
   fn.stage = ir::Stage::Tile;
   EXPECT_THROW((void)codegen::generate(fn, codegen::hostTarget()), ir::InternalError);
 }

@@ -233,14 +233,6 @@ TEST(Operations, MinimumMaximumClampWhere) {
                       "%6 = constant {value=3} : i8\n%7 = select %d, %c, %6 : i8\n");
 }
 
-TEST(Operations, Cdiv) {
-  Kernel k;
-  EXPECT_EQ(k.call("cdiv", {integer(10), integer(4)}).describe(), "constexpr 3");
-  k.call("cdiv", {k.param("i32"), integer(4)});
-  EXPECT_EQ(k.text(), "%0 = constant {value=3} : i32\n%1 = add %a, %0 : i32\n"
-                      "%2 = constant {value=4} : i32\n%3 = sdiv %1, %2 : i32\n");
-}
-
 TEST(Operations, Shapes) {
   Kernel k;
   const Value x = k.tile("f32", {4, 6});

@@ -18,6 +18,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
+#include "runtime/function_library.h"
 
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -75,8 +76,14 @@ void startClock() {
 }
 
 // ---- the two kinds of input
+passes::PassContext contextOf(const ir::Target &target) {
+  passes::PassContext context{target};
+  context.library = &runtime::functionLibrary();
+  return context;
+}
+
 void compile(ir::Function &fn, const ir::Target &target) {
-  const passes::PassContext context{target};
+  const passes::PassContext context = contextOf(target);
   passes::PipelineOptions options;
   options.verifyEach = true;
   passes::runPipeline(fn, context, options);
@@ -124,7 +131,7 @@ public:
         passes::PipelineOptions options;
         options.printAfter = "all";
         options.print = [&](std::string_view, const std::string &text) { late_.push_back(text); };
-        passes::runPipeline(fn, passes::PassContext{codegen::findTarget(target)}, options);
+        passes::runPipeline(fn, contextOf(codegen::findTarget(target)), options);
       }
     }
   }

@@ -9,6 +9,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
+#include "runtime/function_library.h"
 
 #include <algorithm>
 #include <iostream>
@@ -29,7 +30,8 @@ std::string violations(const ir::Function &fn) {
 std::string runPasses(const GoldenRun &run, const std::string &input) {
   ir::Function fn = ir::parse(input, "<golden>");
   const ir::Target &target = codegen::findTarget(run.target);
-  const passes::PassContext context{target, run.warps, run.stages};
+  const passes::PassContext context{target, run.warps, run.stages, true,
+                                    &runtime::functionLibrary()};
   passes::PipelineOptions options;
   options.verifyEach = true;
   for (const std::string &name : run.passes) {

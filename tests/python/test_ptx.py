@@ -22,6 +22,17 @@ PTXAS = next((str(path) for path in Path(sysconfig.get_path("purelib")).glob("nv
 # Which LLVM has the target.
 TARGETS = {"sm_80": 19, "sm_90a": 19, "sm_120": 20}
 
+
+
+@libtile.jit
+def functions(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i, i < n, other=1.0)
+    r = tl.exp(a) + tl.exp2(a)
+    r += tl.log(a) + tl.log2(a)
+    tl.store(out + i, r * tl.rsqrt(a), i < n)
+
+
 STRIDES = ["i32:16", 1] * 3
 ROWS = {"BLOCK": 4096}
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 8}
@@ -40,6 +51,9 @@ KERNELS = {
     "matmul_int8": (matmul.matmul, ["*i8"] * 2 + ["*i32"] + ["i32:16"] * 3 + STRIDES, TILE),
     "matmul_f32": (matmul.matmul, ["*fp32"] * 3 + ["i32:16"] * 3 + STRIDES,
                    {**TILE, "BLOCK_M": 64, "BLOCK_N": 64}),
+    "functions_f16": (functions, ["*fp16"] * 2 + ["i32"], {"BLOCK": 1024}),
+    "functions_f32": (functions, ["*fp32"] * 2 + ["i32"], {"BLOCK": 4096}),
+    "functions_f64": (functions, ["*fp64"] * 2 + ["i32"], {"BLOCK": 4096}),
     "matmul_odd_tile": (matmul.matmul, ["*fp16"] * 3 + ["i32"] * 3 + ["i32", 1] * 3,
                         {**TILE, "BLOCK_M": 17, "BLOCK_N": 5, "BLOCK_K": 3}),
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <thread>
 
 using namespace libtile;
@@ -57,6 +58,29 @@ TEST(Api, GlobalsConstantsAndDefaults) {
   EXPECT_EQ(out, std::vector<float>(100, 7));
   compileIt({{"BLOCK", int64_t{64}}}, {{"FACTOR", 0.5}}).launch(cpu, {2, 1, 1}, {x.data(), out.data(), 100});
   EXPECT_EQ(out, std::vector<float>(100, 1.5));
+}
+
+// Functions whose bodies are in the kernel language themselves, in a program without Python.
+TEST(Api, ElementaryFunctions) {
+  const char *const text = R"(
+import libtile.language as tl
+
+@libtile.jit
+def kernel(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n, other=1.0)
+    tl.store(out + i, tl.log(1 + tl.exp(a)) + tl.cdiv(n, 8), mask=i < n)
+)";
+  const Kernel kernel = Program::fromText(text, "text.py")
+                            .compile("kernel", Device::open("cpu").target(), kTypes, {{"BLOCK", int64_t{128}}});
+  std::vector<float> x(100), out(100);
+  for (int i = 0; i < 100; ++i) {
+    x[static_cast<size_t>(i)] = 0.25F * static_cast<float>(i - 50);
+  }
+  kernel.launch(Device::open("cpu"), {1, 1, 1}, {x.data(), out.data(), 100});
+  for (size_t i = 0; i < 100; ++i) {
+    EXPECT_NEAR(out[i], std::log1p(std::exp(static_cast<double>(x[i]))) + 13, 3e-6);
+  }
 }
 
 TEST(Api, ErrorsHaveTheirPlace) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The elementwise ops for which a CPU has an instruction, or lacks one.
+#include "codegen/cpu/emitter.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <numeric>
+
+namespace libtile::codegen::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+// The lanes [first, first + count); those past the end of `value` are 0.
+Value *lanesOf(llvm::IRBuilder<> &builder, Value *value, unsigned first, unsigned count) {
+  const auto end = llvm::cast<llvm::FixedVectorType>(value->getType())->getNumElements();
+  llvm::SmallVector<int, 64> lanes;
+  for (unsigned i = first; i < first + count; ++i) {
+    lanes.push_back(static_cast<int>(std::min(i, end)));
+  }
+  return builder.CreateShuffleVector(value, llvm::Constant::getNullValue(value->getType()), lanes);
+}
+
+// value * 2^n in a register of 128, 256 or 512 bits.
+Value *scaleRegister(llvm::IRBuilder<> &builder, Value *value, Value *n) {
+  namespace I = llvm::Intrinsic;
+  static constexpr I::ID kIds[2][3] = {
+      {I::x86_avx512_mask_scalef_ps_128, I::x86_avx512_mask_scalef_ps_256,
+       I::x86_avx512_mask_scalef_ps_512},
+      {I::x86_avx512_mask_scalef_pd_128, I::x86_avx512_mask_scalef_pd_256,
+       I::x86_avx512_mask_scalef_pd_512}};
+  const bool isDouble = value->getType()->getScalarType()->isDoubleTy();
+  const unsigned bits = value->getType()->getPrimitiveSizeInBits();
+  llvm::Type *mask = builder.getIntNTy(bits == 512 && !isDouble ? 16 : 8);
+  llvm::SmallVector<Value *, 5> operands = {value, n, value,
+                                            llvm::Constant::getAllOnesValue(mask)};
+  if (bits == 512) {
+    operands.push_back(builder.getInt32(4)); // the current rounding
+  }
+  return builder.CreateIntrinsic(kIds[isDouble ? 1 : 0][bits == 512 ? 2 : bits == 256 ? 1 : 0], {},
+                                 operands);
+}
+
+// Wider vectors are taken apart, narrower ones filled up.
+Value *scaleVector(llvm::IRBuilder<> &builder, Value *value, Value *n) {
+  const unsigned lanes =
+      llvm::cast<llvm::FixedVectorType>(value->getType())->getNumElements();
+  const unsigned width = value->getType()->getScalarSizeInBits();
+  const unsigned full = std::max(std::bit_ceil(lanes), 128 / width);
+  if (full != lanes) {
+    Value *filled = scaleVector(builder, lanesOf(builder, value, 0, full),
+                                lanesOf(builder, n, 0, full));
+    return lanesOf(builder, filled, 0, lanes);
+  }
+  if (lanes * width <= 512) {
+    return scaleRegister(builder, value, n);
+  }
+  const auto half = [&](unsigned first) {
+    return scaleVector(builder, lanesOf(builder, value, first, lanes / 2),
+                       lanesOf(builder, n, first, lanes / 2));
+  };
+  Value *low = half(0);
+  llvm::SmallVector<int, 64> all(lanes);
+  std::iota(all.begin(), all.end(), 0);
+  return builder.CreateShuffleVector(low, half(lanes / 2), all);
+}
+
+} // namespace
+
+// Of AVX-512.
+Value *CpuElementwise::function(Opcode opcode, llvm::ArrayRef<Value *> operands) {
+  ir::check(opcode == Opcode::Scalb, "scalb is the only function that a CPU has");
+  if (operands[0]->getType()->isVectorTy()) {
+    return scaleVector(builder_, operands[0], operands[1]);
+  }
+  const auto asVector = [&](Value *value) {
+    auto *type = llvm::FixedVectorType::get(value->getType(), 1);
+    return builder_.CreateInsertElement(llvm::Constant::getNullValue(type), value, uint64_t{0});
+  };
+  return builder_.CreateExtractElement(
+      scaleVector(builder_, asVector(operands[0]), asVector(operands[1])), uint64_t{0});
+}
+
+// The exact quotient is at least 1/|d| below the next integer, and rounding moves it by less: by at
+// most |a/d| 2^-53, with |a| < 2^33 (float: 2^-24 and 2^17). So truncation gives the integer one.
+Value *CpuElementwise::divideSafe(bool isSigned, Value *a, Value *d) {
+  const unsigned width = a->getType()->getScalarSizeInBits();
+  if (!a->getType()->isVectorTy() || width > 32 || width == 1 || llvm::isa<llvm::Constant>(d)) {
+    return Elementwise::divideSafe(isSigned, a, d);
+  }
+  llvm::Type *type = typeLike(a, width == 32 ? builder_.getDoubleTy() : builder_.getFloatTy());
+  const auto toWide = [&](Value *v) {
+    return isSigned ? builder_.CreateSIToFP(v, type) : builder_.CreateUIToFP(v, type);
+  };
+  Value *quotient = builder_.CreateFDiv(toWide(a), toWide(d));
+  return isSigned ? builder_.CreateFPToSI(quotient, a->getType())
+                  : builder_.CreateFPToUI(quotient, a->getType());
+}
+
+} // namespace libtile::codegen::cpu
