@@ -138,12 +138,14 @@ typedef struct lt_arg {
   /* The value; FLOAT: of a double; CONSTANT: an lt_value that stands for one constant only and is
      never freed; TYPE: what the value is a multiple of. */
   uint64_t bits;
+  uint64_t bytes; /* POINTER: from the address to the end of the array's last element; 0: not known */
 } lt_arg;
 typedef struct lt_extent {
   uint64_t begin, end; /* bytes of the array; equal: unknown */
 } lt_extent;
 /* The code of a type by its name ("fp32", "*i8"); -1: there is none. */
 LT_API int lt_dtype(const char *name);
+LT_API size_t lt_dtype_bytes(int code); /* of an element */
 LT_API const char *lt_dtype_name(int code); /* valid until the next call */
 
 typedef struct lt_options {

@@ -187,6 +187,9 @@ int lt_dtype(const char *name) {
     return dtype ? static_cast<int>(bindings::encodeType(*dtype)) : -1;
   });
 }
+size_t lt_dtype_bytes(int code) {
+  return (ir::bitWidth(bindings::decodeType(static_cast<uint16_t>(code)).elem) + 7) / 8;
+}
 const char *lt_dtype_name(int code) {
   return guarded<const char *>(
       "", [&] { return keepText(bindings::decodeType(static_cast<uint16_t>(code)).name()); });

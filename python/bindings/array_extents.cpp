@@ -69,8 +69,8 @@ private:
   Ref type_, function_;
 };
 
-// All of the storage: a kernel may reach it from any view.
-lt_extent torchExtent(PyObject *object) {
+// Of a tensor that is read by its methods.
+lt_extent storageExtent(PyObject *object) {
   static Method &untypedStorage = *new Method("untyped_storage"); // objects outlive the interpreter
   static Method &dataPtr = *new Method("data_ptr");
   static Method &nbytes = *new Method("nbytes");
@@ -85,23 +85,29 @@ lt_extent torchExtent(PyObject *object) {
   return {begin, begin + PyLong_AsUnsignedLongLongMask(bytes.get())};
 }
 
-lt_extent ownExtent(PyObject *object, uint64_t address) {
-  static PyObject *const attribute = intern("__libtile_array__");
-  const Ref fields(PyObject_GetAttr(object, attribute));
-  if (!fields || !PyTuple_Check(fields.get()) || PyTuple_GET_SIZE(fields.get()) != 4) {
+// From the storage's first byte to the tensor's last: a kernel may reach all of the storage from any
+// view of it, and two tensors have a storage in common if they have its first byte. Asking for the
+// storage itself makes an object of it, which costs three times as much.
+lt_extent torchExtent(PyObject *object, const lt_arg &arg) {
+  static Method &storageOffset = *new Method("storage_offset");
+  if (arg.bytes != 0) {
+    const Ref offset = storageOffset(object);
+    if (offset) {
+      const uint64_t elements = PyLong_AsUnsignedLongLongMask(offset.get());
+      return {arg.bits - elements * lt_dtype_bytes(arg.dtype), arg.bits + arg.bytes};
+    }
     PyErr_Clear();
-    return {};
   }
-  return {address, address + PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(fields.get(), 3))};
+  return storageExtent(object);
 }
 
 } // namespace
 
-lt_extent extentOf(PyObject *object, uint64_t address) {
+lt_extent extentOf(PyObject *object, const lt_arg &arg) {
   const Sort sort = knownType(object).sort;
   return sort == Sort::Numpy   ? numpyExtent(object)
-         : sort == Sort::Torch ? torchExtent(object)
-         : sort == Sort::Own   ? ownExtent(object, address)
+         : sort == Sort::Torch ? torchExtent(object, arg)
+         : sort == Sort::Own   ? lt_extent{arg.bits, arg.bits + arg.bytes}
                                : lt_extent{};
 }
 

@@ -72,6 +72,11 @@ bool readExchanged(PyObject *object, const DlExchange &exchange, lt_arg &arg, in
   device = isOnCuda ? tensor.deviceId : kCpu;
   arg.dtype = static_cast<uint16_t>(code);
   setPointer(arg, reinterpret_cast<uintptr_t>(tensor.data) + tensor.byteOffset, false);
+  uint64_t last = 0;
+  for (int32_t i = 0; i < tensor.rank; ++i) {
+    last += static_cast<uint64_t>((tensor.shape[i] - 1) * tensor.strides[i]);
+  }
+  arg.bytes = (last + 1) * (tensor.typeBits / 8);
   return true;
 }
 
@@ -143,6 +148,7 @@ bool readOwn(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
   }
   device = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(fields.get(), 2)));
   setPointer(arg, PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(fields.get(), 0)), false);
+  arg.bytes = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(fields.get(), 3));
   return setDtype(code, type, name, arg) && PyErr_Occurred() == nullptr;
 }
 

@@ -119,6 +119,7 @@ void setPointer(lt_arg &arg, uint64_t address, bool isReadOnly) {
   arg.kind = LT_ARG_POINTER;
   arg.flags = isReadOnly ? LT_ARG_READ_ONLY : 0;
   arg.bits = address;
+  arg.bytes = 0;
 }
 
 } // namespace libtile::python

@@ -72,8 +72,7 @@ Sort sortOf(PyObject *object) {
   if (has(object, "data_ptr") && has(object, "is_cuda")) {
     return Sort::Torch;
   }
-  if (isJit(object) || PyUnicode_Check(object) || PyTuple_Check(object) || PyType_Check(object) ||
-      has(object, "_value")) {
+  if (isJit(object) || PyUnicode_Check(object) || PyTuple_Check(object) || PyType_Check(object)) {
     return Sort::Constant;
   }
   if (has(object, "__cuda_array_interface__")) {
@@ -81,6 +80,9 @@ Sort sortOf(PyObject *object) {
   }
   if (has(object, "__dlpack__")) {
     return Sort::Dlpack;
+  }
+  if (has(object, "_value")) { // after the arrays: those of JAX have one
+    return Sort::Constant;
   }
   if (PyObject_CheckBuffer(object) != 0) {
     return Sort::Buffer;

@@ -103,8 +103,8 @@ constexpr int kCpu = -1;      // else the ordinal of a CUDA device
 // The argument as the launcher takes it. Constants that are no plain scalars are interned. False with
 // a Python error set; `name` is for messages.
 bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device);
-// The bytes that the array may touch: of all of its memory where it is a view.
-lt_extent extentOf(PyObject *object, uint64_t address);
+// The bytes that the kernel may touch: of all of the array's memory where it is a view.
+lt_extent extentOf(PyObject *object, const lt_arg &arg);
 // torch's current stream, if the argument is a torch tensor of that device; else the default stream.
 bool currentStream(PyObject *object, int device, void *&stream);
 bool isTorch(PyObject *object);

@@ -124,7 +124,7 @@ const lt_extent *extentsOf(const lt_plan &plan, const Call &call, lt_extent *sto
     return nullptr;
   }
   for (size_t i = 0; i < call.count; ++i) {
-    storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.values[i], call.args[i].bits)
+    storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.values[i], call.args[i])
                                                   : lt_extent{};
   }
   return storage;

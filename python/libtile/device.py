@@ -52,9 +52,10 @@ class DeviceArray:
         # What the launcher reads.
         self.__libtile_array__ = (self._address, sys.intern(dtype.name), self._ordinal, self.nbytes)
 
-    def __del__(self) -> None:
+    def __del__(self, release: Any = _libtile.release) -> None:
+        # At the interpreter's end modules are empty already.
         if getattr(self, "_address", 0):
-            _libtile.release(self._ordinal, self._address)
+            release(self._ordinal, self._address)
 
     @property
     def device(self) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch tensors as arguments, on the CPU and on CUDA."""
+import numpy as np
 import pytest
 import torch
 
@@ -51,8 +52,25 @@ def test_views_share_their_storage(device):
     assert torch.equal(x, want)
 
 
+WINDOWS = {
+    "torch": lambda a: (torch.from_numpy(a[:100]), torch.from_numpy(a[1:])),
+    "numpy_first": lambda a: (a[:100], torch.from_numpy(a[1:])),
+    "numpy_second": lambda a: (torch.from_numpy(a[:100]), a[1:]),
+    "dlpack": lambda a: (torch.from_dlpack(a[:100]), torch.from_numpy(a)[1:]),
+}
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_storages_that_share_memory(kind):
+    """Two storages over one NumPy array: neither knows of the other."""
+    a = np.arange(101, dtype=np.float32)
+    want = np.concatenate([a[:1], a[:100] + 1])
+    x, out = WINDOWS[kind](a)
+    add[(1,)](x, torch.ones(100), out, 100, BLOCK=256)
+    np.testing.assert_array_equal(a, want)
+
+
 def test_numpy_and_torch_mix_on_the_cpu():
-    import numpy as np
     x, out = torch.arange(10.0), np.zeros(10, np.float32)
     run(x, x, out)
     assert (out == 2 * x.numpy()).all()

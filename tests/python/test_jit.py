@@ -361,6 +361,17 @@ def test_import_is_light():
     assert float(seconds) < 0.05
 
 
+def test_device_arrays_outlive_the_modules(monkeypatch):
+    """At the interpreter's end the names of a module are None before the last arrays go."""
+    seen = []
+    array = libtile.to_device(np.zeros(9), "cpu")
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    for name in ("release", "allocate"):
+        monkeypatch.setattr(libtile._libtile, name, None)
+    del array
+    assert seen == []
+
+
 def test_num_threads():
     before = libtile.num_threads()
     try:

@@ -114,6 +114,23 @@ def test_dlpack(kind, dtype):
     np.testing.assert_array_equal(out, x)
 
 
+class LikeJax(Dlpack):
+    """Has an attribute _value, as constants of the language have, and no hash."""
+    __hash__ = None
+
+    @property
+    def _value(self):
+        return np.asarray(self.array)
+
+
+def test_arrays_that_look_like_constants():
+    x, out = read_only(np.arange(10, dtype=np.float32)), np.zeros(10, np.float32)
+    copy_strided[(1,)](LikeJax(x), out, 10, 1, BLOCK=16)
+    np.testing.assert_array_equal(out, x)
+    with pytest.raises(ValueError, match="read-only"):
+        copy_strided[(1,)](out, LikeJax(x), 10, 1, BLOCK=16)
+
+
 def test_dlpack_is_refused():
     x = np.zeros(4, np.complex64)
     with pytest.raises(TypeError, match="'x'.*element type"):
