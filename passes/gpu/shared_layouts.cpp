@@ -269,6 +269,19 @@ public:
     return cost;
   }
 
+  // What no swizzle goes below: 128 bytes at a time, each lane's elements once.
+  [[nodiscard]] int64_t least() const {
+    int64_t cost = 0;
+    for (const auto *layouts : {&use_.writers, &use_.readers}) {
+      for (const Layout &layout : *layouts) {
+        const int64_t lanes = int64_t{1} << std::popcount(
+                                  static_cast<uint32_t>(layout.canonicalBits(HwDim::Lane)));
+        cost += lanes * use_.elementBytes * layout.size(HwDim::Reg) / 128;
+      }
+    }
+    return cost;
+  }
+
 private:
   const BufferUse &use_;
   std::vector<Columns> writers_, readers_;
@@ -395,6 +408,9 @@ Layout chooseBuffer(std::span<const int32_t> shape, const BufferUse &use) {
         bestCost = now;
         best = swizzle;
         bestOrder = order;
+      }
+      if (bestCost <= cost.least()) {
+        break;
       }
     }
   }
