@@ -58,17 +58,21 @@ Emitter::BufferOffsets Emitter::bufferOffsets(const ir::Layout &registers, const
   return result;
 }
 
-llvm::Value *Emitter::bufferAddress(llvm::Value *buffer, const BufferOffsets &offsets,
-                                    int32_t reg) {
+std::pair<llvm::Value *, int32_t> Emitter::bufferAddress(llvm::Value *buffer,
+                                                         BufferOffsets &offsets, int32_t reg) {
   const auto index = static_cast<size_t>(reg);
   const int32_t mixed = offsets.inner[index] & offsets.threadBits;
-  const int32_t apart = offsets.inner[index] - mixed + offsets.outer[index];
-  llvm::Value *offset = offsets.thread;
-  if (mixed != 0) {
-    offset = builder_.CreateXor(offset, i32(mixed));
+  llvm::Value *&pointer = offsets.made[mixed];
+  if (pointer == nullptr) {
+    llvm::Value *offset = builder_.CreateXor(offsets.thread, i32(mixed));
+    pointer = builder_.CreateGEP(builder_.getInt8Ty(), buffer, offset);
   }
-  llvm::Value *pointer = builder_.CreateGEP(builder_.getInt8Ty(), buffer, offset);
-  return apart == 0 ? pointer : builder_.CreateConstGEP1_32(builder_.getInt8Ty(), pointer, apart);
+  return {pointer, offsets.inner[index] - mixed + offsets.outer[index]};
+}
+
+llvm::Value *Emitter::bufferPointer(llvm::Value *buffer, BufferOffsets &offsets, int32_t reg) {
+  const auto [pointer, bytes] = bufferAddress(buffer, offsets, reg);
+  return builder_.CreateConstGEP1_64(builder_.getInt8Ty(), pointer, static_cast<uint64_t>(bytes));
 }
 
 // The row-major index of the register's element; 0 in the padding, so that an access stays inside
@@ -91,9 +95,8 @@ std::function<llvm::Value *(int32_t)> Emitter::elementAddresses(const ir::Type &
   const unsigned bytes = tile.elementBytes();
   llvm::Value *base = scalar(buffer);
   if (!passes::isFlat(registers, layoutOf(buffer))) {
-    return [=, this, offsets = bufferOffsets(registers, layoutOf(buffer), bytes)](int32_t reg) {
-      return bufferAddress(base, offsets, reg);
-    };
+    return [=, this, offsets = bufferOffsets(registers, layoutOf(buffer), bytes)](
+               int32_t reg) mutable { return bufferPointer(base, offsets, reg); };
   }
   // Bits above the subtile count repeats.
   std::vector<int32_t> columns;
@@ -133,6 +136,10 @@ void Emitter::storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *>
   const unsigned total = bytes * elements.size();
   const unsigned wordBytes = bytes == 8 ? 8 : std::min(4u, total);
   const Regs words = packWords(element, elements, wordBytes);
+  if (predicate == nullptr && words.size() == 1) {
+    builder_.CreateAlignedStore(words[0], pointer, llvm::Align(total));
+    return;
+  }
   if (predicate == nullptr) {
     llvm::Value *vector = llvm::PoisonValue::get(
         llvm::FixedVectorType::get(builder_.getIntNTy(8 * wordBytes), words.size()));

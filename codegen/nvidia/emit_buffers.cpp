@@ -3,9 +3,12 @@
 // access a layout and a buffer allow is passes/gpu/shared_layouts.h's answer.
 #include "codegen/nvidia/emitter.h"
 
+#include "codegen/llvm_compat.h"
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/shared_layouts.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
 
@@ -135,14 +138,14 @@ void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bo
     }
   }
   columns.resize(5, 0);
-  const BufferOffsets offsets =
+  BufferOffsets offsets =
       bufferOffsets(layout, bufferLayout, element.elementBytes(), columns);
   const bool dotsOnly = std::ranges::all_of(fn_.uses(result), [&](ir::Use use) {
     return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2;
   });
   Regs out(numRegs(result));
   for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), allBits)) {
-    const Regs units = loadMatrices(bufferAddress(scalar(fn_.operand(op, 0)), offsets, group[0]),
+    const Regs units = loadMatrices(bufferPointer(scalar(fn_.operand(op, 0)), offsets, group[0]),
                                     count, transposed);
     const size_t perUnit = group.size() / count;
     for (unsigned matrix = 0; matrix < count; ++matrix) {
@@ -161,25 +164,23 @@ void Emitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bo
 }
 
 Regs Emitter::loadMatrices(llvm::Value *pointer, unsigned count, bool transposed) {
-  std::string text = "ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
-                     (transposed ? ".trans" : "") + ".shared.b16 {";
-  std::string constraints;
+  using namespace llvm::Intrinsic;
+  constexpr ID kPlain[] = {nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
+                           nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
+                           nvvm_ldmatrix_sync_aligned_m8n8_x4_b16};
+  constexpr ID kTransposed[] = {nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16,
+                                nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
+                                nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16};
+  const unsigned log = count / 2;
+  llvm::Function *instruction = compat::intrinsic(
+      module_, transposed ? kTransposed[log] : kPlain[log], {pointer->getType()});
+  llvm::Value *loaded = builder_.CreateCall(instruction, {pointer});
+  if (count == 1) {
+    return {loaded};
+  }
+  Regs units;
   for (unsigned i = 0; i < count; ++i) {
-    text += (i == 0 ? "$" : ", $") + std::to_string(i);
-    constraints += "=r,";
-  }
-  text += "}, [$" + std::to_string(count) + "];";
-  llvm::Type *word = builder_.getInt32Ty();
-  llvm::Type *returned = word;
-  if (count > 1) {
-    returned = llvm::StructType::get(context_, llvm::SmallVector<llvm::Type *, 4>(count, word));
-  }
-  llvm::Value *loaded =
-      assembly(text, constraints + "r", returned, {sharedAddress(pointer)}, true, true);
-  Regs units = {loaded};
-  for (unsigned i = 0; count > 1 && i < count; ++i) {
-    units.resize(count);
-    units[i] = builder_.CreateExtractValue(loaded, i);
+    units.push_back(builder_.CreateExtractValue(loaded, i));
   }
   return units;
 }
@@ -210,7 +211,8 @@ void Emitter::lowerBufferWrite(ir::OpId op) {
 
 // cp.async of the group's elements, side by side in both memories; masked off, it writes zeros.
 // What is below its least width goes through a register.
-void Emitter::copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value *to) {
+void Emitter::copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from,
+                        std::pair<llvm::Value *, int32_t> to) {
   const ir::ValueId pointers = fn_.operand(op, 0);
   const ir::Type element = fn_.type(pointers).pointee().element();
   const unsigned bytes = element.elementBytes() * static_cast<unsigned>(group.size());
@@ -218,20 +220,28 @@ void Emitter::copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value 
   if (fn_.numOperands(op) > 2) {
     predicate = both(predicate, regs(fn_.operand(op, 2))[group[0]]);
   }
-  llvm::Value *from = regs(pointers)[group[0]];
   predicate = predicate == nullptr ? builder_.getTrue() : predicate;
+  AssemblyOperands operands;
+  std::string text;
   if (bytes >= 4) {
-    const std::string size = std::to_string(bytes);
-    llvm::Value *taken = builder_.CreateSelect(predicate, i32(bytes), i32(0));
-    assembly(std::string(bytes == 16 ? "cp.async.cg" : "cp.async.ca") +
-                 ".shared.global [$0], [$1], " + size + ", $2;",
-             "r,l,r", builder_.getVoidTy(), {sharedAddress(to), from, taken}, true);
+    const std::string source = operands.address(from, text);
+    const std::string target = operands.use(sharedAddress(to.first), "r");
+    const std::string taken =
+        operands.use(builder_.CreateSelect(predicate, i32(bytes), i32(0)), "r");
+    text += std::string(bytes == 16 ? "cp.async.cg" : "cp.async.ca") + ".shared.global [" + target +
+            "+" + std::to_string(to.second) + "], " + source + ", " + std::to_string(bytes) + ", " +
+            taken + ";";
+    assembly(text, operands, builder_.getVoidTy());
     return;
   }
-  const std::string width = std::to_string(8 * bytes);
-  llvm::Value *loaded = assembly("mov.b16 $0, 0;\n\t@$2 ld.global.b" + width + " $0, [$1];",
-                                 "=&h,l,b", builder_.getInt16Ty(), {from, predicate}, true);
-  builder_.CreateAlignedStore(builder_.CreateTrunc(loaded, builder_.getIntNTy(8 * bytes)), to,
+  const std::string result = operands.result("=&h");
+  const std::string source = operands.address(from, text);
+  text += "mov.b16 " + result + ", 0;\n\t@" + operands.use(predicate, "b") + " ld.global.b" +
+          std::to_string(8 * bytes) + " " + result + ", " + source + ";";
+  llvm::Value *loaded = assembly(text, operands, builder_.getInt16Ty());
+  builder_.CreateAlignedStore(builder_.CreateTrunc(loaded, builder_.getIntNTy(8 * bytes)),
+                              builder_.CreateConstGEP1_64(builder_.getInt8Ty(), to.first,
+                                                          static_cast<uint64_t>(to.second)),
                               llvm::Align(bytes));
 }
 
@@ -241,14 +251,16 @@ void Emitter::lowerAsyncCopy(ir::OpId op) {
   const ir::Layout &layout = layoutOf(pointers);
   const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 1));
   const unsigned bytes = fn_.type(pointers).pointee().elementBytes();
-  const BufferOffsets offsets = bufferOffsets(layout, bufferLayout, bytes);
+  BufferOffsets offsets = bufferOffsets(layout, bufferLayout, bytes);
+  AccessAddresses addresses(*this, pointers);
   const auto together = static_cast<size_t>(
       passes::writeAccess(layout, bufferLayout, static_cast<int32_t>(bytes)).elements);
   for (const RegGroup &group : accessGroups(pointers, mask, bytes)) {
     const size_t step = std::min(together, group.size());
     for (size_t first = 0; first < group.size(); first += step) {
       const llvm::ArrayRef<int32_t> part = llvm::ArrayRef<int32_t>(group).slice(first, step);
-      copyGroup(op, part, bufferAddress(scalar(fn_.operand(op, 1)), offsets, part[0]));
+      copyGroup(op, part, addresses.of(part[0]),
+                bufferAddress(scalar(fn_.operand(op, 1)), offsets, part[0]));
     }
   }
 }

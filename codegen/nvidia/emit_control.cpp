@@ -11,10 +11,11 @@ llvm::BasicBlock *Emitter::newBlock(const char *name) {
 }
 
 // The registers of all values, one behind the other.
-Regs Emitter::carried(std::span<const ir::ValueId> values) const {
+Regs Emitter::carried(std::span<const ir::ValueId> values) {
   Regs flat;
   for (ir::ValueId value : values) {
-    flat.insert(flat.end(), regs(value).begin(), regs(value).end());
+    const Regs &own = regs(value);
+    flat.insert(flat.end(), own.begin(), own.end());
   }
   return flat;
 }
@@ -59,8 +60,9 @@ void Emitter::lowerFor(ir::OpId op) {
   llvm::Value *step = scalar(operands[2]);
   const bool isUnsigned = fn_.getBool(op, Attr::is_unsigned);
   llvm::Value *zero = llvm::ConstantInt::get(step->getType(), 0);
-  llvm::Value *down = isUnsigned ? static_cast<llvm::Value *>(builder_.getFalse())
-                                 : builder_.CreateICmpSLT(step, zero);
+  const bool rises = isUnsigned || facts_.range(operands[2]).lo >= 0;
+  llvm::Value *down = rises ? static_cast<llvm::Value *>(builder_.getFalse())
+                            : builder_.CreateICmpSLT(step, zero);
   llvm::Value *size = builder_.CreateSelect(down, builder_.CreateNeg(step), step);
   llvm::Value *up = isUnsigned ? builder_.CreateICmpULT(lo, hi) : builder_.CreateICmpSLT(lo, hi);
   llvm::Value *enter = builder_.CreateSelect(down, builder_.CreateICmpSGT(lo, hi), up);

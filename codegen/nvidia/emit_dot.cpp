@@ -4,7 +4,10 @@
 // tiles, and each tile meets the fragments of its rows and columns, k by k.
 #include "codegen/nvidia/emitter.h"
 
+#include "codegen/llvm_compat.h"
 #include "passes/gpu/fragments.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <map>
 
@@ -17,7 +20,8 @@ class MatrixDot {
 public:
   MatrixDot(Emitter &emitter, ir::OpId op, const ir::MmaShape &shape)
       : e_(emitter), fn_(emitter.fn_), op_(op), shape_(shape),
-        unit_(32 / static_cast<int32_t>(ir::bitWidth(shape.operand))) {}
+        unit_(32 / static_cast<int32_t>(ir::bitWidth(shape.operand))),
+        instruction_(compat::intrinsic(emitter.module_, instructionFor(shape.operand))) {}
 
   void run() {
     const ir::ValueId acc = fn_.operand(op_, 2);
@@ -70,29 +74,21 @@ private:
     for (const int32_t reg : tile) {
       operands.push_back(out[static_cast<size_t>(reg)]);
     }
-    const bool integers = shape_.accumulator == Elem::I32;
-    llvm::Type *word =
-        integers ? static_cast<llvm::Type *>(e_.builder_.getInt32Ty()) : e_.builder_.getFloatTy();
-    auto *returned = llvm::StructType::get(e_.context_, {word, word, word, word});
-    const std::string result = integers ? "=r,=r,=r,=r," : "=f,=f,=f,=f,";
-    llvm::Value *sums =
-        e_.assembly(instruction(), result + "r,r,r,r,r,r,0,1,2,3", returned, operands, false, true);
+    llvm::Value *sums = e_.builder_.CreateCall(instruction_, operands);
     for (unsigned i = 0; i < 4; ++i) {
       out[static_cast<size_t>(tile[i])] = e_.builder_.CreateExtractValue(sums, i);
     }
   }
 
-  [[nodiscard]] std::string instruction() const {
-    std::string operand = ir::elemName(shape_.operand), sum = "f32", options;
-    if (shape_.operand == Elem::F32) {
-      operand = "tf32";
-    } else if (shape_.operand == Elem::I8) {
-      operand = "s8";
-      sum = "s32";
+  [[nodiscard]] static llvm::Intrinsic::ID instructionFor(Elem operand) {
+    if (operand == Elem::F16) {
+      return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32;
     }
-    return "mma.sync.aligned.m16n8k" + std::to_string(shape_.k) + ".row.col" + options + "." + sum +
-           "." + operand + "." + operand + "." + sum +
-           " {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};";
+    if (operand == Elem::BF16) {
+      return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
+    }
+    return operand == Elem::I8 ? llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8
+                               : llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32;
   }
 
   // The 32-bit unit of operand 0 or 1 whose first element is (row, col), neighbours along k.
@@ -120,6 +116,7 @@ private:
       known = e_.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", e_.builder_.getInt32Ty(), {number},
                           false);
     }
+    known = e_.builder_.CreateBitCast(known, instruction_->getArg(0)->getType());
     return known;
   }
 
@@ -128,6 +125,7 @@ private:
   const ir::OpId op_;
   const ir::MmaShape shape_;
   const int32_t unit_; // elements in 32 bits
+  llvm::Function *const instruction_;
   Registers registers_[2];
   std::map<int32_t, llvm::Value *> units_[2]; // by first register
 };

@@ -7,6 +7,8 @@
 
 #include "passes/gpu/layout_maps.h"
 
+#include <llvm/ADT/StringExtras.h>
+
 #include <algorithm>
 
 namespace libtile::codegen::nvidia {
@@ -31,13 +33,12 @@ struct Words {
   [[nodiscard]] std::string suffix() const {
     return (count > 1 ? ".v" + std::to_string(count) : "") + ".b" + std::to_string(8 * bytes);
   }
-  // "$0" or "{$0, $1}", starting at the operand's number.
-  [[nodiscard]] std::string operands(unsigned first) const {
-    std::string list;
-    for (unsigned i = 0; i < count; ++i) {
-      list += (i == 0 ? "$" : ", $") + std::to_string(first + i);
-    }
-    return count > 1 ? "{" + list + "}" : list;
+  [[nodiscard]] const char *resultConstraint() const {
+    return bytes == 8 ? "=&l" : bytes == 4 ? "=&r" : "=&h";
+  }
+  // "$0" or "{$0, $1}".
+  [[nodiscard]] std::string list(const std::vector<std::string> &operands) const {
+    return count > 1 ? "{" + llvm::join(operands, ", ") + "}" : operands[0];
   }
 };
 
@@ -138,20 +139,19 @@ std::vector<RegGroup> Emitter::accessGroups(ir::ValueId pointer, ir::ValueId mas
 }
 
 // mov $r, other;  @p ld.global.v4.b32 {$r}, [address]
-Regs Emitter::loadGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate) {
+Regs Emitter::loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from,
+                        llvm::Value *predicate) {
   const ir::Type element = fn_.type(fn_.result(op)).element();
   const Words words(element.elementBytes(), group.size());
   llvm::Type *registerType = builder_.getIntNTy(words.registerBits());
-  std::string constraints;
+  AssemblyOperands operands;
+  std::vector<std::string> results;
   for (unsigned i = 0; i < words.count; ++i) {
-    constraints += std::string(i == 0 ? "=&" : ",=&") + words.constraint();
+    results.push_back(operands.result(words.resultConstraint()));
   }
-  llvm::SmallVector<llvm::Value *, 8> operands = {regs(fn_.operand(op, 0))[group[0]]};
-  constraints += ",l";
   std::string text;
+  const std::string address = operands.address(from, text);
   if (!isTrue(predicate)) {
-    operands.push_back(predicate);
-    constraints += ",b";
     Regs otherwise;
     if (fn_.numOperands(op) > 2) {
       llvm::SmallVector<llvm::Value *, 16> elements;
@@ -161,25 +161,23 @@ Regs Emitter::loadGroup(ir::OpId op, const RegGroup &group, llvm::Value *predica
       otherwise = packWords(element, elements, words.bytes);
     }
     for (unsigned i = 0; i < words.count; ++i) {
-      text += "mov.b" + std::to_string(words.registerBits()) + " $" + std::to_string(i) + ", ";
-      if (otherwise.empty()) {
-        text += "0;\n\t";
-        continue;
-      }
-      text += "$" + std::to_string(words.count + operands.size()) + ";\n\t";
-      operands.push_back(builder_.CreateZExt(otherwise[i], registerType));
-      constraints += std::string(",") + words.constraint();
+      const std::string value =
+          otherwise.empty() ? "0"
+                            : operands.use(builder_.CreateZExt(otherwise[i], registerType),
+                                           words.constraint());
+      text += "mov.b" + std::to_string(words.registerBits()) + " " + results[i] + ", " + value +
+              ";\n\t";
     }
-    text += "@$" + std::to_string(words.count + 1) + " ";
+    text += "@" + operands.use(predicate, "b") + " ";
   }
-  text += "ld" + modifiers(fn_, op) + words.suffix() + " " + words.operands(0) + ", [$" +
-          std::to_string(words.count) + "];";
+  text += "ld" + modifiers(fn_, op) + words.suffix() + " " + words.list(results) + ", " + address +
+          ";";
   llvm::Type *result = registerType;
   if (words.count > 1) {
     result = llvm::StructType::get(context_,
                                    llvm::SmallVector<llvm::Type *, 4>(words.count, registerType));
   }
-  llvm::Value *loaded = assembly(text, constraints, result, operands, true);
+  llvm::Value *loaded = assembly(text, operands, result);
   Regs parts;
   for (unsigned i = 0; i < words.count; ++i) {
     llvm::Value *part = words.count > 1 ? builder_.CreateExtractValue(loaded, i) : loaded;
@@ -194,10 +192,11 @@ void Emitter::lowerLoad(ir::OpId op) {
   const ir::ValueId result = fn_.result(op);
   const ir::Type &type = fn_.type(result);
   Regs out(numRegs(result), llvm::Constant::getNullValue(registerType(result)));
+  AccessAddresses addresses(*this, pointer);
   for (const RegGroup &group : accessGroups(pointer, mask, type.elementBytes())) {
     llvm::Value *predicate = type.isTile() ? inTile(fn_.type(pointer), group[0]) : nullptr;
     predicate = both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
-    const Regs loaded = loadGroup(op, group, predicate);
+    const Regs loaded = loadGroup(op, group, addresses.of(group[0]), predicate);
     for (size_t i = 0; i < group.size(); ++i) {
       out[group[i]] = loaded[i];
     }
@@ -212,7 +211,8 @@ void Emitter::lowerLoad(ir::OpId op) {
   set(result, std::move(out));
 }
 
-void Emitter::storeGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate) {
+void Emitter::storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to,
+                         llvm::Value *predicate) {
   const ir::ValueId value = fn_.operand(op, 1);
   const ir::Type element = fn_.type(value).element();
   const Words words(element.elementBytes(), group.size());
@@ -220,21 +220,20 @@ void Emitter::storeGroup(ir::OpId op, const RegGroup &group, llvm::Value *predic
   for (int32_t reg : group) {
     elements.push_back(regs(value)[reg]);
   }
-  llvm::SmallVector<llvm::Value *, 8> operands = {regs(fn_.operand(op, 0))[group[0]]};
-  std::string constraints = "l";
+  AssemblyOperands operands;
   std::string text;
+  const std::string address = operands.address(to, text);
   if (!isTrue(predicate)) {
-    operands.push_back(predicate);
-    constraints += ",b";
-    text += "@$1 ";
+    text += "@" + operands.use(predicate, "b") + " ";
   }
-  text += "st" + modifiers(fn_, op) + words.suffix() + " [$0], " +
-          words.operands(static_cast<unsigned>(operands.size())) + ";";
+  std::vector<std::string> stored;
   for (llvm::Value *word : packWords(element, elements, words.bytes)) {
-    operands.push_back(builder_.CreateZExt(word, builder_.getIntNTy(words.registerBits())));
-    constraints += std::string(",") + words.constraint();
+    stored.push_back(operands.use(
+        builder_.CreateZExt(word, builder_.getIntNTy(words.registerBits())), words.constraint()));
   }
-  assembly(text, constraints, builder_.getVoidTy(), operands, true);
+  text += "st" + modifiers(fn_, op) + words.suffix() + " " + address + ", " + words.list(stored) +
+          ";";
+  assembly(text, operands, builder_.getVoidTy());
 }
 
 void Emitter::lowerStore(ir::OpId op) {
@@ -242,12 +241,13 @@ void Emitter::lowerStore(ir::OpId op) {
   const ir::ValueId mask = fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ir::ValueId{};
   const ir::Type &type = fn_.type(pointer);
   llvm::Value *canonical = type.isTile() ? isCanonicalThread(layoutOf(pointer)) : isFirstThread();
+  AccessAddresses addresses(*this, pointer);
   for (const RegGroup &group :
        accessGroups(pointer, mask, fn_.type(fn_.operand(op, 1)).elementBytes())) {
     llvm::Value *predicate = type.isTile() ? both(canonical, inTile(type, group[0])) : canonical;
     predicate = both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
     if (!isFalse(predicate)) {
-      storeGroup(op, group, predicate);
+      storeGroup(op, group, addresses.of(group[0]), predicate);
     }
   }
 }

@@ -12,7 +12,9 @@ using ir::Attr;
 
 void Emitter::lowerConstant(ir::OpId op) {
   const ir::ValueId result = fn_.result(op);
-  set(result, Regs(numRegs(result), elementwise_.constant(fn_, op)));
+  if (!indexOp(op)) {
+    set(result, Regs(numRegs(result), elementwise_.constant(fn_, op)));
+  }
 }
 
 void Emitter::lowerProgramId(ir::OpId op) {
@@ -31,6 +33,9 @@ void Emitter::lowerNumPrograms(ir::OpId op) {
 
 void Emitter::lowerArange(ir::OpId op) {
   const ir::ValueId result = fn_.result(op);
+  if (indexOp(op)) {
+    return;
+  }
   Regs out;
   for (unsigned reg = 0; reg < numRegs(result); ++reg) {
     out.push_back(
@@ -40,10 +45,16 @@ void Emitter::lowerArange(ir::OpId op) {
 }
 
 void Emitter::lowerSplat(ir::OpId op) {
+  if (addressOp(op) || indexOp(op)) {
+    return;
+  }
   set(fn_.result(op), Regs(numRegs(fn_.result(op)), scalar(fn_.operand(op, 0))));
 }
 
 void Emitter::renameRegisters(ir::OpId op) {
+  if (addressOp(op) || indexOp(op)) {
+    return;
+  }
   const std::optional<std::vector<int32_t>> map = passes::shapeRegisterMap(fn_, op);
   if (!map) {
     throw ir::InternalError(std::string(fn_.opInfo(op).mnemonic) +
@@ -62,7 +73,11 @@ void Emitter::lowerBroadcast(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerExpandDims(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerReshape(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerTrans(ir::OpId op) { renameRegisters(op); }
-void Emitter::lowerHint(ir::OpId op) { set(fn_.result(op), regs(fn_.operand(op, 0))); }
+void Emitter::lowerHint(ir::OpId op) {
+  if (!addressOp(op) && !indexOp(op)) {
+    set(fn_.result(op), regs(fn_.operand(op, 0)));
+  }
+}
 void Emitter::lowerAssume(ir::OpId) {}
 
 } // namespace libtile::codegen::nvidia

@@ -4,6 +4,7 @@
 #include "codegen/llvm_compat.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/Transforms/Utils/Local.h>
 
 #include <algorithm>
 #include <bit>
@@ -70,6 +71,19 @@ void Emitter::run() {
   builder_.CreateBr(body);
   builder_.SetInsertPoint(body);
   emitBlock(fn_.body());
+  removeUnused();
+}
+
+// Registers that nothing reads: of index tiles that went into addresses, of masks whose neighbours
+// are equal. Here they cost nothing; instruction selection would look at each.
+void Emitter::removeUnused() {
+  for (llvm::BasicBlock &block : llvm::reverse(*kernel_)) {
+    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::reverse(block))) {
+      if (llvm::isInstructionTriviallyDead(&instruction)) {
+        instruction.eraseFromParent();
+      }
+    }
+  }
 }
 
 // A division or root of f64 is a call in machine code, across which every element that is under way
@@ -124,6 +138,9 @@ void Emitter::emitOp(ir::OpId op) {
 }
 
 void Emitter::elementwise(std::span<const ir::OpId> run) {
+  if (run.size() == 1 && (addressOp(run[0]) || indexOp(run[0]))) {
+    return;
+  }
   std::vector<int32_t> alike;
   for (const ir::OpId op : run) {
     shareDivisor(op, run.size() == 1);

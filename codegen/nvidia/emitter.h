@@ -4,9 +4,9 @@
 // What a value is here
 //   scalar   one LLVM value, the same in every thread of the program
 //   tile     one LLVM value for each register of its layout (layout.size(HwDim::Reg)), in the forms
-//   of
-//            codegen/emit_elementwise.h; pointers are ptr addrspace(1). Registers in the padding
-//            and replicas hold anything that is not poison.
+//            of codegen/emit_elementwise.h; pointers are ptr addrspace(1). Registers in the padding
+//            and replicas hold anything that is not poison. Pointers into one array are a
+//            TileAddress instead, and have registers only if an op asks for them.
 //   buffer   one LLVM value: ptr addrspace(3) to its first byte in dynamic shared memory
 //   token    nothing
 //
@@ -17,6 +17,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/nvidia/elementwise.h"
+#include "codegen/nvidia/tile_addresses.h"
 #include "passes/analysis/facts.h"
 
 #include <llvm/IR/IRBuilder.h>
@@ -29,6 +30,25 @@
 namespace libtile::codegen::nvidia {
 
 using Regs = std::vector<llvm::Value *>;
+
+// The operands of one piece of inline assembly, numbered as they are named; results come first.
+class AssemblyOperands {
+public:
+  // Each returns the text that stands for the operand.
+  std::string result(const char *constraint);
+  std::string use(llvm::Value *value, const char *constraint);
+  // "[$2+16]"; a product is computed by what `before` has to begin with, in braces around the text.
+  std::string address(const AccessAddress &address, std::string &before);
+
+  [[nodiscard]] const std::string &constraints() const { return constraints_; }
+  [[nodiscard]] llvm::ArrayRef<llvm::Value *> values() const { return values_; }
+
+private:
+  std::string number(const std::string &constraint);
+  std::string constraints_;
+  llvm::SmallVector<llvm::Value *, 8> values_;
+  unsigned count_ = 0;
+};
 // Registers of one access, in address order; all in one thread.
 using RegGroup = llvm::SmallVector<int32_t, 8>;
 
@@ -43,6 +63,7 @@ private:
   // ---- emitter.cpp: frame and values
   void declareKernel(const std::string &symbol);
   void emitBlock(ir::BlockId block);
+  void removeUnused();
   void emitOp(ir::OpId op);
   [[nodiscard]] bool isCall(ir::OpId op) const;
   // Ops of as many registers each, for each register in turn.
@@ -52,7 +73,8 @@ private:
   // Of a mask: bits of the register's number that do not change the element, because all elements
   // of every aligned group along an axis are equal. 0 for other values.
   [[nodiscard]] int32_t equalRegisters(ir::ValueId value) const;
-  [[nodiscard]] const Regs &regs(ir::ValueId value) const { return values_[value.index]; }
+  // Where the builder stands: those of index and pointer tiles are made when they are asked for.
+  const Regs &regs(ir::ValueId value);
   [[nodiscard]] llvm::Value *scalar(ir::ValueId value) const {
     return values_[value.index].front();
   }
@@ -77,6 +99,8 @@ private:
   llvm::Value *threadCoord(const ir::Layout &layout, unsigned axis);
   // Coordinate of the register's element.
   llvm::Value *coord(const ir::Layout &layout, int32_t reg, unsigned axis);
+  // Bits of that coordinate.
+  static int32_t threadBits(const ir::Layout &layout, unsigned axis);
   // The register's element lies in the tile; null: always. `false` where it never does.
   llvm::Value *inTile(const ir::Type &tile, int32_t reg);
   // This thread holds the canonical replica of what it holds; null: every thread does.
@@ -94,6 +118,9 @@ private:
   llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
                         llvm::ArrayRef<llvm::Value *> operands, bool effects,
                         bool convergent = false);
+  // An access; its text may use scratch registers that no other text sees.
+  llvm::Value *assembly(const std::string &text, const AssemblyOperands &operands,
+                        llvm::Type *result);
   // bar.sync 0: all threads of the program.
   void barrier();
   // Dynamic shared memory of the program, ptr addrspace(3).
@@ -103,6 +130,18 @@ private:
   Regs unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> words, unsigned wordBytes,
                    unsigned count);
 
+  // ---- tile_addresses.cpp
+  // Makes the TileAddress of the op's result, a pointer tile; false: it has none.
+  bool addressOp(ir::OpId op);
+  // The same for TileIndices.
+  bool indexOp(ir::OpId op);
+  std::optional<TileIndices> indicesOf(ir::OpId op, size_t registers);
+  std::optional<TileIndices> coordinates(ir::OpId op); // of an arange
+  TileIndices addIndices(const TileIndices &a, const TileIndices &b, bool negative);
+  llvm::Value *indexAt(ir::ValueId value, const TileIndices &indices, size_t reg);
+  friend class OffsetSum;
+  friend class AccessAddresses;
+
   // ---- emit_memory.cpp
   // Registers of a pointer tile that one access can take together, given what facts say of the
   // addresses and the mask (may be invalid). Registers outside of the tile and second replicas are
@@ -111,8 +150,10 @@ private:
   // The widest access along the axis; `bits` gets the register bits that count its elements.
   void vectorAlong(ir::ValueId pointer, ir::ValueId mask, unsigned axis, unsigned elementBytes,
                    RegGroup &bits) const;
-  Regs loadGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate);
-  void storeGroup(ir::OpId op, const RegGroup &group, llvm::Value *predicate);
+  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from,
+                 llvm::Value *predicate);
+  void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to,
+                  llvm::Value *predicate);
   // ---- emit_atomic.cpp
   llvm::Value *atomic(ir::OpId op, const std::string &instruction, const ir::Type &type,
                       llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate);
@@ -121,7 +162,7 @@ private:
   // The scalar that thread 0 has, in every thread (passes/gpu/shared_accesses.h: tellsOthers).
   llvm::Value *tellOthers(ir::OpId op, llvm::Value *value);
   // ---- emit_control.cpp
-  Regs carried(std::span<const ir::ValueId> values) const;
+  Regs carried(std::span<const ir::ValueId> values);
   Regs phis(std::span<const ir::ValueId> like, llvm::ArrayRef<llvm::Value *> incoming,
             llvm::BasicBlock *from);
   void bind(std::span<const ir::ValueId> values, llvm::ArrayRef<llvm::Value *> flat);
@@ -138,14 +179,19 @@ private:
     llvm::Value *thread = nullptr;
     int32_t threadBits = 0;            // that `thread` may have set
     std::vector<int32_t> inner, outer; // of each register: XORed, added; bytes
+    // Pointers that an access has made, by what was XORed.
+    std::map<int32_t, llvm::Value *> made;
   };
   BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer,
                               unsigned elementBytes);
   // The same with other bits of the lane: columns of the lane's bits, in elements.
   BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer,
                               unsigned elementBytes, std::span<const int32_t> laneColumns);
-  // Address of the register's element, ptr addrspace(3).
-  llvm::Value *bufferAddress(llvm::Value *buffer, const BufferOffsets &offsets, int32_t reg);
+  // Address of the register's element: ptr addrspace(3), and bytes to add.
+  std::pair<llvm::Value *, int32_t> bufferAddress(llvm::Value *buffer, BufferOffsets &offsets,
+                                                  int32_t reg);
+  // The same as one pointer.
+  llvm::Value *bufferPointer(llvm::Value *buffer, BufferOffsets &offsets, int32_t reg);
   // Addresses of a tile's elements in a buffer, by their register; in the padding, where it has no
   // place of its own (flat_buffers.h), any address of the buffer.
   std::function<llvm::Value *(int32_t)> elementAddresses(const ir::Type &tile, ir::ValueId buffer);
@@ -155,7 +201,8 @@ private:
   void readVectors(ir::OpId op, const std::vector<int32_t> &bits);
   void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed);
   Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
-  void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, llvm::Value *to);
+  void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from,
+                 std::pair<llvm::Value *, int32_t> to);
   llvm::Value *loadShared(const ir::Type &element, llvm::Value *pointer);
   void storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer);
   // Neighbours at once; only where the predicate holds, if there is one.
@@ -188,10 +235,29 @@ private:
   llvm::Value *lane_ = nullptr;          // i32
   llvm::Value *warp_ = nullptr;          // i32
   std::vector<Regs> values_;
+  std::map<uint32_t, TileAddress> addresses_; // of pointer tiles, by value
+  std::map<uint32_t, TileIndices> indices_;   // of index tiles, by value
+  std::map<uint32_t, llvm::BasicBlock *> madeIn_; // where the registers of these were made last
   // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
   std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
   std::map<std::string, llvm::Value *>
       threadValues_; // of this thread, made in the prologue, by text
+};
+
+// The addresses of one pointer tile's elements, made where the builder stands.
+class AccessAddresses {
+public:
+  AccessAddresses(Emitter &emitter, ir::ValueId pointers);
+  AccessAddress of(int32_t reg);
+  // The same as one pointer.
+  llvm::Value *pointerTo(int32_t reg);
+
+private:
+  void addTerm(AccessAddress &address, const TileAddress::Term &term, size_t reg);
+  llvm::Value *plus(llvm::Value *pointer, llvm::Value *offset);
+  Emitter &e_;
+  const ir::ValueId pointers_;
+  const TileAddress *tile_; // null: registers
 };
 
 } // namespace libtile::codegen::nvidia

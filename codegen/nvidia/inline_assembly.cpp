@@ -8,6 +8,39 @@
 
 namespace libtile::codegen::nvidia {
 
+namespace {
+
+bool isHalf(const llvm::Value *bits) {
+  const auto *cast = llvm::dyn_cast<llvm::BitCastInst>(bits);
+  return cast != nullptr && cast->getSrcTy()->isHalfTy();
+}
+
+} // namespace
+
+std::string AssemblyOperands::number(const std::string &constraint) {
+  constraints_ += (count_ == 0 ? "" : ",") + constraint;
+  return "$" + std::to_string(count_++);
+}
+
+std::string AssemblyOperands::result(const char *constraint) { return number(constraint); }
+
+std::string AssemblyOperands::use(llvm::Value *value, const char *constraint) {
+  values_.push_back(value);
+  return number(constraint);
+}
+
+std::string AssemblyOperands::address(const AccessAddress &address, std::string &before) {
+  std::string where = use(address.pointer, "l");
+  if (address.index != nullptr) {
+    const bool wide = address.index->getType()->isIntegerTy(64);
+    const std::string index = use(address.index, wide ? "l" : "r");
+    before += ".reg .b64 a;\n\t" + std::string(wide ? "mad.lo.s64" : "mad.wide.s32") + " a, " +
+              index + ", " + std::to_string(address.scale) + ", " + where + ";\n\t";
+    where = "a";
+  }
+  return "[" + where + (address.bytes == 0 ? "" : "+" + std::to_string(address.bytes)) + "]";
+}
+
 llvm::Value *Emitter::assembly(const std::string &text, const std::string &constraints,
                                llvm::Type *result, llvm::ArrayRef<llvm::Value *> operands,
                                bool effects, bool convergent) {
@@ -26,6 +59,13 @@ llvm::Value *Emitter::assembly(const std::string &text, const std::string &const
     call->addFnAttr(llvm::Attribute::NoDuplicate);
   }
   return call;
+}
+
+llvm::Value *Emitter::assembly(const std::string &text, const AssemblyOperands &operands,
+                               llvm::Type *result) {
+  const bool scratch = text.starts_with(".reg");
+  return assembly(scratch ? "{ " + text + " }" : text, operands.constraints(), result,
+                  operands.values(), true);
 }
 
 void Emitter::barrier() {
@@ -67,7 +107,14 @@ Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elem
       words.push_back(parts[0]);
       continue;
     }
-    llvm::Value *vector = llvm::PoisonValue::get(llvm::FixedVectorType::get(whole, perWord));
+    // Halves go in as such: two conversions and their word are one instruction.
+    if (llvm::all_of(parts, isHalf)) {
+      for (llvm::Value *&part : parts) {
+        part = llvm::cast<llvm::BitCastInst>(part)->getOperand(0);
+      }
+    }
+    llvm::Value *vector =
+        llvm::PoisonValue::get(llvm::FixedVectorType::get(parts[0]->getType(), perWord));
     for (unsigned i = 0; i < perWord; ++i) {
       vector = builder_.CreateInsertElement(vector, parts[i], uint64_t{i});
     }

@@ -72,13 +72,15 @@ llvm::Value *Emitter::threadCoord(const ir::Layout &layout, unsigned axis) {
   return known;
 }
 
+int32_t Emitter::threadBits(const ir::Layout &layout, unsigned axis) {
+  return unionOf(axisOf(layout.bases(HwDim::Lane), axis)) |
+         unionOf(axisOf(layout.bases(HwDim::Warp), axis));
+}
+
 llvm::Value *Emitter::coord(const ir::Layout &layout, int32_t reg, unsigned axis) {
   const int32_t part = layout.applyOne(HwDim::Reg, reg)[axis];
   llvm::Value *thread = threadCoord(layout, axis);
-  const int32_t threadBits = unionOf(axisOf(layout.bases(HwDim::Lane), axis)) |
-                             unionOf(axisOf(layout.bases(HwDim::Warp), axis));
-  // A sum lets addresses keep a constant part.
-  return (part & threadBits) == 0 ? builder_.CreateAdd(thread, i32(part))
+  return (part & threadBits(layout, axis)) == 0 ? builder_.CreateAdd(thread, i32(part))
                                   : builder_.CreateXor(thread, i32(part));
 }
 

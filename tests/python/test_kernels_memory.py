@@ -62,6 +62,31 @@ def test_a_store_is_read_back_through_another_layout(device, m, n):
     np.testing.assert_array_equal(on.back(out), want)
 
 
+# ---- offsets beyond 32 bits in elements that are masked off
+
+@libtile.jit
+def far_rows(x, out, stride, first, ROWS: tl.constexpr, COLS: tl.constexpr):
+    r, c = tl.arange(0, ROWS), tl.arange(0, COLS)
+    mask = ((r >= first) & (r < first + 2))[:, None] & (c < COLS - 1)[None, :]
+    tile = tl.load(x + (r - first)[:, None] * stride + c[None, :], mask, other=7)
+    tl.store(out + r[:, None] * COLS + c[None, :], tile)
+
+
+@everywhere
+@pytest.mark.parametrize("rows, cols, first", [(128, 16, 120), (96, 5, 94), (64, 32, 61)])
+def test_masked_rows_may_lie_where_32_bits_do_not_reach(device, rows, cols, first):
+    """Rows before `first` have an offset that 32 bits do not hold; only the next two are touched."""
+    stride = 2**31 // (first - 20)
+    rng = np.random.default_rng(0)
+    x = random(rng, (stride + cols,), np.int8)
+    on = OnDevice(device)
+    out = on(poisoned((rows, cols), np.int8))
+    far_rows[(1,)](on(x), out, stride, first, rows, cols)
+    want = np.full((rows, cols), 7, np.int8)
+    want[first, :-1], want[first + 1, :-1] = x[:cols - 1], x[stride:stride + cols - 1]
+    np.testing.assert_array_equal(on.back(out), want)
+
+
 # ---- arrays that are updated while they are read
 
 @libtile.jit

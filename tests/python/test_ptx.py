@@ -144,3 +144,27 @@ def test_a_mask_is_computed_once_for_equal_elements(m, n, padding):
     assert (compares, loads) == (m + 1 + padding, m)
     compares, loads = counts("i32")
     assert compares >= m + 4 and loads == 4 * m
+
+
+@libtile.jit
+def add_rows(x, y, out, stride, M: tl.constexpr, N: tl.constexpr):
+    offsets = tl.arange(0, M)[:, None] * stride + tl.program_id(0) * N + tl.arange(0, N)[None, :]
+    tl.store(out + offsets, tl.load(x + offsets) + tl.load(y + offsets))
+
+
+@pytest.mark.parametrize("stride", ["i32:16", 1])
+def test_addresses_are_bases_and_immediates(stride):
+    """The arithmetic of addresses does not grow with the tile: one product at most for an access, in
+    its own text, and none where the stride is known."""
+    def texts(columns):
+        types = ["*fp32:16"] * 3 + [stride]
+        ptx = add_rows.warmup(*types, grid=(1,), target="sm_90a", M=8, N=columns, num_warps=1).asm["ptx"]
+        body = ptx[ptx.index("ld.param"):]
+        wide = re.findall(r"\n\t(?:add|mul|shl|cvt|mad)\.[a-z.]*[su]?64", body)
+        return len(wide), body.count("mad.wide.s32 a"), len(re.findall(r"(?:ld|st)\.global", body))
+
+    (few, products, accesses), (more, more_products, more_accesses) = texts(128), texts(512)
+    assert more_accesses == 4 * accesses
+    assert more == few
+    assert products == (0 if stride == 1 else accesses * 7 // 8)
+    assert more_products == 4 * products
