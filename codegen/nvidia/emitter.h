@@ -257,7 +257,7 @@ private:
   llvm::Value *plus(llvm::Value *pointer, llvm::Value *offset);
   Emitter &e_;
   const ir::ValueId pointers_;
-  const TileAddress *tile_; // null: registers
+  const TileAddress *tile_; // null: registers that stand in this block
 };
 
 } // namespace libtile::codegen::nvidia

@@ -262,6 +262,11 @@ bool Emitter::addressOp(ir::OpId op) {
     return false;
   }
   addresses_[result.index] = std::move(address);
+  // A copy's addresses are made here, in front of the barrier that the copy waits for.
+  const auto copies = [&](ir::Use use) { return fn_.opcode(use.op) == Opcode::AsyncCopy; };
+  if (std::ranges::any_of(fn_.uses(result), copies)) {
+    regs(result);
+  }
   return true;
 }
 
@@ -358,13 +363,13 @@ const Regs &Emitter::regs(ir::ValueId value) {
   if (block == builder_.GetInsertBlock()) {
     return values_[value.index];
   }
-  block = builder_.GetInsertBlock();
   Regs out;
   AccessAddresses addresses(*this, value);
   for (unsigned reg = 0; reg < numRegs(value); ++reg) {
     out.push_back(address != addresses_.end() ? addresses.pointerTo(static_cast<int32_t>(reg))
                                               : indexAt(value, indices->second, reg));
   }
+  block = builder_.GetInsertBlock();
   set(value, std::move(out));
   return values_[value.index];
 }
@@ -382,7 +387,10 @@ llvm::Value *Emitter::indexAt(ir::ValueId value, const TileIndices &indices, siz
 AccessAddresses::AccessAddresses(Emitter &emitter, ir::ValueId pointers)
     : e_(emitter), pointers_(pointers) {
   const auto found = e_.addresses_.find(pointers.index);
-  tile_ = found == e_.addresses_.end() ? nullptr : &found->second;
+  const auto made = e_.madeIn_.find(pointers.index);
+  const bool stand =
+      made != e_.madeIn_.end() && made->second == e_.builder_.GetInsertBlock();
+  tile_ = found == e_.addresses_.end() || stand ? nullptr : &found->second;
 }
 
 AccessAddress AccessAddresses::of(int32_t reg) {
