@@ -18,22 +18,23 @@ import measure
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What each compile row launches or warms up: kernel, argument types, constants.
+# What each compile row warms up: kernel, element types, other argument types, constants. The types are
+# those that a launch with ordinary arrays has: pointers from an allocator, extents that 16 divides.
+TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8}
 COMPILES = {
-    "add": (kernels.add.add, ["*fp32"] * 3 + ["i32"], {"BLOCK": 1024}),
-    "softmax": (kernels.softmax.softmax, ["*fp32"] * 2 + ["i32"] * 4, {"BLOCK": 1024}),
-    "softmax_65536": (kernels.softmax.softmax, ["*fp32"] * 2 + ["i32"] * 4, {"BLOCK": 65536}),
-    "matmul": (kernels.matmul.matmul, None, {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64,
-                                             "GROUP_M": 8}),
+    "add": (kernels.add.add, 3, ["i32:16"], {"BLOCK": 1024}),
+    "softmax": (kernels.softmax.softmax, 2, ["i32:16"] * 4, {"BLOCK": 1024}),
+    "softmax_65536": (kernels.softmax.softmax, 2, ["i32:16"] * 4, {"BLOCK": 65536}),
+    "matmul": (kernels.matmul.matmul, 3, ["i32:16"] * 3 + ["i32:16", 1] * 3, TILE),
+    # Nothing known of pointers and strides: no wide access is possible.
+    "matmul_unaligned": (kernels.matmul.matmul, 3, ["i32"] * 3 + ["i32", 1] * 3, TILE),
 }
 
 
-def _types(types, device):
-    if types is not None:
-        return types
-    elem = "*fp32" if device == "cpu" else "*fp16"
-    strides = ["i32", 1] * 3
-    return [elem] * 3 + ["i32"] * 3 + strides
+def _types(what, device):
+    _, arrays, others, _ = COMPILES[what]
+    elem = "*fp16" if device == "cuda" and what.startswith("matmul") else "*fp32"
+    return [elem if what.endswith("unaligned") else elem + ":16"] * arrays + others
 
 
 def _launch(device):
@@ -52,9 +53,9 @@ def _launch(device):
 
 
 def _compile(device, what):
-    kernel, types, constants = COMPILES[what]
+    kernel, _, _, constants = COMPILES[what]
     target = "cpu" if device == "cpu" else "sm_90a"
-    types = _types(types, device)
+    types = _types(what, device)
 
     def once():
         kernel.clear()
