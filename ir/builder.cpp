@@ -105,13 +105,17 @@ Type inferType(const Function &fn, Opcode opcode, std::span<const ValueId> opera
   return {};
 }
 
+void Builder::insert(OpId op) {
+  if (before_.valid()) {
+    fn_.insertBefore(before_, op);
+  } else {
+    fn_.append(block_, op);
+  }
+}
+
 OpId Builder::op(Opcode opcode, std::span<const ValueId> operands, std::span<const Type> results) {
   const OpId made = fn_.createOp(opcode, operands, results, loc);
-  if (before_.valid()) {
-    fn_.insertBefore(before_, made);
-  } else {
-    fn_.append(block_, made);
-  }
+  insert(made);
   for (size_t i = 0; i < info(opcode).regions.size(); ++i) {
     fn_.addRegion(made);
   }

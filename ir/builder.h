@@ -24,6 +24,8 @@ public:
 
   // The general form. Regions: as many empty ones as the row names are added.
   OpId op(Opcode opcode, std::span<const ValueId> operands, std::span<const Type> results = {});
+  // An op that stands nowhere yet.
+  void insert(OpId op);
   // An op with one result that the row's type rule infers (Same.., Compare, Select, PtrAdd, Load,
   // Dot).
   ValueId make(Opcode opcode, std::initializer_list<ValueId> operands);

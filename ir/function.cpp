@@ -223,6 +223,37 @@ const AttrValue *Function::findAttr(OpId op, Attr attr) const {
   return nullptr;
 }
 
+OpId Function::copyOp(OpId op, IndexMap<ValueId, ValueId> &map) {
+  Values operands;
+  for (const ValueId operand : this->operands(op)) {
+    operands.push_back(map[operand].valid() ? map[operand] : operand);
+  }
+  std::vector<Type> types;
+  for (const ValueId result : results(op)) {
+    types.push_back(type(result));
+  }
+  const OpId copy = createOp(opcode(op), operands, types, loc(op));
+  copyAttrs(op, copy);
+  for (unsigned i = 0; i < types.size(); ++i) {
+    map.set(result(op, i), result(copy, i));
+  }
+  for (unsigned i = 0; i < regions(op).size(); ++i) {
+    const BlockId from = region(op, i), to = addRegion(copy);
+    for (unsigned arg = 0; arg < args(from).size(); ++arg) {
+      const ValueId value = this->arg(from, arg);
+      map.set(value, addArg(to, type(value)));
+    }
+    copyOps(from, to, map);
+  }
+  return copy;
+}
+
+void Function::copyOps(BlockId from, BlockId to, IndexMap<ValueId, ValueId> &map) {
+  for (const OpId op : opsIn(from)) {
+    append(to, copyOp(op, map));
+  }
+}
+
 int64_t Function::getInt(OpId op, Attr attr) const {
   const AttrValue *value = findAttr(op, attr);
   const int64_t *number = value != nullptr ? std::get_if<int64_t>(value) : nullptr;

@@ -129,6 +129,12 @@ public:
   // `to` gets all of `from`'s attributes.
   void copyAttrs(OpId from, OpId to) { ops_[to.index].attrs = ops_[from.index].attrs; }
 
+  // A copy of the op, with its regions, that stands nowhere yet. Operands go through the map, as far
+  // as they are in it; results and arguments are added to it.
+  OpId copyOp(OpId op, IndexMap<ValueId, ValueId> &map);
+  // Copies the ops of a block to the end of another.
+  void copyOps(BlockId from, BlockId to, IndexMap<ValueId, ValueId> &map);
+
   // ---- blocks and regions
   // Adds an empty region (one block) to the op.
   BlockId addRegion(OpId op);

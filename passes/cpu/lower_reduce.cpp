@@ -12,32 +12,6 @@ namespace libtile::passes {
 
 using namespace ir;
 
-void cloneOps(Function &fn, BlockId from, BlockId to, IndexMap<ValueId, ValueId> &map) {
-  for (OpId op : fn.opsIn(from)) {
-    Values operands;
-    for (ValueId operand : fn.operands(op)) {
-      operands.push_back(map[operand].valid() ? map[operand] : operand);
-    }
-    std::vector<Type> results;
-    for (ValueId result : fn.results(op)) {
-      results.push_back(fn.type(result));
-    }
-    const OpId copy = fn.createOp(fn.opcode(op), operands, results, fn.loc(op));
-    fn.append(to, copy);
-    fn.copyAttrs(op, copy);
-    for (unsigned i = 0; i < results.size(); ++i) {
-      map.set(fn.result(op, i), fn.result(copy, i));
-    }
-    for (BlockId region : std::vector<BlockId>(fn.regions(op).begin(), fn.regions(op).end())) {
-      const BlockId made = fn.addRegion(copy);
-      for (ValueId arg : std::vector<ValueId>(fn.args(region).begin(), fn.args(region).end())) {
-        map.set(arg, fn.addArg(made, fn.type(arg)));
-      }
-      cloneOps(fn, region, made, map);
-    }
-  }
-}
-
 namespace {
 
 class ReduceLowering {
@@ -120,7 +94,7 @@ private:
     for (ValueId arg : std::vector<ValueId>(fn_.args(combine).begin(), fn_.args(combine).end())) {
       map.set(arg, fn_.addArg(copy, fn_.type(arg)));
     }
-    cloneOps(fn_, combine, copy, map);
+    fn_.copyOps(combine, copy, map);
     fn_.setAttr(fold, Attr::extent, AttrValue(int64_t{shape_[axis_]}));
     fn_.setAttr(fold, Attr::lanes, AttrValue(int64_t{lanes}));
     const int32_t unroll = unrollFor(elements.opsMade() - before, shape_[axis_], lanes);

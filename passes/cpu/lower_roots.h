@@ -17,8 +17,4 @@ void lowerReduce(NestState &state, ir::OpId op);
 // is to be accumulated in this buffer (of lower_dot's shape); invalid: in a new one.
 void lowerDot(NestState &state, ir::OpId op, ir::ValueId home);
 
-// Copies the ops of a block to the end of another one, through `map` from old to new values.
-void cloneOps(ir::Function &fn, ir::BlockId from, ir::BlockId to,
-              ir::IndexMap<ir::ValueId, ir::ValueId> &map);
-
 } // namespace libtile::passes

@@ -74,16 +74,22 @@ private:
   ir::IndexMap<OpId, int64_t> moment_;
 };
 
-} // namespace
-
-bool allocateShared(ir::Function &fn, const PassContext &context) {
-  const std::vector<SharedObject> objects = sharedObjects(fn);
+ArenaPlan planArena(const ir::Function &fn, const std::vector<SharedObject> &objects) {
   const Lifetimes lifetimes(fn);
   std::vector<Lifetime> lives;
   for (const SharedObject &object : objects) {
     lives.push_back(lifetimes.of(object));
   }
-  const ArenaPlan plan = allocateArena(lives);
+  return allocateArena(lives);
+}
+
+} // namespace
+
+int64_t sharedBytes(const ir::Function &fn) { return planArena(fn, sharedObjects(fn)).bytes; }
+
+bool allocateShared(ir::Function &fn, const PassContext &context) {
+  const std::vector<SharedObject> objects = sharedObjects(fn);
+  const ArenaPlan plan = planArena(fn, objects);
   if (plan.bytes > context.target.sharedMemory) {
     throw ir::Unsupported("the kernel needs " + std::to_string(plan.bytes) +
                           " bytes of shared memory; " + context.target.name + " has " +

@@ -11,6 +11,9 @@
 
 namespace libtile::passes {
 
+// Bytes that the function takes: what allocateShared would find.
+[[nodiscard]] int64_t sharedBytes(const ir::Function &fn);
+
 // Requires: laid-out, conversions lowered. Ensures: every alloc and every op inside of which
 // warps meet has its offset; arenaBytes is set. Throws Unsupported when it does not fit the target.
 bool allocateShared(ir::Function &fn, const PassContext &context);

@@ -9,7 +9,6 @@
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
-#include <map>
 
 namespace libtile::passes {
 namespace {
@@ -104,19 +103,16 @@ private:
     const ValueId index =
         builder.make(Opcode::Add, {widen(iteration), builder.constInt(wide, distance * step_)});
     const ValueId valid = builder.cmp(CmpPred::slt, index, widen(fn_.operand(loop_, 1)));
-    std::map<ValueId, ValueId> map;
-    map[fn_.arg(body_, 0)] =
-        type.elementBits() == 64 ? index : builder.make(Opcode::Trunc, {index}, type);
+    ir::IndexMap<ValueId, ValueId> map;
+    map.set(fn_.arg(body_, 0),
+            type.elementBits() == 64 ? index : builder.make(Opcode::Trunc, {index}, type));
     for (size_t i = 0; i < ahead_.size(); ++i) {
-      map[fn_.arg(body_, 1 + plan_.carriedAhead[i])] = ahead_[i];
+      map.set(fn_.arg(body_, 1 + plan_.carriedAhead[i]), ahead_[i]);
     }
     for (const OpId op : plan_.ahead) {
-      cloneOp(builder, op, map);
+      builder.insert(fn_.copyOp(op, map));
     }
-    const auto mapped = [&](ValueId value) {
-      const auto found = map.find(value);
-      return found == map.end() ? value : found->second;
-    };
+    const auto mapped = [&](ValueId value) { return map[value].valid() ? map[value] : value; };
     for (size_t i = 0; i < plan_.loads.size(); ++i) {
       copyLoad(builder, i, slot, valid, mapped);
     }
@@ -124,24 +120,6 @@ private:
     const OpId end = fn_.last(body_);
     for (size_t i = 0; i < ahead_.size(); ++i) {
       ahead_[i] = mapped(fn_.operand(end, plan_.carriedAhead[i]));
-    }
-  }
-
-  void cloneOp(Builder &builder, OpId op, std::map<ValueId, ValueId> &map) {
-    ir::Values operands;
-    for (const ValueId operand : fn_.operands(op)) {
-      const auto found = map.find(operand);
-      operands.push_back(found == map.end() ? operand : found->second);
-    }
-    std::vector<Type> types;
-    for (const ValueId result : fn_.results(op)) {
-      types.push_back(fn_.type(result));
-    }
-    builder.loc = fn_.loc(op);
-    const OpId copy = builder.op(fn_.opcode(op), operands, types);
-    fn_.copyAttrs(op, copy);
-    for (size_t i = 0; i < types.size(); ++i) {
-      map[fn_.result(op, static_cast<unsigned>(i))] = fn_.result(copy, static_cast<unsigned>(i));
     }
   }
 

@@ -2,11 +2,15 @@
 #include "passes/gpu/plan_pipeline.h"
 
 #include "passes/analysis/alias.h"
+#include "passes/gpu/allocate_shared.h"
+#include "passes/gpu/fragments.h"
 #include "passes/gpu/layout_maps.h"
+#include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 namespace libtile::passes {
@@ -37,6 +41,7 @@ public:
         planLoop(op);
       }
     }
+    makeRoom();
     return std::move(plan_);
   }
 
@@ -60,7 +65,7 @@ private:
     for (const OpId load : loads) {
       planLoad(plan, body, load);
     }
-    chooseStages(plan);
+    plan.stages = wantedStages(loop);
     if (!plan.loads.empty() && plan.stages >= 2) {
       plan_.loops.push_back(std::move(plan));
     }
@@ -256,24 +261,94 @@ private:
     return true;
   }
 
-  void chooseStages(LoopPlan &plan) const {
-    int64_t wanted = fn_.getInt(plan.loop, Attr::num_stages);
+  [[nodiscard]] int32_t wantedStages(OpId loop) const {
+    int64_t wanted = fn_.getInt(loop, Attr::num_stages);
     wanted = wanted > 0 ? wanted : context_.numStages > 0 ? context_.numStages : kDefaultStages;
-    int64_t slotBytes = 0;
-    for (const PlannedLoad &load : plan.loads) {
-      slotBytes += load.slotBytes;
+    return static_cast<int32_t>(std::min<int64_t>(wanted, kMostStages));
+  }
+
+  // The rings and the rest, were it all alive at once; else what a trial finds.
+  [[nodiscard]] bool fits() const {
+    int64_t rings = 0;
+    for (const LoopPlan &loop : plan_.loops) {
+      rings += loop.stages * loop.slotBytes();
     }
-    const int64_t fits = slotBytes == 0 ? 0 : context_.target.sharedMemory / slotBytes;
-    plan.stages = static_cast<int32_t>(std::min({wanted, fits, int64_t{kMostStages}}));
+    if (rings + restBytes_ <= context_.target.sharedMemory) {
+      return true;
+    }
+    ir::Function trial = fn_.clone();
+    applyPlan(trial, plan_);
+    lowerConversions(trial, context_);
+    return sharedBytes(trial) <= context_.target.sharedMemory;
+  }
+
+  // Tiles that may lie in shared memory beside the rings, as large as their layouts.
+  [[nodiscard]] int64_t restBytes() const {
+    int64_t bytes = 0;
+    const auto add = [&](ValueId value) {
+      const Type type = fn_.type(value);
+      int64_t tile = type.isTile() && !isPlanned(fn_.def(value)) ? type.elementBytes() : 0;
+      for (unsigned axis = 0; axis < type.rank(); ++axis) {
+        tile *= int64_t{layoutOf(value).subtile()[axis]} * layoutOf(value).repeats()[axis];
+      }
+      bytes += tile;
+    };
+    for (const OpId op : fn_.walk()) {
+      const Opcode opcode = fn_.opcode(op);
+      if (opcode == Opcode::ConvertLayout || opcode == Opcode::Reshape || opcode == Opcode::Reduce ||
+          (opcode == Opcode::Dot && findMma(fn_, op, context_.target) == nullptr)) {
+        std::ranges::for_each(fn_.operands(op), add);
+      }
+    }
+    return bytes;
+  }
+  [[nodiscard]] bool isPlanned(OpId op) const {
+    return std::ranges::any_of(plan_.loops, [&](const LoopPlan &loop) {
+      return std::ranges::any_of(loop.loads,
+                                 [&](const PlannedLoad &load) { return load.load == op; });
+    });
+  }
+
+  // Takes stages from the largest ring until all fits.
+  void makeRoom() {
+    std::map<OpId, int32_t> wanted;
+    for (const LoopPlan &loop : plan_.loops) {
+      wanted[loop.loop] = loop.stages;
+    }
+    restBytes_ = restBytes();
+    while (!plan_.loops.empty() && !fits()) {
+      const auto largest = std::ranges::max_element(plan_.loops, {}, [](const LoopPlan &loop) {
+        return loop.stages * loop.slotBytes();
+      });
+      if (--largest->stages < 2) {
+        refuse(largest->loop, "no copies ahead: no room for them in shared memory");
+        plan_.loops.erase(largest);
+      }
+    }
+    for (const LoopPlan &loop : plan_.loops) {
+      if (loop.stages < wanted[loop.loop]) {
+        refuse(loop.loop, std::to_string(loop.stages) + " stages instead of " +
+                              std::to_string(wanted[loop.loop]) + ": no room in shared memory");
+      }
+    }
   }
 
   const ir::Function &fn_;
   const Facts &facts_;
   const PassContext &context_;
   Plan plan_;
+  int64_t restBytes_ = 0;
 };
 
 } // namespace
+
+int64_t LoopPlan::slotBytes() const {
+  int64_t bytes = 0;
+  for (const PlannedLoad &load : loads) {
+    bytes += load.slotBytes;
+  }
+  return bytes;
+}
 
 Plan planPipeline(const ir::Function &fn, const Facts &facts, const PassContext &context) {
   return Planner(fn, facts, context).run();

@@ -14,6 +14,9 @@
 //           read slot i, dots
 //   wait for all
 //
+// A plan has as many stages as are asked for and leave room in shared memory for what else the kernel
+// keeps there; with room for less than two the loop stays as it is.
+//
 // The barriers that this needs follow from the buffers' dependences (place_barriers.h): one between
 // the wait and what comes after it.
 #pragma once
@@ -36,6 +39,7 @@ struct PlannedLoad {
 struct LoopPlan {
   ir::OpId loop;
   int32_t stages = 0;
+  [[nodiscard]] int64_t slotBytes() const; // of all loads
   std::vector<PlannedLoad> loads;
   // Ops of the body that run ahead, in order, and positions among the carried values that they use.
   std::vector<ir::OpId> ahead;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 
 namespace libtile::passes {
 namespace {
@@ -69,30 +68,6 @@ ValueId flatIndex(Builder &builder, const std::vector<int32_t> &shape) {
   return sum;
 }
 
-void cloneBlock(ir::Function &fn, BlockId from, BlockId to) {
-  std::map<ValueId, ValueId> map;
-  for (const ValueId arg : fn.args(from)) {
-    map[arg] = fn.addArg(to, fn.type(arg));
-  }
-  for (const OpId op : fn.opsIn(from)) {
-    ir::Values operands;
-    for (const ValueId operand : fn.operands(op)) {
-      const auto found = map.find(operand);
-      operands.push_back(found == map.end() ? operand : found->second);
-    }
-    std::vector<Type> types;
-    for (const ValueId result : fn.results(op)) {
-      types.push_back(fn.type(result));
-    }
-    const OpId copy = fn.createOp(fn.opcode(op), operands, types, fn.loc(op));
-    fn.copyAttrs(op, copy);
-    fn.append(to, copy);
-    for (size_t i = 0; i < types.size(); ++i) {
-      map[fn.result(op, static_cast<unsigned>(i))] = fn.result(copy, static_cast<unsigned>(i));
-    }
-  }
-}
-
 void split(ir::Function &fn, OpId reduce, const std::vector<int32_t> &shape) {
   Builder builder(fn, reduce);
   ir::Values values;
@@ -108,7 +83,13 @@ void split(ir::Function &fn, OpId reduce, const std::vector<int32_t> &shape) {
     }
     const OpId step = builder.op(Opcode::Reduce, values, types);
     fn.setAttr(step, Attr::axis, ir::AttrValue(static_cast<int64_t>(axis)));
-    cloneBlock(fn, fn.region(reduce), fn.region(step));
+    ir::IndexMap<ValueId, ValueId> map;
+    const BlockId from = fn.region(reduce), to = fn.region(step);
+    for (unsigned i = 0; i < fn.args(from).size(); ++i) {
+      const ValueId value = fn.arg(from, i);
+      map.set(value, fn.addArg(to, fn.type(value)));
+    }
+    fn.copyOps(from, to, map);
     values.assign(fn.results(step).begin(), fn.results(step).end());
   }
   for (size_t i = 0; i < values.size(); ++i) {

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 using namespace libtile;
 
 namespace {
@@ -22,12 +24,13 @@ std::string replaced(std::string text, const std::string &what, const std::strin
 
 struct LoopCase {
   std::string index = "i32", lo = "%zero", hi = "%n", step = "32", other = "0.0", inside, before;
+  std::string elem = "f16", left = "%x";
 };
 
 // A loop of 32x32x32 dots.
 std::string loopText(const LoopCase &c) {
   std::string text = R"(
-func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %flag: ptr<i32>, %short: i32, %n: INDEX, %m: INDEX) {
+func @dot stage=tile warps=4 stages=3 (%a: ptr<ELEM> {divisible=16}, %b: ptr<ELEM> {divisible=16}, %c: ptr<f32> {divisible=16}, %flag: ptr<i32>, %short: i32, %n: INDEX, %m: INDEX) {
   %i = arange {start=0} : tile<32xi32>
   %r = expand_dims %i {axis=1} : tile<32x1xi32>
   %c1 = expand_dims %i {axis=0} : tile<1x32xi32>
@@ -36,17 +39,18 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16>
   %rb = broadcast %rw : tile<32x32xi32>
   %cb = broadcast %c1 : tile<32x32xi32>
   %off = add %rb, %cb : tile<32x32xi32>
-  %as = splat %a : tile<32x32xptr<f16>>
-  %bs = splat %b : tile<32x32xptr<f16>>
+  %as = splat %a : tile<32x32xptr<ELEM>>
+  %bs = splat %b : tile<32x32xptr<ELEM>>
   %cs = splat %c : tile<32x32xptr<f32>>
-  %ap = ptr_add %as, %off : tile<32x32xptr<f16>>
-  %bp = ptr_add %bs, %off : tile<32x32xptr<f16>>
+  %ap = ptr_add %as, %off : tile<32x32xptr<ELEM>>
+  %bp = ptr_add %bs, %off : tile<32x32xptr<ELEM>>
   %cp = ptr_add %cs, %off : tile<32x32xptr<f32>>
-  %other = constant {value=OTHER} : tile<32x32xf16>
+  %other = constant {value=OTHER} : tile<32x32xELEM>
   %limit = constant {value=24} : tile<32x32xi32>
   %mask = cmp %cb, %limit {predicate=slt} : tile<32x32xi1>
   BEFORE
   %acc0 = constant {value=0.0} : tile<32x32xf32>
+  %q = load %ap : tile<32x32xELEM>
   %zero = constant {value=0} : INDEX
   %end = constant {value=4096} : INDEX
   %one = constant {value=1} : i32
@@ -55,11 +59,11 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16>
   ^(%k: INDEX, %acc: tile<32x32xf32>):
     INSIDE
     %ks = splat %k : tile<32x32xINDEX>
-    %pa = ptr_add %ap, %ks : tile<32x32xptr<f16>>
-    %pb = ptr_add %bp, %ks : tile<32x32xptr<f16>>
-    %x = load %pa, %mask, %other : tile<32x32xf16>
-    %y = load %pb, %mask, %other : tile<32x32xf16>
-    %d = dot %x, %y, %acc : tile<32x32xf32>
+    %pa = ptr_add %ap, %ks : tile<32x32xptr<ELEM>>
+    %pb = ptr_add %bp, %ks : tile<32x32xptr<ELEM>>
+    %x = load %pa, %mask, %other : tile<32x32xELEM>
+    %y = load %pb, %mask, %other : tile<32x32xELEM>
+    %d = dot LEFT, %y, %acc : tile<32x32xf32>
     yield %d
   }
   store %cp, %sum
@@ -68,7 +72,7 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16>
 )";
   for (const auto &[what, by] : std::initializer_list<std::pair<std::string, std::string>>{
            {"LO", c.lo}, {"HI", c.hi}, {"STEP", c.step}, {"OTHER", c.other},
-           {"INSIDE", c.inside}, {"BEFORE", c.before}, {"INDEX", c.index}}) {
+           {"INSIDE", c.inside}, {"BEFORE", c.before}, {"ELEM", c.elem}, {"LEFT", c.left}, {"INDEX", c.index}}) {
     text = replaced(std::move(text), what, by);
   }
   return text;
@@ -133,6 +137,33 @@ TEST(Plans, CopiesPastTheEndDoNotWrap) {
   c.lo = "%zero";
   c.hi = "%n";
   expectRefused(c, "near the end of 64 bits");
+}
+
+TEST(Plans, LeaveRoomForTheRest) {
+  // Fused multiply-adds of a tile from outside of the loop, which lies in 4096 bytes, with rows of
+  // 4096 bytes that run ahead.
+  LoopCase c;
+  c.elem = "f32";
+  c.left = "%q";
+  const auto stagesWith = [&](int32_t bytes) {
+    ir::Target target = codegen::findTarget("sm_80");
+    target.sharedMemory = bytes;
+    ir::Function fn = ir::parse(loopText(c));
+    passes::runPipeline(fn, {target, 4, 3}, {});
+    EXPECT_LE(fn.arenaBytes, bytes);
+    const auto said = [&](const std::string &text) {
+      return std::ranges::any_of(fn.fallbacks, [&](const std::string &fallback) {
+        return fallback.find(text) != std::string::npos;
+      });
+    };
+    return said("no copies ahead: no room") ? 1 : said("2 stages instead of 3") ? 2 : 3;
+  };
+  EXPECT_EQ(stagesWith(16384), 3);
+  EXPECT_EQ(stagesWith(16383), 2);
+  EXPECT_EQ(stagesWith(12288), 2);
+  EXPECT_EQ(stagesWith(12287), 1);
+  EXPECT_EQ(stagesWith(8192), 1);
+  EXPECT_THROW(stagesWith(8191), ir::Unsupported);
 }
 
 // ---- warps

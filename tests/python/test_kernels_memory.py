@@ -478,6 +478,30 @@ def test_counting(device):
 
 
 @libtile.jit
+def relay(flags, out, BLOCK: tl.constexpr):
+    """Each program waits for the one before it, by plain volatile loads; its warps meet while it waits."""
+    pid = tl.program_id(0)
+    seen, waited = 0, 0
+    if pid > 0:
+        seen = tl.load(flags + pid - 1, volatile=True)
+        while seen == 0:
+            waited += tl.sum(tl.arange(0, BLOCK), axis=0)
+            seen = tl.load(flags + pid - 1, volatile=True)
+    tl.atomic_xchg(flags + pid, seen + 1)
+    tl.store(out + pid * BLOCK + tl.arange(0, BLOCK), seen + tl.zeros((BLOCK,), tl.int32))
+
+
+@everywhere
+@pytest.mark.parametrize("num_warps", [1, 4])
+def test_programs_wait_by_volatile_loads(device, num_warps):
+    on = OnDevice(device)
+    flags, out = on(np.zeros(60, np.int32)), on(poisoned((60, 256), np.int32))
+    relay[(60,)](flags, out, BLOCK=256, num_warps=num_warps)
+    np.testing.assert_array_equal(on.back(flags), np.arange(1, 61))
+    np.testing.assert_array_equal(on.back(out), np.repeat(np.arange(60)[:, None], 256, 1))
+
+
+@libtile.jit
 def locked(x, total, lock, cols, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tile = tl.load(x + tl.program_id(0) * cols + i, i < cols)
