@@ -195,6 +195,8 @@ void Emitter::lowerBufferWrite(ir::OpId op) {
       flat ? passes::flatAccess({layout, type.shape()}, layoutOf(buffer), bytes)
            : passes::writeAccess(layout, layoutOf(buffer), bytes);
   const auto addressOf = elementAddresses(type, buffer);
+  // Of replicas one is written.
+  llvm::Value *canonical = isCanonicalThread(layout);
   for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), access.registerBits)) {
     // The padding has a place of its own, unless the tile lies there by its flat index.
     if (flat && !passes::inTile(layout, group[0], type.shape()).somewhere) {
@@ -205,7 +207,7 @@ void Emitter::lowerBufferWrite(ir::OpId op) {
       elements.push_back(regs(value)[reg]);
     }
     storeShared(type.element(), elements, addressOf(group[0]),
-                flat ? inTile(type, group[0]) : nullptr);
+                flat ? both(canonical, inTile(type, group[0])) : canonical);
   }
 }
 

@@ -179,7 +179,9 @@ private:
     entries_ = std::move(joined);
   }
 
+  // Both lanes must get the same bits, so neither fuses its own product with the other's rounded one.
   void joinLanes(const ReduceStep &step) {
+    e_.contracts_ = false;
     llvm::Value *mask = e_.i32(int64_t{1} << step.bit);
     llvm::Value *isRight = nullptr;
     if (!plan_.commutative) {
@@ -197,6 +199,7 @@ private:
       }
       entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
     }
+    e_.contracts_ = true;
   }
 
   [[nodiscard]] ir::Type elementOf(size_t i) const {

@@ -178,7 +178,8 @@ llvm::Value *Emitter::element(ir::OpId op, size_t r) {
   // A product may be fused with the sum that it goes into (docs/semantics.md).
   const Opcode opcode = fn_.opcode(op);
   llvm::FastMathFlags flags;
-  flags.setAllowContract(opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::Mul);
+  flags.setAllowContract(contracts_ && (opcode == Opcode::Add || opcode == Opcode::Sub ||
+                                        opcode == Opcode::Mul));
   builder_.setFastMathFlags(flags);
   return elementwise_.emit(fn_, op, operands);
 }

@@ -238,6 +238,7 @@ private:
   std::map<uint32_t, TileAddress> addresses_; // of pointer tiles, by value
   std::map<uint32_t, TileIndices> indices_;   // of index tiles, by value
   std::map<uint32_t, llvm::BasicBlock *> madeIn_; // where the registers of these were made last
+  bool contracts_ = true; // a product may be fused with the sum that it goes into
   // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
   std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
   std::map<std::string, llvm::Value *>

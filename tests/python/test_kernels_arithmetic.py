@@ -442,3 +442,29 @@ def test_quotients(device, how):
 def test_rounded_division_is_its_own_instruction(how):
     compiled = quotients.warmup("*fp32", "*fp32", "*fp32", "i32", grid=(1,), target="sm_80", HOW=how, BLOCK=128)
     assert ("div.rn.f32" in compiled.asm["ptx"]) == (how != "/")
+
+
+@libtile.jit
+def sums_everywhere(x, y, out, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr):
+    place = tl.arange(0, M)[:, None] * N + tl.arange(0, N)
+    total = tl.sum(tl.load(x + place) * tl.load(y + place), axis=AXIS, keep_dims=True)
+    tl.store(out + place, tl.broadcast_to(total, (M, N)))
+
+
+@everywhere
+@pytest.mark.parametrize("num_warps", [1, 4])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("m, n", [(8, 32), (3, 17), (32, 8), (16, 256)])
+def test_a_sum_of_products_is_one_number(device, m, n, axis, num_warps):
+    """Whoever holds a copy of it: else a condition on it would part the threads of a program."""
+    rng = np.random.default_rng(m)
+    x, y = random(rng, (m, n), F32), random(rng, (m, n), F32)
+    on = OnDevice(device)
+    out = on(poisoned((m, n), F32))
+    sums_everywhere[(1,)](on(x), on(y), out, m, n, AXIS=axis, num_warps=num_warps)
+    got = on.back(out)
+    first = got[:1] if axis == 0 else got[:, :1]
+    np.testing.assert_array_equal(got, np.broadcast_to(first, (m, n)))
+    products = x.astype(F64) * y.astype(F64)
+    bound = np.abs(products).sum(axis, keepdims=True) * x.shape[axis] * ROUNDING[F32]
+    assert (np.abs(first - products.sum(axis, keepdims=True)) <= bound).all()

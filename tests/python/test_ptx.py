@@ -126,6 +126,21 @@ def test_products_go_into_their_sums(name, suffix):
 
 
 @libtile.jit
+def inner_product(x, y, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out, tl.sum(tl.load(x + i) * tl.load(y + i), axis=0))
+
+
+def test_lanes_agree_on_a_sum_of_products():
+    """A lane that fused its own product with another's rounded one would get other bits than that lane."""
+    types = ["*fp32:16"] * 2 + ["*fp32"]
+    one = inner_product.warmup(*types, grid=(1,), target="sm_90a", BLOCK=32, num_warps=1).asm["ptx"]
+    assert "fma.rn" not in one and one.count("add.rn.f32") == 5
+    four = inner_product.warmup(*types, grid=(1,), target="sm_90a", BLOCK=128, num_warps=1).asm["ptx"]
+    assert four.count("fma.rn.f32") == 2 and four.count("add.rn.f32") == 5
+
+
+@libtile.jit
 def copy_rows(x, out, rows, cols, stride, M: tl.constexpr, N: tl.constexpr):
     r, c = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
     mask = (r < rows) & (c < cols)
