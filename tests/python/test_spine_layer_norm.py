@@ -19,7 +19,7 @@ def run(device, x, weight, bias, block=None):
                                           ((2, 1000), 1000), ((3, 1000), 96), ((5, 4096), 1024),
                                           ((2, 20000), None)])
 def test_layer_norm(device, dtype, shape, block):
-    rng = np.random.default_rng(hash((shape, dtype.__name__)) % 2**32)
+    rng = np.random.default_rng([*shape, np.dtype(dtype).num])
     x = random(rng, shape, dtype)
     weight, bias = random(rng, shape[1], dtype), random(rng, shape[1], dtype)
     out, mean, rstd = run(device, x, weight, bias, block)
