@@ -212,7 +212,7 @@ void Emitter::lowerBufferWrite(ir::OpId op) {
 }
 
 // cp.async of the group's elements, side by side in both memories; masked off, it writes zeros.
-// What is below its least width goes through a register.
+// What is below its least width goes through a register. Of replicas one thread copies.
 void Emitter::copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from,
                         std::pair<llvm::Value *, int32_t> to) {
   const ir::ValueId pointers = fn_.operand(op, 0);
@@ -224,27 +224,25 @@ void Emitter::copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const Access
   }
   predicate = predicate == nullptr ? builder_.getTrue() : predicate;
   AssemblyOperands operands;
+  llvm::Value *canonical = isCanonicalThread(layoutOf(pointers));
+  const std::string guard =
+      canonical == nullptr ? "" : "@" + operands.use(canonical, "b") + " ";
+  const std::string target = "[" + operands.use(sharedAddress(to.first), "r") + "+" +
+                             std::to_string(to.second) + "]";
   std::string text;
+  const std::string source = operands.address(from, text);
   if (bytes >= 4) {
-    const std::string source = operands.address(from, text);
-    const std::string target = operands.use(sharedAddress(to.first), "r");
     const std::string taken =
         operands.use(builder_.CreateSelect(predicate, i32(bytes), i32(0)), "r");
-    text += std::string(bytes == 16 ? "cp.async.cg" : "cp.async.ca") + ".shared.global [" + target +
-            "+" + std::to_string(to.second) + "], " + source + ", " + std::to_string(bytes) + ", " +
-            taken + ";";
-    assembly(text, operands, builder_.getVoidTy());
-    return;
+    text += guard + (bytes == 16 ? "cp.async.cg" : "cp.async.ca") + ".shared.global " + target +
+            ", " + source + ", " + std::to_string(bytes) + ", " + taken + ";";
+  } else {
+    const std::string type = ".b" + std::to_string(8 * bytes) + " ";
+    text = ".reg .b16 element;\n\t" + text + "mov.b16 element, 0;\n\t@" +
+           operands.use(predicate, "b") + " ld.global" + type + "element, " + source + ";\n\t" +
+           guard + "st.shared" + type + target + ", element;";
   }
-  const std::string result = operands.result("=&h");
-  const std::string source = operands.address(from, text);
-  text += "mov.b16 " + result + ", 0;\n\t@" + operands.use(predicate, "b") + " ld.global.b" +
-          std::to_string(8 * bytes) + " " + result + ", " + source + ";";
-  llvm::Value *loaded = assembly(text, operands, builder_.getInt16Ty());
-  builder_.CreateAlignedStore(builder_.CreateTrunc(loaded, builder_.getIntNTy(8 * bytes)),
-                              builder_.CreateConstGEP1_64(builder_.getInt8Ty(), to.first,
-                                                          static_cast<uint64_t>(to.second)),
-                              llvm::Align(bytes));
+  assembly(text, operands, builder_.getVoidTy());
 }
 
 void Emitter::lowerAsyncCopy(ir::OpId op) {
