@@ -17,6 +17,13 @@ public:
   void setEnd(BlockId block) { block_ = block, before_ = {}; }
   void setBefore(OpId op) { block_ = fn_.block(op), before_ = op, loc = fn_.loc(op); }
   [[nodiscard]] BlockId block() const { return block_; }
+  // To come back to a place.
+  struct Point {
+    BlockId block;
+    OpId before;
+  };
+  [[nodiscard]] Point point() const { return {block_, before_}; }
+  void setPoint(Point point) { block_ = point.block, before_ = point.before; }
   [[nodiscard]] Function &function() { return fn_; }
 
   // Given to every op made.

@@ -41,8 +41,9 @@
 //      leading axis, chosen by an i32.
 //  26  buffer_read, buffer_write: a tile of the buffer's shape and element.
 //  27  async_copy: pointers to the buffer's element in its shape. async_wait: count >= 0.
-//  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent and
-//      lanes >= 1, element takes an i32, combine pairs of what it yields; results are those.
+//  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent, lanes
+//      and sets >= 1, element takes an i32, combine pairs of what it yields; results are those. The
+//      end of both is an i32.
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
 //  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks.
 // Stages (verify_stages.cpp)

@@ -99,6 +99,8 @@ struct ControlChecks {
   }
 
   void steps(OpId op) {
+    const auto end = fn.operands(op);
+    c.require(end.empty() || fn.type(end[0]) == kI32, 28, op, "end is an i32");
     c.require(fn.getInt(op, Attr::lanes) >= 1, 28, op, "lanes is at least 1");
     c.require(!fn.hasAttr(op, Attr::unroll) || fn.getInt(op, Attr::unroll) >= 1, 28, op,
               "unroll is at least 1");
@@ -120,6 +122,8 @@ struct ControlChecks {
     const int64_t extent = fn.getInt(op, Attr::extent);
     c.require(extent >= 1 && extent < (int64_t{1} << 31), 28, op, "extent is at least 1");
     steps(op);
+    c.require(!fn.hasAttr(op, Attr::sets) || fn.getInt(op, Attr::sets) >= 1, 28, op,
+              "sets is at least 1");
     const Types tuple = c.types(fn.results(op));
     same(28, op, "element takes", c.argTypes(op, 0), {kI32});
     same(28, op, "element yields", c.yieldedTypes(op, 0), tuple);

@@ -7,6 +7,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/cpu/allocate_scratch.h"
+#include "passes/cpu/bound_nests.h"
 #include "passes/cpu/form_nests.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
@@ -49,6 +50,7 @@ constexpr std::array kTable = {
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
+    PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"expand_functions", expandFunctions, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::Nests, Stage::Nested,
@@ -98,6 +100,7 @@ constexpr std::array kConstraints = {
     OrderConstraint{"split_carried_offsets", "form_nests", kAll,
                     "a carried tile of pointers would become a buffer of pointers"},
     OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},
+    OrderConstraint{"bound_nests", "simplify", kLater, "ends are sums with 0 and constants"},
     OrderConstraint{"simplify", "expand_functions", kAll, "its rules know functions, not their bodies"},
     OrderConstraint{"form_nests", "expand_functions", kAll,
                     "a function is one value of known cost, computed again or stored as a whole"},

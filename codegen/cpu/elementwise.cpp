@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elementwise ops for which a CPU has an instruction, or lacks one.
-#include "codegen/cpu/emitter.h"
+#include "codegen/cpu/elementwise.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
 

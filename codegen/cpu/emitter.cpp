@@ -18,7 +18,7 @@ std::string symbolOf(const ir::Function &fn) { return "kernel." + fn.name; }
 
 Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module)
     : fn_(fn), target_(target), module_(module), builder_(module.getContext()),
-      elementwise_(builder_), forms_(fn.numValues()) {}
+      elementwise_(builder_), forms_(1, std::vector<Form>(fn.numValues())) {}
 
 void Emitter::run() {
   ir::check(fn_.stage == ir::Stage::Nested, "the CPU's generator takes the nested stage");
@@ -133,7 +133,7 @@ void Emitter::openScope(llvm::Instruction *jump, bool mayHoistOut, ir::Effects e
 void Emitter::forgetValues(size_t from) {
   auto &values = scopes_.back().values;
   for (size_t i = from; i < values.size(); ++i) {
-    forms_[values[i].index] = Form();
+    forms_[values[i].row][values[i].value.index] = Form();
   }
   values.resize(from);
 }
@@ -184,17 +184,24 @@ Emitter::Joined Emitter::branch(Value *cond, Body taken, Body skipped) {
 // ---- values
 
 Emitter::Form &Emitter::define(ValueId value, Value *exact, unsigned depth, bool varying) {
-  Form &form = forms_[value.index];
+  const unsigned row = varying && lanes_.count > 1 ? 1 + lanes_.copy : 0;
+  Form &form = forms_[row][value.index];
   form = Form();
   form.exact = exact;
   form.depth = depth;
   form.lanesId = varying ? lanes_.id : -1;
-  scopes_[depth].values.push_back(value);
+  scopes_[depth].values.push_back({value, row});
   return form;
 }
 
+bool Emitter::isDefined(ValueId value) const {
+  return forms_[0][value.index].exact != nullptr ||
+         (lanes_.count > 1 && forms_[1 + lanes_.copy][value.index].exact != nullptr);
+}
+
 const Emitter::Form &Emitter::form(ValueId value) const {
-  const Form &form = forms_[value.index];
+  const bool shared = lanes_.count == 1 || forms_[0][value.index].exact != nullptr;
+  const Form &form = forms_[shared ? 0 : 1 + lanes_.copy][value.index];
   ir::check(form.exact != nullptr, "a value is defined before its use");
   return form;
 }
@@ -228,9 +235,9 @@ Value *Emitter::vector(ValueId value) {
   if (made == nullptr || made->getNumElements() != lanes_.count) {
     Value *result = nullptr;
     atDepth(known.depth, [&] { result = splat(known.exact, lanes_.count); });
-    forms_[value.index].splat = result;
+    forms_[0][value.index].splat = result;
   }
-  return forms_[value.index].splat;
+  return forms_[0][value.index].splat;
 }
 
 std::pair<Value *, unsigned> Emitter::anchorOf(ValueId value) const {
@@ -258,7 +265,7 @@ void Emitter::emitPure(ir::OpId op) {
   }
   if (varying && takenForTrue(op)) {
     llvm::Type *bits = Elementwise::widen(builder_.getInt1Ty(), lanes_.count);
-    define(fn_.result(op), llvm::Constant::getAllOnesValue(bits), depth, true);
+    define(fn_.result(op), llvm::Constant::getAllOnesValue(bits), this->depth(), true);
     return;
   }
   llvm::SmallVector<Value *, 3> operands;
@@ -268,7 +275,11 @@ void Emitter::emitPure(ir::OpId op) {
   Value *exact = nullptr;
   atDepth(depth, [&] { exact = elementwise_.emit(fn_, op, operands); });
   Form &made = define(fn_.result(op), exact, depth, varying);
-  if (varying) {
+  // The group's vectors differ in their base alone.
+  const Form &first = forms_[varying && lanes_.count > 1 ? 1 : 0][fn_.result(op).index];
+  if (varying && &first != &made && first.exact != nullptr) {
+    made.takeAnchor(first);
+  } else if (varying) {
     deriveAnchor(op, made);
   }
 }
@@ -349,12 +360,27 @@ void Emitter::emitAlloc(ir::OpId op) {
 // ---- dispatch
 
 void Emitter::emitBlock(ir::BlockId block) {
-  for (ir::OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
-    // Hoisted when this block was emitted before.
-    if (!fn_.results(op).empty() && forms_[fn_.result(op).index].exact != nullptr) {
-      continue;
+  for (ir::OpId op = fn_.first(block); op.valid();) {
+    ir::OpId end = op;
+    while (end.valid() && (fn_.opcode(end) != Opcode::For || group_.size() == 1)) {
+      end = fn_.next(end);
     }
-    emitOp(op);
+    eachVector([&](unsigned) { emitOps(op, end); });
+    if (end.valid()) {
+      emitFor(end);
+      end = fn_.next(end);
+    }
+    op = end;
+  }
+}
+
+void Emitter::emitOps(ir::OpId first, ir::OpId end) {
+  for (ir::OpId op = first; op != end; op = fn_.next(op)) {
+    // Hoisted when this block was emitted before, or shared with another vector.
+    const bool repeats = !fn_.effects(op).removable();
+    if (repeats || fn_.results(op).empty() || !isDefined(fn_.result(op))) {
+      emitOp(op);
+    }
   }
 }
 

@@ -18,30 +18,18 @@
 // atomics.cpp, contract.cpp.
 #pragma once
 
-#include "codegen/emit_elementwise.h"
+#include "codegen/cpu/elementwise.h"
 #include "ir/target.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/Module.h>
 
+#include <tuple>
+
 namespace libtile::codegen::cpu {
 
 // The kernel's symbol: no name of LLVM's intrinsics or of C's functions.
 [[nodiscard]] std::string symbolOf(const ir::Function &fn);
-
-// The elementwise ops as a CPU wants them.
-class CpuElementwise : public Elementwise {
-public:
-  using Elementwise::Elementwise;
-  using Elementwise::floatLike;
-  using Elementwise::intLike;
-
-protected:
-  llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
-  // Vectors of up to 32 bits by a float division that is exact enough: no division of integer
-  // vectors exists on a CPU.
-  llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *d) override;
-};
 
 class Emitter {
 public:
@@ -51,6 +39,7 @@ public:
 
 private:
   using Body = llvm::function_ref<void()>;
+  using Values = std::vector<llvm::Value *>;
 
   struct Form {
     llvm::Value *exact = nullptr; // a scalar, or a vector where varying in several lanes
@@ -63,21 +52,33 @@ private:
     int64_t stride = 0; // per lane: of integers in units, of pointers in bytes
     // Element i of the nest holds anchor + i in the type's own arithmetic, wrapping included.
     bool counts = false;
+    void takeAnchor(const Form &of) {
+      std::tie(affine, anchor, anchorDepth, stride, counts) =
+          std::tie(of.affine, of.anchor, of.anchorDepth, of.stride, of.counts);
+    }
+  };
+
+  // A value and the row of forms_ that holds its form.
+  struct Defined {
+    ir::ValueId value;
+    unsigned row;
   };
 
   struct Scope {
     llvm::Instruction *jump = nullptr; // into the next scope, once that is open
-    std::vector<ir::ValueId> values;
+    std::vector<Defined> values;
     bool mayHoistOut = true; // always entered, so reads may leave it
     bool writesGlobal = false;
     bool writesBuffer = false;
   };
 
-  // Compares of the lane index with uniform bounds that a loop's steps take for true, and below which
-  // index (i64) they all are.
+  // Compares of the lane index with uniform bounds that some code takes for true, and below which
+  // index (i64, made in scope `depth`) they all are.
   struct Limits {
-    std::vector<ir::OpId> compares;
-    std::vector<llvm::Value *> below;
+    unsigned depth;
+    Limits *outer = nullptr; // of the code around
+    std::vector<ir::OpId> compares{};
+    std::vector<llvm::Value *> below{};
   };
 
   // The lanes that values vary in: those of the innermost vectorised dimension.
@@ -88,7 +89,12 @@ private:
     unsigned valid = 1;          // lanes below this are elements; the rest is the tail
     llvm::Value *base = nullptr; // i64 index of lane 0 in this step
     Limits *limits = nullptr;    // compares may be taken for true; null: not here
+    unsigned copy = 0;           // of the vectors that run at once
+    ir::ValueId index;           // the region's argument
   };
+  // The vectors that run at once: a `for` is made once for all of them, everything else for one after
+  // the other. Without lanes there is one.
+  using Group = llvm::SmallVector<Lanes, 8>;
 
   // Where an access goes: one address and a stride of one element, or one address a lane.
   struct Address {
@@ -107,9 +113,11 @@ private:
   llvm::Value *arena_ = nullptr;
   llvm::Value *program_[3] = {};
   llvm::Value *grid_[3] = {};
-  std::vector<Form> forms_; // by ValueId
+  // By ValueId: what all lanes share, then what varies, a row for each vector of the group.
+  std::vector<std::vector<Form>> forms_;
   std::vector<Scope> scopes_;
-  Lanes lanes_;
+  Group group_{Lanes()};
+  Lanes lanes_; // the first of the group
   int numLanes_ = 0;
 
   // ---- emitter.cpp: the function, scopes, values
@@ -117,6 +125,7 @@ private:
   void emitPrograms(llvm::Value *first, llvm::Value *count);
   void sweep();
   void emitBlock(ir::BlockId block);
+  void emitOps(ir::OpId first, ir::OpId end);
   void emitOp(ir::OpId op);
   void emitPure(ir::OpId op);
   void emitConstant(ir::OpId op);
@@ -144,6 +153,7 @@ private:
   Joined branch(llvm::Value *cond, Body taken, Body skipped);
 
   Form &define(ir::ValueId value, llvm::Value *exact, unsigned depth, bool varying);
+  [[nodiscard]] bool isDefined(ir::ValueId value) const;
   [[nodiscard]] const Form &form(ir::ValueId value) const;
   [[nodiscard]] bool isVarying(ir::ValueId value) const;
   // The value in the form that `lanes` = 1 or lanes_.count asks for.
@@ -160,10 +170,19 @@ private:
 
   // ---- control.cpp
   void emitFor(ir::OpId op);
+  // Which of the values that a `for` carries differ between lanes.
+  std::vector<bool> carriedVarying(ir::OpId loop);
+  // Values in the order of the slots; of a varying one there is one for each vector of the group.
+  Values slotValues(std::span<const ir::ValueId> values, const std::vector<bool> &varying);
+  void defineSlots(std::span<const ir::ValueId> values, const std::vector<bool> &varying,
+                   llvm::ArrayRef<llvm::Value *> made);
+  Values emitForBody(ir::OpId op, const std::vector<bool> &varying);
+  Values emitMaskedBody(const Limits &limits, llvm::Instruction *jump, Values full,
+                        ir::Effects effects, llvm::function_ref<Values()> body);
   void emitWhile(ir::OpId op);
   void emitIf(ir::OpId op);
   // Binds the yield's operands in the form that values carried here have.
-  std::vector<llvm::Value *> yielded(ir::BlockId block, unsigned skip);
+  Values yielded(ir::BlockId block, unsigned skip);
   llvm::Type *carriedType(ir::ValueId value);
   llvm::Value *carriedIn(ir::ValueId value);
   [[nodiscard]] bool carriesVarying() const { return lanes_.id >= 0; }
@@ -175,17 +194,22 @@ private:
     int64_t begin, end, step;
   };
   using LoopBody = llvm::function_ref<void(llvm::Value *index)>;
-  void countedLoop(Range range, ir::Effects effects, std::vector<llvm::Value *> &carried,
-                   LoopBody body);
+  void countedLoop(Range range, ir::Effects effects, Values &carried, LoopBody body);
   // index = 0, step, ... while compares are true in whole steps; then `rest` takes single vectors up
-  // to `end`.
-  void limitedLoop(Range range, int64_t end, unsigned lanes, ir::Effects effects,
-                   std::vector<llvm::Value *> &carried,
+  // to `full`, or to the op's `end` if there is one.
+  void limitedLoop(Range range, int64_t full, llvm::Value *end, ir::OpId op, Values &carried,
                    llvm::function_ref<void(llvm::Value *index, Limits *limits)> body, LoopBody rest);
   llvm::Value *stepsBelow(const Limits &limits, Range range);
-  void restLoop(llvm::Value *begin, Range range, ir::Effects effects,
-                std::vector<llvm::Value *> &carried, LoopBody body);
-  Lanes enterLanes(unsigned count, unsigned valid, llvm::Value *base, Limits *limits = nullptr);
+  llvm::Value *endOf(ir::OpId op);
+  llvm::Value *restEnd(llvm::Value *end, int64_t full, int64_t lanes);
+  void restLoop(llvm::Value *begin, llvm::Value *end, int64_t step, ir::Effects effects,
+                Values &carried, LoopBody body);
+  // `copies` vectors from index `base` on. Returns the group around, to be given to leaveLanes.
+  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1,
+                   Limits *limits = nullptr);
+  void leaveLanes(Group outer);
+  // With each vector of the group alone, one after the other.
+  void eachVector(llvm::function_ref<void(unsigned copy)> body);
   void bindIndex(ir::ValueId argument, llvm::Value *index);
   void bindLaneIndex(ir::ValueId argument);
   void emitNest(ir::OpId op);
@@ -197,23 +221,27 @@ private:
     ir::OpId op;
     int64_t extent;
     unsigned lanes;  // of the fold itself; 1 where it runs inside of lanes
-    unsigned unroll; // independent sets of accumulators
+    unsigned unroll; // vectors at once
+    unsigned sets;   // of accumulators, at most `unroll`
     bool ownLanes;   // it vectorises its own index
     llvm::Constant *neutral;
   };
   FoldPlan planFold(ir::OpId op);
   void emitFold(ir::OpId op);
   void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first,
-                 std::vector<llvm::Value *> &accumulators);
-  void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned valid, llvm::Value *isFirst,
-                llvm::MutableArrayRef<llvm::Value *> accumulators, Limits *limits = nullptr);
-  void foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full,
-                        std::vector<llvm::Value *> &accumulators);
-  std::vector<llvm::Value *> combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left,
-                                     llvm::ArrayRef<llvm::Value *> right);
+                 Values &accumulators);
+  void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned copies, unsigned valid,
+                llvm::Value *isFirst, Values &accumulators, Limits *limits = nullptr);
+  // Of several vectors or sets, one behind the other, until `sets` are left.
+  Values combinePairs(ir::OpId fold, Values values, size_t sets);
+  void accumulate(const FoldPlan &plan, unsigned valid, llvm::Value *isFirst,
+                  llvm::ArrayRef<llvm::Value *> elements,
+                  llvm::MutableArrayRef<llvm::Value *> accumulators);
+  void foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full, Values &accumulators);
+  Values combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left,
+                 llvm::ArrayRef<llvm::Value *> right);
   // Folds the lanes of each value, of which `valid` hold something.
-  void combineLanes(ir::OpId fold, std::vector<llvm::Value *> &values, unsigned lanes,
-                    int64_t valid);
+  void combineLanes(ir::OpId fold, Values &values, unsigned lanes, int64_t valid);
   llvm::Constant *neutral(ir::OpId fold);
 
   // ---- memory.cpp
@@ -265,10 +293,8 @@ private:
   };
   void emitContract(ir::OpId op);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
-  void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB,
-                    std::vector<llvm::Value *> &sums);
-  llvm::Value *multiplyAdd(const Contraction &plan, llvm::Value *a, llvm::Value *b,
-                           llvm::Value *sum);
+  void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB, Values &sums);
+  llvm::Value *multiplyAdd(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *sum);
 };
 
 } // namespace libtile::codegen::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fold: accumulators in registers, one set for each unrolled step and lane, combined in a fixed
-// order at the end: step sets first, then lanes by halves. So the order depends on the op's own
+// order at the end: step sets first, two by two, then lanes by halves. With fewer sets than steps the
+// elements of one round are combined two by two before they meet the accumulators. So the order depends on the op's own
 // attributes and on where its masks end (nests.cpp: vectors past that go to the first set), never on
 // the elements.
 //
@@ -75,7 +76,7 @@ llvm::Constant *Emitter::neutral(ir::OpId fold) {
 }
 
 Emitter::FoldPlan Emitter::planFold(ir::OpId op) {
-  FoldPlan plan{op, fn_.getInt(op, Attr::extent), 1, 1, lanes_.count == 1, neutral(op)};
+  FoldPlan plan{op, fn_.getInt(op, Attr::extent), 1, 1, 1, lanes_.count == 1, neutral(op)};
   if (plan.ownLanes) {
     plan.lanes = std::max<int64_t>(fn_.getInt(op, Attr::lanes), 1);
   }
@@ -86,6 +87,10 @@ Emitter::FoldPlan Emitter::planFold(ir::OpId op) {
     // A divisor of the steps, or else a short rest after a loop.
     plan.unroll = full % unroll == 0 || full >= 4 * unroll ? unroll : plan.unroll;
   }
+  plan.sets = plan.unroll;
+  if (fn_.hasAttr(op, Attr::sets)) {
+    plan.sets = std::min<int64_t>(plan.sets, fn_.getInt(op, Attr::sets));
+  }
   return plan;
 }
 
@@ -93,7 +98,7 @@ void Emitter::emitFold(ir::OpId op) {
   const FoldPlan plan = planFold(op);
   const unsigned width = plan.ownLanes ? plan.lanes : lanes_.count;
   std::vector<Value *> accumulators;
-  for (unsigned copy = 0; copy < plan.unroll; ++copy) {
+  for (unsigned set = 0; set < plan.sets; ++set) {
     for (ValueId result : fn_.results(op)) {
       llvm::Constant *start =
           plan.neutral != nullptr
@@ -111,20 +116,17 @@ void Emitter::emitFold(ir::OpId op) {
     if (unrolled > 0) {
       foldSteps(plan, {0, unrolled, lanes * plan.unroll}, plan.unroll, lanes, true, accumulators);
     }
-    for (int64_t at = unrolled; at < full; at += lanes) {
-      foldSteps(plan, {at, at + lanes, lanes}, 1, lanes, false, accumulators);
+    if (full > unrolled) {
+      foldSteps(plan, {unrolled, full, lanes}, 1, lanes, false, accumulators);
     }
   }
   if (plan.extent > full) {
     foldSteps(plan, {full, plan.extent, lanes}, 1, plan.extent - full, full == 0, accumulators);
   }
-  const Lanes outer = plan.ownLanes ? enterLanes(plan.lanes, plan.lanes, nullptr) : lanes_;
+  Group outer = plan.ownLanes ? enterLanes(plan.lanes, plan.lanes, nullptr) : group_;
   const size_t count = fn_.results(op).size();
-  std::vector<Value *> values(accumulators.begin(), accumulators.begin() + count);
-  for (unsigned copy = 1; copy < plan.unroll; ++copy) {
-    values = combine(op, values, llvm::ArrayRef(accumulators).slice(copy * count, count));
-  }
-  lanes_ = outer;
+  std::vector<Value *> values = combinePairs(op, std::move(accumulators), 1);
+  leaveLanes(std::move(outer));
   if (plan.ownLanes) {
     combineLanes(op, values, plan.lanes, std::min<int64_t>(plan.extent, plan.lanes));
   }
@@ -135,52 +137,88 @@ void Emitter::emitFold(ir::OpId op) {
 
 void Emitter::foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full,
                                std::vector<Value *> &accumulators) {
-  const size_t count = fn_.results(plan.op).size();
-  const auto step = [&](Value *index, unsigned copy, Limits *limits) {
-    Value *at = builder_.CreateAdd(index, builder_.getInt64(copy * plan.lanes), "", true, true);
-    foldStep(plan, at, plan.lanes, nullptr,
-             llvm::MutableArrayRef(accumulators).slice(copy * count, count), limits);
-    forgetValues();
-  };
-  limitedLoop({0, unrolled, plan.lanes * plan.unroll}, full, plan.lanes, fn_.effects(plan.op),
-              accumulators,
+  limitedLoop({0, unrolled, plan.lanes * plan.unroll}, full, endOf(plan.op), plan.op, accumulators,
               [&](Value *index, Limits *limits) {
-                for (unsigned copy = 0; copy < plan.unroll; ++copy) {
-                  step(index, copy, limits);
-                }
+                foldStep(plan, index, plan.unroll, plan.lanes, nullptr, accumulators, limits);
               },
-              [&](Value *index) { step(index, 0, nullptr); });
+              [&](Value *index) { foldStep(plan, index, 1, plan.lanes, nullptr, accumulators); });
 }
 
 // `first`: the range holds the fold's first element.
 void Emitter::foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid,
                         bool first, std::vector<Value *> &accumulators) {
-  const size_t count = fn_.results(plan.op).size();
   countedLoop(range, fn_.effects(plan.op), accumulators, [&](Value *index) {
     Value *isFirst = nullptr;
     if (first && plan.neutral == nullptr) {
       isFirst = builder_.CreateICmpEQ(index, builder_.getInt64(0));
     }
-    for (unsigned copy = 0; copy < copies; ++copy) {
-      Value *at = builder_.CreateAdd(index, builder_.getInt64(copy * plan.lanes), "", true, true);
-      foldStep(plan, at, valid, isFirst,
-               llvm::MutableArrayRef(accumulators).slice(copy * count, count));
-      forgetValues();
-    }
+    foldStep(plan, index, copies, valid, isFirst, accumulators);
   });
 }
 
-void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned valid, Value *isFirst,
-                       llvm::MutableArrayRef<Value *> accumulators, Limits *limits) {
+// The vectors' elements into the sets. Inside of lanes the copies follow each other.
+void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned copies, unsigned valid,
+                       Value *isFirst, std::vector<Value *> &accumulators, Limits *limits) {
   const ir::BlockId element = fn_.region(plan.op, 0);
-  const Lanes outer = plan.ownLanes ? enterLanes(plan.lanes, valid, index, limits) : lanes_;
-  if (plan.ownLanes) {
+  const size_t count = fn_.results(plan.op).size();
+  const auto setOf = [&](unsigned copy) {
+    return llvm::MutableArrayRef(accumulators).slice(copy % plan.sets * count, count);
+  };
+  if (plan.ownLanes && plan.lanes > 1) {
+    Group outer = enterLanes(plan.lanes, valid, index, copies, limits);
     bindLaneIndex(fn_.arg(element, 0));
-  } else {
-    bindIndex(fn_.arg(element, 0), index);
+    emitBlock(element);
+    std::vector<Value *> elements;
+    eachVector([&](unsigned) {
+      const std::vector<Value *> made = yielded(element, 0);
+      elements.insert(elements.end(), made.begin(), made.end());
+    });
+    group_.resize(1);
+    elements = combinePairs(plan.op, std::move(elements), plan.sets);
+    for (unsigned set = 0; set < elements.size() / count; ++set) {
+      accumulate(plan, valid, isFirst, llvm::ArrayRef(elements).slice(set * count, count),
+                 setOf(set));
+    }
+    leaveLanes(std::move(outer));
+    forgetValues();
+    return;
   }
-  emitBlock(element);
-  const std::vector<Value *> elements = yielded(element, 0);
+  for (unsigned copy = 0; copy < copies; ++copy) {
+    Value *at = builder_.CreateAdd(index, builder_.getInt64(copy * plan.lanes), "", true, true);
+    Group outer = plan.ownLanes ? enterLanes(1, valid, at, 1, limits) : group_;
+    if (plan.ownLanes) {
+      bindLaneIndex(fn_.arg(element, 0));
+    } else {
+      bindIndex(fn_.arg(element, 0), at);
+    }
+    emitBlock(element);
+    accumulate(plan, valid, isFirst, yielded(element, 0), setOf(copy));
+    leaveLanes(std::move(outer));
+    forgetValues();
+  }
+}
+
+std::vector<Value *> Emitter::combinePairs(ir::OpId fold, std::vector<Value *> values, size_t sets) {
+  const size_t count = fn_.results(fold).size();
+  while (values.size() > sets * count) {
+    std::vector<Value *> next;
+    for (size_t i = 0; i < values.size(); i += 2 * count) {
+      const llvm::ArrayRef<Value *> left = llvm::ArrayRef(values).slice(i, count);
+      std::vector<Value *> both = left;
+      if (i + count < values.size()) {
+        both = combine(fold, left, llvm::ArrayRef(values).slice(i + count, count));
+      }
+      next.insert(next.end(), both.begin(), both.end());
+    }
+    values = std::move(next);
+  }
+  return values;
+}
+
+// Elements into their set.
+void Emitter::accumulate(const FoldPlan &plan, unsigned valid, Value *isFirst,
+                         llvm::ArrayRef<Value *> elements,
+                         llvm::MutableArrayRef<Value *> accumulators) {
   const std::vector<Value *> combined = combine(plan.op, accumulators, elements);
   for (size_t i = 0; i < accumulators.size(); ++i) {
     Value *result = combined[i];
@@ -194,7 +232,6 @@ void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned valid, Value
     accumulators[i] =
         isFirst != nullptr ? builder_.CreateSelect(isFirst, elements[i], result) : result;
   }
-  lanes_ = outer;
 }
 
 std::vector<Value *> Emitter::combine(ir::OpId fold, llvm::ArrayRef<Value *> left,
@@ -228,9 +265,9 @@ void Emitter::combineLanes(ir::OpId fold, std::vector<Value *> &values, unsigned
       low.push_back(take(llvm::ArrayRef(mask).take_front(half)));
       high.push_back(take(llvm::ArrayRef(mask).drop_front(half)));
     }
-    const Lanes outer = enterLanes(half, half, nullptr);
+    Group outer = enterLanes(half, half, nullptr);
     values = combine(fold, low, high);
-    lanes_ = outer;
+    leaveLanes(std::move(outer));
     if (valid < lanes) {
       llvm::SmallVector<llvm::Constant *, 64> both;
       for (unsigned i = 0; i < half; ++i) {

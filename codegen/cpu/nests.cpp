@@ -11,6 +11,8 @@
 //   for i = end, extent, lanes masks
 //
 // What the loops hoist is read at least once by one of them.
+//
+// Where the op has an `end`, the unrolled steps run below it as well, and single vectors up to it.
 #include "codegen/cpu/emitter.h"
 
 namespace libtile::codegen::cpu {
@@ -60,6 +62,7 @@ bool Emitter::takenForTrue(ir::OpId op) {
   if (lanes_.limits == nullptr || lanes_.count == 1 || fn_.opcode(op) != Opcode::Cmp) {
     return false;
   }
+  Limits *limits = nullptr;
   const ValueId left = fn_.operand(op, 0);
   const ValueId right = fn_.operand(op, 1);
   const auto predicate = static_cast<CmpPred>(fn_.getInt(op, Attr::predicate));
@@ -67,22 +70,25 @@ bool Emitter::takenForTrue(ir::OpId op) {
   const bool orEqual = predicate == CmpPred::sle || predicate == CmpPred::ule;
   const bool isBound = isSigned || predicate == CmpPred::ult || predicate == CmpPred::ule;
   if (!isBound || !isVarying(left) || isVarying(right) || !form(left).counts ||
-      form(left).exact->getType()->getScalarSizeInBits() > 32 ||
-      std::max(form(left).anchorDepth, depthOf(right)) >= lanes_.depth) {
+      form(left).exact->getType()->getScalarSizeInBits() > 32) {
     return false;
   }
-  Limits &limits = *lanes_.limits;
-  if (llvm::is_contained(limits.compares, op)) {
-    return true;
+  // The outermost that knows both sides.
+  const unsigned depth = std::max(form(left).anchorDepth, depthOf(right));
+  for (Limits *around = lanes_.limits; around != nullptr; around = around->outer) {
+    limits = depth <= around->depth ? around : limits;
   }
-  limits.compares.push_back(op);
-  atDepth(lanes_.depth - 1, [&] {
+  if (limits == nullptr || llvm::is_contained(limits->compares, op)) {
+    return limits != nullptr;
+  }
+  limits->compares.push_back(op);
+  atDepth(limits->depth, [&] {
     llvm::Type *wide = builder_.getInt64Ty();
     const auto extend = [&](Value *value) {
       return isSigned ? builder_.CreateSExt(value, wide) : builder_.CreateZExt(value, wide);
     };
     Value *below = builder_.CreateSub(extend(scalar(right)), extend(form(left).anchor));
-    limits.below.push_back(orEqual ? builder_.CreateAdd(below, builder_.getInt64(1)) : below);
+    limits->below.push_back(orEqual ? builder_.CreateAdd(below, builder_.getInt64(1)) : below);
   });
   return true;
 }
@@ -98,12 +104,21 @@ Value *Emitter::stepsBelow(const Limits &limits, Range range) {
   return builder_.CreateSub(end, builder_.CreateURem(end, builder_.getInt64(range.step)));
 }
 
-void Emitter::limitedLoop(Range range, int64_t end, unsigned lanes, ir::Effects effects,
+// The op's `end` as an i64; null if it has none.
+Value *Emitter::endOf(ir::OpId op) {
+  return fn_.numOperands(op) == 0
+             ? nullptr
+             : builder_.CreateSExt(scalar(fn_.operand(op, 0)), builder_.getInt64Ty());
+}
+
+void Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
                           std::vector<Value *> &carried,
                           llvm::function_ref<void(Value *index, Limits *limits)> body,
                           LoopBody rest) {
   llvm::BasicBlock *head = newBlock("loop");
   llvm::BasicBlock *exit = newBlock("loop.end");
+  const ir::Effects effects = fn_.effects(op);
+  const int64_t lanes = fn_.getInt(op, Attr::lanes);
   openScope(builder_.CreateBr(head), true, effects);
   builder_.SetInsertPoint(head);
   llvm::PHINode *index = builder_.CreatePHI(builder_.getInt64Ty(), 2);
@@ -113,7 +128,10 @@ void Emitter::limitedLoop(Range range, int64_t end, unsigned lanes, ir::Effects 
     phis.push_back(builder_.CreatePHI(value->getType(), 2));
     value = phis.back();
   }
-  Limits limits;
+  Limits limits{depth() - 1};
+  if (end != nullptr) {
+    limits.below.push_back(end);
+  }
   body(index, &limits);
   Value *next = builder_.CreateAdd(index, builder_.getInt64(range.step), "", true, true);
   Value *stop = nullptr;
@@ -143,18 +161,27 @@ void Emitter::limitedLoop(Range range, int64_t end, unsigned lanes, ir::Effects 
     }
   }
   if (limited) {
-    restLoop(stop, {range.end, end, lanes}, effects, carried, rest);
-  } else if (range.end < end) {
-    countedLoop({range.end, end, lanes}, effects, carried, rest);
+    restLoop(stop, restEnd(end, full, lanes), lanes, effects, carried, rest);
+  } else if (range.end < full) {
+    countedLoop({range.end, full, lanes}, effects, carried, rest);
   }
 }
 
+// Whole vectors up to `end`, at most `full`.
+Value *Emitter::restEnd(Value *end, int64_t full, int64_t lanes) {
+  if (end == nullptr) {
+    return builder_.getInt64(full);
+  }
+  Value *last = builder_.CreateAdd(end, builder_.getInt64(lanes - 1));
+  Value *whole = builder_.CreateSub(last, builder_.CreateURem(last, builder_.getInt64(lanes)));
+  return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, whole, builder_.getInt64(full));
+}
+
 // From `begin`, which may be the end already.
-void Emitter::restLoop(Value *begin, Range range, ir::Effects effects, std::vector<Value *> &carried,
-                       LoopBody body) {
+void Emitter::restLoop(Value *begin, Value *end, int64_t step, ir::Effects effects,
+                       std::vector<Value *> &carried, LoopBody body) {
   llvm::BasicBlock *head = newBlock("rest");
   llvm::BasicBlock *exit = newBlock("rest.end");
-  Value *end = builder_.getInt64(range.end);
   openScope(builder_.CreateCondBr(builder_.CreateICmpNE(begin, end), head, exit), true, effects);
   const std::vector<Value *> initial = carried;
   builder_.SetInsertPoint(head);
@@ -165,7 +192,7 @@ void Emitter::restLoop(Value *begin, Range range, ir::Effects effects, std::vect
     value = phis.back();
   }
   body(index);
-  Value *next = builder_.CreateAdd(index, builder_.getInt64(range.step), "", true, true);
+  Value *next = builder_.CreateAdd(index, builder_.getInt64(step), "", true, true);
   llvm::BasicBlock *latch = builder_.GetInsertBlock();
   builder_.CreateCondBr(builder_.CreateICmpNE(next, end), head, exit);
   llvm::BasicBlock *entry = scopes_[depth() - 1].jump->getParent();
@@ -183,10 +210,34 @@ void Emitter::restLoop(Value *begin, Range range, ir::Effects effects, std::vect
   }
 }
 
-Emitter::Lanes Emitter::enterLanes(unsigned count, unsigned valid, Value *base, Limits *limits) {
-  const Lanes outer = lanes_;
-  lanes_ = {numLanes_++, depth(), count, valid, base, limits};
+Emitter::Group Emitter::enterLanes(unsigned count, unsigned valid, Value *base, unsigned copies,
+                                   Limits *limits) {
+  Group outer = std::exchange(group_, {});
+  for (unsigned copy = 0; copy < copies; ++copy) {
+    Value *at = copy == 0 ? base
+                          : builder_.CreateAdd(base, builder_.getInt64(copy * count), "", true, true);
+    group_.push_back({numLanes_++, depth(), count, valid, at, limits, copy, {}});
+  }
+  while (forms_.size() <= copies) {
+    forms_.emplace_back(fn_.numValues());
+  }
+  lanes_ = group_.front();
   return outer;
+}
+
+void Emitter::leaveLanes(Group outer) {
+  group_ = std::move(outer);
+  lanes_ = group_.front();
+}
+
+void Emitter::eachVector(llvm::function_ref<void(unsigned copy)> body) {
+  Group whole = group_;
+  for (unsigned copy = 0; copy < whole.size(); ++copy) {
+    group_.assign(1, whole[copy]);
+    lanes_ = whole[copy];
+    body(copy);
+  }
+  leaveLanes(std::move(whole));
 }
 
 void Emitter::bindIndex(ValueId argument, Value *index) {
@@ -194,17 +245,25 @@ void Emitter::bindIndex(ValueId argument, Value *index) {
 }
 
 void Emitter::bindLaneIndex(ValueId argument) {
-  llvm::Type *int32 = builder_.getInt32Ty();
-  Value *exact = builder_.CreateTrunc(lanes_.base, int32);
-  if (lanes_.count > 1) {
-    exact = builder_.CreateAdd(splat(exact, lanes_.count), iota(int32));
+  for (Lanes &lanes : group_) {
+    lanes.index = argument;
   }
-  Form &form = define(argument, exact, depth(), true);
-  form.affine = true;
-  form.anchor = builder_.getInt32(0);
-  form.anchorDepth = 0;
-  form.stride = 1;
-  form.counts = true;
+  lanes_ = group_.front();
+  llvm::Type *int32 = builder_.getInt32Ty();
+  Value *first = builder_.CreateTrunc(lanes_.base, int32);
+  if (lanes_.count > 1) {
+    first = builder_.CreateAdd(splat(first, lanes_.count), iota(int32));
+  }
+  eachVector([&](unsigned copy) {
+    Value *distance = elementwise_.intLike(first, copy * lanes_.count);
+    Value *exact = copy == 0 ? first : builder_.CreateAdd(first, distance);
+    Form &form = define(argument, exact, depth(), true);
+    form.affine = true;
+    form.anchor = builder_.getInt32(0);
+    form.anchorDepth = 0;
+    form.stride = 1;
+    form.counts = true;
+  });
 }
 
 void Emitter::emitNest(ir::OpId op) {
@@ -239,13 +298,14 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const ir::Effects effects = fn_.effects(op);
   std::vector<Value *> none;
   const auto step = [&](Value *index, unsigned copies, unsigned valid, Limits *limits) {
-    for (unsigned copy = 0; copy < copies; ++copy) {
+    const unsigned together = lanes > 1 ? copies : 1;
+    for (unsigned copy = 0; copy < copies; copy += together) {
       Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
-      const Lanes outer = enterLanes(lanes, valid, base, limits);
+      Group outer = enterLanes(lanes, valid, base, together, limits);
       bindLaneIndex(argument);
       emitBlock(body);
       forgetValues();
-      lanes_ = outer;
+      leaveLanes(std::move(outer));
     }
   };
   const auto steps = [&](Range range, unsigned copies, unsigned valid) {
@@ -255,7 +315,7 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const int64_t full = extent / lanes * lanes;
   const int64_t unrolled = full / (lanes * unroll) * (lanes * unroll);
   if (lanes > 1 && unrolled > lanes * unroll) {
-    limitedLoop({0, unrolled, lanes * unroll}, full, lanes, effects, none,
+    limitedLoop({0, unrolled, lanes * unroll}, full, endOf(op), op, none,
                 [&](Value *index, Limits *limits) { step(index, unroll, lanes, limits); },
                 [&](Value *index) { step(index, 1, lanes, nullptr); });
   } else {

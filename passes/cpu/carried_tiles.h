@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles that a loop carries or an `if` yields live in buffers, one for each carried or yielded tile.
+// Tiles that a loop carries, if it is not sunk (sink_loops.h), or an `if` yields live in buffers, one for
+// each carried or yielded tile.
 //
 //   for                 the buffer is written with the initial value before the loop, and by each
 //                       yield; the block argument, the next value and the result are its contents

@@ -2,8 +2,11 @@
 #include "passes/cpu/element_builder.h"
 
 #include "passes/cpu/expression.h"
+#include "passes/cpu/sink_loops.h"
 
 #include <llvm/ADT/STLExtras.h>
+
+#include <utility>
 
 namespace libtile::passes {
 
@@ -27,13 +30,14 @@ void ElementBuilder::setSpace(std::span<const int32_t> shape, Indices indices) {
 
 void ElementBuilder::enter(BlockId body) {
   builder_.setEnd(body);
-  scopes_.emplace_back();
+  scopes_.push_back({{}, made_.carried});
 }
 
 void ElementBuilder::leave(BlockId body) {
-  for (const Key &made : scopes_.back()) {
+  for (const Key &made : scopes_.back().keys) {
     elements_.erase(made);
   }
+  made_.carried = scopes_.back().carriedOutside;
   scopes_.pop_back();
   builder_.setEnd(body);
 }
@@ -54,6 +58,12 @@ ValueId ElementBuilder::element(ValueId tile, const Indices &indices) {
   if (const auto found = elements_.find(made); found != elements_.end()) {
     return found->second;
   }
+  if (const auto copy = copies_.find(tile); copy != copies_.end()) {
+    return copy->second;
+  }
+  if (open_.made.valid() && fn_.defBlock(tile) != open_.source) {
+    return elementOutside(tile, indices);
+  }
   ValueId result;
   if (state_.stored(tile)) {
     result = read(state_.buffer[tile], indices, fn_.type(tile).element());
@@ -67,9 +77,14 @@ ValueId ElementBuilder::element(ValueId tile, const Indices &indices) {
       storing_.emplace_back(tile, buffer);
     }
   }
-  elements_[made] = result;
-  scopes_.back().push_back(made);
+  remember(tile, indices, result);
   return result;
+}
+
+void ElementBuilder::remember(ValueId tile, const Indices &indices, ValueId element) {
+  const Key made = key(tile, indices);
+  elements_[made] = element;
+  scopes_.back().keys.push_back(made);
 }
 
 bool ElementBuilder::storesHere(ValueId tile, const Indices &indices) const {
@@ -87,9 +102,112 @@ void ElementBuilder::finish() {
 
 ValueId ElementBuilder::compute(ValueId tile, const Indices &indices) {
   const OpId op = fn_.def(tile);
+  if (op.valid() && state_.sunk[op]) {
+    const Key made = key(tile, indices);
+    if (!elements_.contains(made)) {
+      sinkLoop(op, indices);
+    }
+    return elements_[made];
+  }
   check(op.valid() && isInlinable(fn_, op), "a tile is computed element by element or stored");
   return inlineOp(op, indices);
 }
+
+// ---- sunk loops
+
+ValueId ElementBuilder::scalarOf(ValueId value) const {
+  const auto copy = copies_.find(value);
+  return copy != copies_.end() ? copy->second : value;
+}
+
+// In front of the open loop, as part of the body around it.
+ValueId ElementBuilder::elementOutside(ValueId tile, const Indices &indices) {
+  const OpenLoop open = std::exchange(open_, OpenLoop());
+  const auto copies = std::exchange(copies_, {});
+  const Builder::Point inside = builder_.point();
+  const LocationId outer = builder_.loc;
+  Scope scope = std::move(scopes_.back());
+  scopes_.pop_back();
+  builder_.setBefore(open.made);
+  const ValueId result = element(tile, indices);
+  scopes_.push_back(std::move(scope));
+  builder_.setPoint(inside);
+  builder_.loc = outer;
+  copies_ = copies;
+  open_ = open;
+  return result;
+}
+
+// All results at once, since they are carried together.
+void ElementBuilder::sinkLoop(OpId loop, const Indices &indices) {
+  check(!open_.made.valid(), "a sunk loop stands in no other");
+  Values operands(fn_.operands(loop).begin(), fn_.operands(loop).begin() + 3);
+  std::vector<Type> types;
+  const unsigned slots = fn_.results(loop).size();
+  for (unsigned i = 0; i < slots; ++i) {
+    const ValueId init = slotOf(fn_, loop, i).init;
+    operands.push_back(fn_.type(init).isTile() ? element(init, indices) : init);
+    types.push_back(fn_.type(init).element());
+  }
+  const LocationId outer = builder_.loc;
+  builder_.loc = fn_.loc(loop);
+  const BlockId around = builder_.block();
+  const OpId made = builder_.op(Opcode::For, operands, types);
+  fn_.copyAttrs(loop, made);
+  const Builder::Point after = builder_.point();
+  enter(fn_.region(made));
+  fillSunkBody(loop, made, indices);
+  leave(around);
+  builder_.setPoint(after);
+  builder_.loc = outer;
+  for (unsigned i = 0; i < slots; ++i) {
+    if (fn_.type(fn_.result(loop, i)).isTile()) {
+      remember(fn_.result(loop, i), indices, fn_.result(made, i));
+      ++made_.carried;
+    }
+  }
+}
+
+void ElementBuilder::fillSunkBody(OpId loop, OpId made, const Indices &indices) {
+  const BlockId source = fn_.region(loop);
+  const BlockId body = fn_.region(made);
+  open_ = {source, made};
+  for (unsigned i = 0; i < fn_.args(source).size(); ++i) {
+    const ValueId arg = fn_.arg(source, i);
+    copies_[arg] = fn_.addArg(body, fn_.type(arg).element());
+  }
+  copyScalarOps(source);
+  Values yielded;
+  for (unsigned i = 0; i < fn_.numOperands(fn_.last(source)); ++i) {
+    const ValueId next = fn_.operand(fn_.last(source), i);
+    yielded.push_back(fn_.type(next).isTile() ? element(next, indices) : scalarOf(next));
+  }
+  builder_.yield(yielded);
+  open_ = {};
+  copies_.clear();
+}
+
+void ElementBuilder::copyScalarOps(BlockId source) {
+  for (OpId op : fn_.opsIn(source)) {
+    const Opcode opcode = fn_.opcode(op);
+    if (opcode == Opcode::Hint && !fn_.type(fn_.result(op)).isTile()) {
+      copies_[fn_.result(op)] = scalarOf(fn_.operand(op, 0));
+    }
+    if (fn_.results(op).empty() || fn_.type(fn_.result(op)).isTile() || opcode == Opcode::Hint) {
+      continue;
+    }
+    Values operands;
+    for (ValueId operand : fn_.operands(op)) {
+      operands.push_back(scalarOf(operand));
+    }
+    builder_.loc = fn_.loc(op);
+    const OpId copy = builder_.op(opcode, operands, std::array{fn_.type(fn_.result(op))});
+    fn_.copyAttrs(op, copy);
+    copies_[fn_.result(op)] = fn_.result(copy);
+  }
+}
+
+// ---- inline ops
 
 ValueId ElementBuilder::inlineOp(OpId op, const Indices &indices) {
   const Opcode opcode = fn_.opcode(op);
@@ -104,7 +222,7 @@ ValueId ElementBuilder::inlineOp(OpId op, const Indices &indices) {
   } else if (opcode == Opcode::Arange) {
     result = shiftIndex(indices[0], int32_t(fn_.getInt(op, Attr::start)));
   } else if (opcode == Opcode::Splat) {
-    result = fn_.operand(op, 0);
+    result = scalarOf(fn_.operand(op, 0));
   } else if (opcode == Opcode::Hint) {
     result = element(fn_.operand(op, 0), indices);
   } else if (opcode == Opcode::Trans) {
@@ -139,13 +257,13 @@ ValueId ElementBuilder::inlineOp(OpId op, const Indices &indices) {
 ValueId ElementBuilder::elementwise(OpId op, const Indices &indices) {
   Values operands;
   for (ValueId operand : std::vector<ValueId>(fn_.operands(op).begin(), fn_.operands(op).end())) {
-    operands.push_back(fn_.type(operand).isTile() ? element(operand, indices) : operand);
+    operands.push_back(fn_.type(operand).isTile() ? element(operand, indices) : scalarOf(operand));
   }
   builder_.loc = fn_.loc(op);
   const OpId scalar =
       builder_.op(fn_.opcode(op), operands, std::array{fn_.type(fn_.result(op)).element()});
   fn_.copyAttrs(op, scalar);
-  ++made_;
+  ++made_.ops;
   return fn_.result(scalar);
 }
 
@@ -181,7 +299,7 @@ ValueId ElementBuilder::read(ValueId buffer, const Indices &indices, Type elemen
   operands.append(indices.begin(), indices.end());
   const Type held = Type::scalar(fn_.type(buffer).elem());
   const OpId op = builder_.op(Opcode::ElementRead, operands, std::array{held});
-  ++made_;
+  ++made_.ops;
   return element.isPointer() ? builder_.make(Opcode::IntToPtr, {fn_.result(op)}, element)
                              : fn_.result(op);
 }
@@ -193,28 +311,34 @@ void ElementBuilder::write(ValueId buffer, const Indices &indices, ValueId eleme
   Values operands{buffer, element};
   operands.append(indices.begin(), indices.end());
   builder_.op(Opcode::ElementWrite, operands);
-  ++made_;
+  ++made_.ops;
+}
+
+// Indices are those of the elements, not of the loop's iterations.
+Builder ElementBuilder::indexBuilder() {
+  return open_.made.valid() ? Builder(fn_, open_.made) : builder_;
 }
 
 // Index constants are made once for each body.
 ValueId ElementBuilder::index(int32_t constant) {
-  const auto key = std::pair(builder_.block().index, constant);
+  Builder builder = indexBuilder();
+  const auto key = std::pair(builder.block().index, constant);
   if (const auto found = constants_.find(key); found != constants_.end()) {
     return found->second;
   }
-  return constants_[key] = builder_.i32(constant);
+  return constants_[key] = builder.i32(constant);
 }
 
 ValueId ElementBuilder::indexOp(Opcode opcode, ValueId a, int32_t b) {
   const auto known = fn_.constantInt(a);
   if (opcode == Opcode::UDiv) {
-    return b == 1 ? a : known ? index(int32_t(*known / b)) : builder_.make(opcode, {a, index(b)});
+    return b == 1 ? a : known ? index(int32_t(*known / b)) : indexBuilder().make(opcode, {a, index(b)});
   }
   if (opcode == Opcode::URem) {
     return b == 1 ? index(0) : known ? index(int32_t(*known % b))
-                                     : builder_.make(opcode, {a, index(b)});
+                                     : indexBuilder().make(opcode, {a, index(b)});
   }
-  return builder_.make(opcode, {a, index(b)});
+  return indexBuilder().make(opcode, {a, index(b)});
 }
 
 ValueId ElementBuilder::addIndex(ValueId a, ValueId b) {
@@ -226,7 +350,7 @@ ValueId ElementBuilder::addIndex(ValueId a, ValueId b) {
   if (knownA == 0) {
     return b;
   }
-  return knownB == 0 ? a : builder_.make(Opcode::Add, {a, b});
+  return knownB == 0 ? a : indexBuilder().make(Opcode::Add, {a, b});
 }
 
 ValueId ElementBuilder::scaleIndex(ValueId a, int32_t factor) {
@@ -234,7 +358,7 @@ ValueId ElementBuilder::scaleIndex(ValueId a, int32_t factor) {
   if (known) {
     return index(int32_t(*known * factor));
   }
-  return factor == 1 ? a : builder_.make(Opcode::Mul, {a, index(factor)});
+  return factor == 1 ? a : indexBuilder().make(Opcode::Mul, {a, index(factor)});
 }
 
 } // namespace libtile::passes

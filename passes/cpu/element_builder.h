@@ -6,6 +6,9 @@
 // caller has seen to it (prepareExpression, nest_emitter.h) that expressions are small and that
 // values to be stored are stored, or may be stored by this very nest: a value with Keep::FirstUse
 // that is computed at exactly the indices of the space is written to its new buffer as well.
+//
+// A result of a sunk loop (sink_loops.h) is made by a `for` over scalars in the body. While its own body
+// is made, what does not belong to the loop goes in front of it: tiles from outside, and all indices.
 #pragma once
 
 #include "passes/cpu/nest_state.h"
@@ -13,6 +16,12 @@
 #include <map>
 
 namespace libtile::passes {
+
+// What a body holds, for the choice of how many vectors run at once.
+struct BodySize {
+  uint32_t ops = 0;
+  uint32_t carried = 0; // by sunk loops directly in it
+};
 
 class ElementBuilder {
 public:
@@ -45,11 +54,27 @@ public:
   ir::ValueId addIndex(ir::ValueId a, ir::ValueId b);
   ir::ValueId shiftIndex(ir::ValueId a, int32_t by) { return by == 0 ? a : addIndex(a, index(by)); }
   ir::ValueId scaleIndex(ir::ValueId a, int32_t factor);
-  [[nodiscard]] uint32_t opsMade() const { return made_; }
+  [[nodiscard]] BodySize made() const { return made_; }
 
 private:
   using Key = std::vector<uint32_t>;
+  struct Scope {
+    std::vector<Key> keys;
+    uint32_t carriedOutside = 0;
+  };
+  // The sunk loop whose body is being made.
+  struct OpenLoop {
+    ir::BlockId source;
+    ir::OpId made;
+  };
   static Key key(ir::ValueId tile, const Indices &indices);
+  void remember(ir::ValueId tile, const Indices &indices, ir::ValueId element);
+  ir::ValueId elementOutside(ir::ValueId tile, const Indices &indices);
+  void sinkLoop(ir::OpId loop, const Indices &indices);
+  void fillSunkBody(ir::OpId loop, ir::OpId made, const Indices &indices);
+  void copyScalarOps(ir::BlockId source);
+  ir::ValueId scalarOf(ir::ValueId value) const;
+  ir::Builder indexBuilder();
   ir::ValueId inlineOp(ir::OpId op, const Indices &indices);
   ir::ValueId elementwise(ir::OpId op, const Indices &indices);
   Indices reshapeIndices(ir::OpId op, const Indices &indices);
@@ -62,11 +87,13 @@ private:
   ir::OpId position_;
   std::map<Key, ir::ValueId> elements_;
   std::map<std::pair<uint32_t, int32_t>, ir::ValueId> constants_;
-  std::vector<std::vector<Key>> scopes_;
+  std::vector<Scope> scopes_;
+  OpenLoop open_;
+  std::map<ir::ValueId, ir::ValueId> copies_; // of the open loop's arguments and scalars
   std::vector<std::pair<ir::ValueId, ir::ValueId>> storing_;
   std::vector<int32_t> spaceShape_;
   Indices space_;
-  uint32_t made_ = 0;
+  BodySize made_;
 };
 
 } // namespace libtile::passes

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/cpu/expression.h"
 
+#include "passes/cpu/sink_loops.h"
+
 #include <llvm/ADT/STLExtras.h>
 
 #include <map>
@@ -67,6 +69,9 @@ public:
     const OpId op = fn_.def(value);
     if (op.valid() && isInlinable(fn_, op)) {
       operands(op, path, address);
+    } else if (const auto slot = sunkSlot(state_, value)) {
+      walk(slot->init, path, address);
+      walk(slot->next, path, address);
     }
   }
 

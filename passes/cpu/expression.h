@@ -34,7 +34,7 @@ struct ExpressionNode {
 };
 
 // Calls `visit` for each pair of value and path, root first, each pair once; stored values and
-// values that no inline op defines are visited, not entered. Stops below a value when `visit`
+// values that no inline op or sunk loop defines are visited, not entered. Stops below a value when `visit`
 // returns false.
 void walkExpression(const NestState &state, ir::ValueId root,
                     const std::function<bool(const ExpressionNode &)> &visit);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One walk in program order. Inline ops are passed over; each root gets its nests before itself;
+// One walk in program order. Inline ops and sunk loops are passed over; each root gets its nests before itself;
 // region ops get buffers for their tiles and are entered. At the end everything with a tile is swept.
 //
 //   %x = load %p, %m                        (nothing)
@@ -13,6 +13,7 @@
 #include "passes/cpu/memory_order.h"
 #include "passes/cpu/nest_emitter.h"
 #include "passes/cpu/plan_tiles.h"
+#include "passes/cpu/sink_loops.h"
 
 #include <algorithm>
 
@@ -29,6 +30,7 @@ public:
   explicit NestFormer(NestState &state) : state_(state), fn_(state.fn), order_(state) {}
 
   void run() {
+    planSunkLoops(state_);
     planTiles(state_);
     lowerBlock(fn_.body(), Frame());
     sweep();
@@ -52,7 +54,7 @@ private:
   }
 
   void lowerOp(OpId op, const Frame &frame) {
-    if (isInlinable(fn_, op)) {
+    if (isInlinable(fn_, op) || state_.sunk[op]) {
       inlineOp(op);
       return;
     }
@@ -95,9 +97,11 @@ private:
 
   void inlineOp(OpId op) {
     order_.pass(op);
-    const ValueId result = fn_.result(op);
-    if (state_.keep[result] == Keep::AtDefinition && !fn_.unused(result)) {
-      storeTile(state_, result, fn_.next(op));
+    for (unsigned i = 0; i < fn_.results(op).size(); ++i) {
+      const ValueId result = fn_.result(op, i);
+      if (state_.keep[result] == Keep::AtDefinition && !fn_.unused(result)) {
+        storeTile(state_, result, fn_.next(op));
+      }
     }
   }
 

@@ -82,7 +82,7 @@ private:
     indices.insert(indices.begin() + axis_,
                    fn_.addArg(fn_.region(fold, 0), Type::scalar(Elem::I32)));
     elements.setSpace(shape_, indices);
-    const uint32_t before = elements.opsMade();
+    const uint32_t before = elements.made().ops;
     Values yielded;
     for (ValueId input : operandList()) {
       yielded.push_back(elements.element(input, indices));
@@ -97,9 +97,14 @@ private:
     fn_.copyOps(combine, copy, map);
     fn_.setAttr(fold, Attr::extent, AttrValue(int64_t{shape_[axis_]}));
     fn_.setAttr(fold, Attr::lanes, AttrValue(int64_t{lanes}));
-    const int32_t unroll = unrollFor(elements.opsMade() - before, shape_[axis_], lanes);
+    const BodySize size{elements.made().ops - before, elements.made().carried};
+    const int32_t unroll = unrollFor(state_, size, shape_[axis_], lanes);
     if (unroll > 1 && lanes > 1) {
       fn_.setAttr(fold, Attr::unroll, AttrValue(int64_t{unroll}));
+      // The registers are the sunk loop's.
+      if (size.carried > 0) {
+        fn_.setAttr(fold, Attr::sets, AttrValue(int64_t{1}));
+      }
     }
   }
 

@@ -4,6 +4,7 @@
 #include "passes/analysis/alias.h"
 #include "passes/cpu/expression.h"
 #include "passes/cpu/nest_emitter.h"
+#include "passes/cpu/sink_loops.h"
 
 namespace libtile::passes {
 
@@ -13,6 +14,10 @@ void MemoryOrder::pass(OpId op) {
   passed_.set(op, true);
   if (fn_.opcode(op) == Opcode::Load) {
     pending_.push_back(op);
+  } else if (state_.sunk[op]) {
+    for (OpId inner : fn_.opsIn(fn_.region(op))) {
+      pass(inner);
+    }
   }
 }
 
@@ -47,17 +52,29 @@ void MemoryOrder::settle(OpId op) {
   }
   // Storing a value makes no load pending, so the list stays as it is.
   for (OpId load : pending_) {
-    const ValueId value = fn_.result(load);
-    if (!state_.stored(value) && clobbers(op, load)) {
-      std::vector<ValueId> toStore;
-      answers_.clear();
-      if (needs(value, op, toStore)) {
-        toStore.push_back(value);
-      }
-      for (ValueId stored : toStore) {
-        storeTile(state_, stored, op);
+    if (!state_.stored(fn_.result(load)) && clobbers(op, load)) {
+      storeWhatNeeds(load, op);
+    }
+  }
+}
+
+void MemoryOrder::storeWhatNeeds(OpId load, OpId op) {
+  std::vector<ValueId> toStore;
+  answers_.clear();
+  const OpId loop = sunkLoopAround(state_, load);
+  if (!loop.valid()) {
+    if (needs(fn_.result(load), op, toStore)) {
+      toStore.push_back(fn_.result(load));
+    }
+  } else {
+    for (ValueId result : usedTiles(fn_, loop)) {
+      if (!state_.stored(result) && needs(result, op, toStore)) {
+        toStore.push_back(result);
       }
     }
+  }
+  for (ValueId stored : toStore) {
+    storeTile(state_, stored, op);
   }
 }
 
@@ -70,6 +87,12 @@ bool MemoryOrder::needs(ValueId value, OpId except, std::vector<ValueId> &toStor
     if (use.op == except || state_.lowered[use.op]) {
       continue;
     }
+    if (const OpId loop = sunkLoopAround(state_, use.op); loop.valid()) {
+      for (ValueId result : usedTiles(fn_, loop)) {
+        needed |= !state_.stored(result) && needsOnce(result, loop, except, toStore);
+      }
+      continue;
+    }
     if (!isInlinable(fn_, use.op)) {
       needed = true;
       continue;
@@ -78,18 +101,22 @@ bool MemoryOrder::needs(ValueId value, OpId except, std::vector<ValueId> &toStor
     if (state_.stored(result)) {
       continue;
     }
-    auto found = answers_.find(result);
-    if (found == answers_.end()) {
-      bool answer = needs(result, except, toStore);
-      if (answer && passed_[use.op] && state_.keep[result] != Keep::Inline) {
-        toStore.push_back(result);
-        answer = false;
-      }
-      found = answers_.emplace(result, answer).first;
-    }
-    needed |= found->second;
+    needed |= needsOnce(result, use.op, except, toStore);
   }
   return needed;
+}
+
+bool MemoryOrder::needsOnce(ValueId value, OpId user, OpId except, std::vector<ValueId> &toStore) {
+  auto found = answers_.find(value);
+  if (found == answers_.end()) {
+    bool answer = needs(value, except, toStore);
+    if (answer && passed_[user] && state_.keep[value] != Keep::Inline) {
+      toStore.push_back(value);
+      answer = false;
+    }
+    found = answers_.emplace(value, answer).first;
+  }
+  return found->second;
 }
 
 bool MemoryOrder::readsWhatItWrites(OpId access, ValueId operand) const {

@@ -6,6 +6,7 @@
 // a pending load reads, everything that still needs the load afterwards is stored (settle). A store
 // whose own operands read what it writes is right element by element only if each element reads
 // exactly what it overwrites; otherwise the operands are stored first (stageOperands).
+// The loads of a sunk loop move with the loop, the scalar ones too; what is stored are its results.
 // Atomic and volatile accesses count as writes to everything.
 #pragma once
 
@@ -31,6 +32,9 @@ public:
 private:
   bool clobbers(ir::OpId op, ir::OpId load) const;
   bool needs(ir::ValueId value, ir::OpId except, std::vector<ir::ValueId> &toStore);
+  bool needsOnce(ir::ValueId value, ir::OpId user, ir::OpId except,
+                 std::vector<ir::ValueId> &toStore);
+  void storeWhatNeeds(ir::OpId load, ir::OpId op);
   bool readsWhatItWrites(ir::OpId access, ir::ValueId operand) const;
 
   NestState &state_;

@@ -19,6 +19,14 @@ struct NestCosts {
   // An expression deeper than this, or with more nodes, is cut by scratch: bounds recursion and code.
   int32_t maxDepth = 160;
   int32_t maxNodes = 600;
+  // A loop that is sunk carries at most so many tiles and has at most so many ops in its body.
+  int32_t sunkTiles = 6;
+  int32_t sunkOps = 80;
+  // Vectors at once around a sunk loop: as many as find registers for what they carry, when so many
+  // registers are left for the rest; at most so many, and so many ops in all of them.
+  int32_t sunkOtherRegisters = 8;
+  int32_t sunkVectors = 8;
+  int32_t sunkUnrolledOps = 160;
   // Nests with at most this many ops take four vectors at once, with twice as many two.
   int32_t opsForUnroll4 = 24;
 };

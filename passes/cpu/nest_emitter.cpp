@@ -4,6 +4,7 @@
 #include "passes/cpu/expression.h"
 #include "passes/cpu/nest_costs.h"
 #include "passes/cpu/remainder_checks.h"
+#include "passes/cpu/sink_loops.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/MathExtras.h>
@@ -126,14 +127,16 @@ ValueId unreadyValue(const NestState &state, OpId position, ValueId root, bool f
       return false;
     }
     const OpId op = fn.def(node.value);
-    check(op.valid() && isInlinable(fn, op), "a tile from elsewhere is stored before it is read");
+    const bool sunk = sunkSlot(state, node.value).has_value();
+    check(sunk || (op.valid() && isInlinable(fn, op)),
+          "a tile from elsewhere is stored before it is read");
     const Keep keep = force && node.value == root && node.sameElement ? Keep::Inline
                                                                        : state.keep[node.value];
     const bool onTheWay = node.sameElement && fn.defBlock(node.value) == fn.block(position);
     if (keep == Keep::AtDefinition || (keep == Keep::FirstUse && !onTheWay)) {
       unready = node.value;
     }
-    if (!cut.valid()) {
+    if (!cut.valid() && !sunk && !sunkLoopAround(state, op).valid()) {
       cut = cutPoint(state, op);
     }
     return ++nodes <= kNestCosts.maxNodes;
@@ -167,12 +170,20 @@ int32_t lanesFor(const NestState &state, std::span<const ValueId> values, int32_
   return int32_t(std::min<uint64_t>(lanes, llvm::PowerOf2Ceil(uint64_t(extent))));
 }
 
-int32_t unrollFor(uint32_t ops, int32_t extent, int32_t lanes) {
+int32_t unrollFor(const NestState &state, BodySize size, int32_t extent, int32_t lanes) {
   const int32_t steps = extent / lanes;
-  if (steps >= 4 && ops <= uint32_t(kNestCosts.opsForUnroll4)) {
+  if (size.carried > 0) {
+    const int32_t registers =
+        std::max(state.target.vectorRegisters, 16) - kNestCosts.sunkOtherRegisters;
+    const int32_t vectors =
+        std::min({steps, registers / int32_t(size.carried), kNestCosts.sunkVectors,
+                  kNestCosts.sunkUnrolledOps / int32_t(size.ops)});
+    return int32_t(llvm::bit_floor(uint32_t(std::max(vectors, 1))));
+  }
+  if (steps >= 4 && size.ops <= uint32_t(kNestCosts.opsForUnroll4)) {
     return 4;
   }
-  return steps >= 2 && ops <= 2 * uint32_t(kNestCosts.opsForUnroll4) ? 2 : 1;
+  return steps >= 2 && size.ops <= 2 * uint32_t(kNestCosts.opsForUnroll4) ? 2 : 1;
 }
 
 LaneChoice chooseLanes(const NestState &state, const NestWork &work) {
@@ -208,17 +219,28 @@ void storeTile(NestState &state, ValueId tile, OpId position) {
     return;
   }
   position = ancestorIn(state.fn, state.fn.defBlock(tile), position);
-  prepare(state, position, std::array{tile}, true);
+  // A sunk loop makes all that it carries at once.
+  const OpId op = state.fn.def(tile);
+  const std::vector<ValueId> tiles =
+      op.valid() && state.sunk[op] ? usedTiles(state.fn, op) : std::vector{tile};
+  prepare(state, position, tiles, true);
   const Type type = state.fn.type(tile);
-  NestWork work{type.shape(), {tile}};
-  work.bufferWrites = 1;
+  NestWork work{type.shape(), {tiles.begin(), tiles.end()}};
+  work.bufferWrites = int32_t(tiles.size());
   Builder before(state.fn, position);
-  const ValueId buffer = allocBuffer(before, type.shape(), type.element());
+  Values buffers;
+  for (ValueId stored : tiles) {
+    buffers.push_back(allocBuffer(before, type.shape(), state.fn.type(stored).element()));
+  }
   emitNest(state, position, type.shape(), chooseLanes(state, work),
            [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
-             elements.write(buffer, indices, elements.compute(tile, indices));
+             for (size_t i = 0; i < tiles.size(); ++i) {
+               elements.write(buffers[i], indices, elements.compute(tiles[i], indices));
+             }
            });
-  state.buffer.set(tile, buffer);
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    state.buffer.set(tiles[i], buffers[i]);
+  }
 }
 
 void emitNest(NestState &state, OpId position, std::span<const int32_t> extents, LaneChoice choice,
@@ -249,7 +271,7 @@ void emitNest(NestState &state, OpId position, std::span<const int32_t> extents,
   body(elements, indices);
   elements.builder().yield({});
   elements.finish();
-  const int32_t unroll = unrollFor(elements.opsMade(), extents[choice.axis], choice.lanes);
+  const int32_t unroll = unrollFor(state, elements.made(), extents[choice.axis], choice.lanes);
   if (unroll > 1 && choice.lanes > 1 && !state.rarelyRun) {
     fn.setAttr(nest, Attr::unroll, AttrValue(int64_t{unroll}));
   }

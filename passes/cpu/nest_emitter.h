@@ -26,8 +26,9 @@ struct LaneChoice {
 // Lanes along an axis of this extent, for elements as wide as the widest that the values have.
 [[nodiscard]] int32_t lanesFor(const NestState &state, std::span<const ir::ValueId> values,
                                int32_t extent);
-// 4, 2 or 1 vectors at once, by the size of the body.
-[[nodiscard]] int32_t unrollFor(uint32_t ops, int32_t extent, int32_t lanes);
+// 4, 2 or 1 vectors at once, by the size of the body; around a sunk loop as many as have registers for
+// what it carries.
+[[nodiscard]] int32_t unrollFor(const NestState &state, BodySize size, int32_t extent, int32_t lanes);
 
 // Stores beforehand what a nest of these values at `position` cannot compute on its way.
 void prepareExpression(NestState &state, ir::OpId position, const NestWork &work);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the parts of form_nests share: the function, and where each tile lives.
 //
-// A tile is either *inline*: each nest that needs it computes its elements from its op again, or it is
+// A tile is either *inline*: each nest that needs it computes its elements from its op again (of a sunk
+// loop, sink_loops.h, by running the loop for them), or it is
 // *stored*: it has a scratch buffer from which its elements are read. plan_tiles decides beforehand
 // which values are worth storing (`keep`); memory order forces others (memory_order.h). A value is
 // stored when `buffer` has an entry, and from then on no nest computes it again.
@@ -31,6 +32,8 @@ struct NestState {
   ir::IndexMap<ir::ValueId, ir::ValueId> instead{ir::ValueId{}};
   // While nests are made that hardly ever run: they get little code.
   bool rarelyRun = false;
+  // Loops that run inside the nests that use what they carry (sink_loops.h).
+  ir::IndexMap<ir::OpId, bool> sunk{false};
   // Ops whose nests stand already.
   ir::IndexMap<ir::OpId, bool> lowered{false};
 

@@ -3,6 +3,7 @@
 
 #include "passes/cpu/expression.h"
 #include "passes/cpu/nest_costs.h"
+#include "passes/cpu/sink_loops.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -29,7 +30,10 @@ struct Consumers {
       add(other.one);
     }
     several |= other.several;
+    repeated |= other.repeated;
+    deeper |= other.deeper;
   }
+  [[nodiscard]] bool often() const { return several || deeper || repeated; }
 };
 
 class TilePlanner {
@@ -48,6 +52,10 @@ public:
 
 private:
   void measureDepth(OpId op) {
+    const OpId loop = sunkLoopAround(state_, op);
+    if (loop.valid() && (op == loop || op == fn_.last(fn_.region(loop)))) {
+      measureSunk(loop, op);
+    }
     if (!isInlinable(fn_, op)) {
       return;
     }
@@ -56,14 +64,36 @@ private:
       depth = std::max(depth, depth_[operand]);
     }
     const ValueId result = fn_.result(op);
-    if (++depth > kNestCosts.maxDepth) {
+    if (++depth > kNestCosts.maxDepth && !loop.valid()) {
       state_.keep.set(result, Keep::AtDefinition);
       depth = 0;
     }
     depth_.set(result, depth);
   }
 
+  // A body begins as deep as the initial values are, and the results are as deep as what it yields.
+  void measureSunk(OpId loop, OpId op) {
+    for (unsigned i = 0; i < fn_.results(loop).size(); ++i) {
+      const Slot slot = slotOf(fn_, loop, i);
+      if (op == loop) {
+        depth_.set(slot.arg, depth_[slot.init]);
+      } else if (depth_[slot.next] > kNestCosts.maxDepth) {
+        state_.keep.set(slot.result, Keep::AtDefinition);
+      } else {
+        depth_.set(slot.result, depth_[slot.next]);
+      }
+    }
+  }
+
   void visit(OpId op) {
+    const OpId loop = sunkLoopAround(state_, op);
+    if (loop.valid() && (op == loop || op == fn_.last(fn_.region(loop)))) {
+      const Consumers consumers = decideSunk(loop);
+      for (ValueId operand : fn_.operands(op)) {
+        consume(operand, op, consumers);
+      }
+      return;
+    }
     if (!isInlinable(fn_, op)) {
       for (unsigned i = 0; i < fn_.numOperands(op); ++i) {
         consume(fn_.operand(op, i), op, root(op, i));
@@ -72,7 +102,9 @@ private:
     }
     const ValueId result = fn_.result(op);
     const Consumers consumers = consumers_[result];
-    decide(result, consumers);
+    if (!loop.valid()) {
+      decide(result, consumers);
+    }
     Consumers below = consumers;
     if (state_.keep[result] != Keep::Inline) {
       below = {};
@@ -84,6 +116,24 @@ private:
     for (ValueId operand : fn_.operands(op)) {
       consume(operand, op, below);
     }
+  }
+
+  // What the body computes, the nests compute that need the results, or the one that stores them.
+  Consumers decideSunk(OpId loop) {
+    const std::vector<ValueId> results = usedTiles(fn_, loop);
+    Consumers all;
+    bool store = false;
+    for (ValueId result : results) {
+      all.add(consumers_[result]);
+      store |= state_.keep[result] != Keep::Inline;
+    }
+    if (!store && !all.often()) {
+      return all;
+    }
+    for (ValueId result : results) {
+      state_.keep.set(result, Keep::AtDefinition);
+    }
+    return root(loop, 0);
   }
 
   // Each operand of a dot gets a nest of its own.
@@ -99,18 +149,17 @@ private:
     }
     Consumers &all = consumers_.at(value);
     all.add(consumers);
-    all.repeated |= consumers.repeated;
-    all.deeper |= consumers.deeper || loopBetween(fn_.block(user), fn_.defBlock(value));
+    all.deeper |= loopBetween(fn_.block(user), fn_.defBlock(value));
   }
 
-  // A loop lies around `inner` that does not lie around `outer`.
+  // A loop that is not sunk lies around `inner` that does not lie around `outer`.
   bool loopBetween(BlockId inner, BlockId outer) const {
     for (BlockId block = inner; block != outer;) {
       const OpId parent = fn_.parentOp(block);
       if (!parent.valid()) {
         return false;
       }
-      if (isLoop(fn_.opcode(parent))) {
+      if (isLoop(fn_.opcode(parent)) && !state_.sunk[parent]) {
         return true;
       }
       block = fn_.block(parent);
@@ -130,8 +179,7 @@ private:
   }
 
   void decide(ValueId value, const Consumers &consumers) {
-    const bool often = consumers.several || consumers.deeper || consumers.repeated;
-    if (!often || state_.keep[value] != Keep::Inline || opCost(fn_.opcode(fn_.def(value))) == 0 ||
+    if (!consumers.often() || state_.keep[value] != Keep::Inline || opCost(fn_.opcode(fn_.def(value))) == 0 ||
         fn_.opcode(fn_.def(value)) == Opcode::Load || state_.facts.isUniform(value) ||
         computeCost(value) <= kNestCosts.recompute) {
       return;
@@ -146,6 +194,10 @@ private:
     int32_t nodes = 0;
     walkExpression(state_, root, [&](const ExpressionNode &node) {
       const OpId op = fn_.def(node.value);
+      if (sunkSlot(state_, node.value)) {
+        cost += kNestCosts.recompute + 1;
+        return false;
+      }
       if (!op.valid() || !isInlinable(fn_, op) || state_.facts.isUniform(node.value) ||
           node.address ||
           fn_.type(node.value).numElements() != fn_.type(root).numElements()) {

@@ -4,6 +4,9 @@
 // value that a nest reads many times over (a broadcast along an axis other than the last). One used
 // in a deeper loop, or at the end of a deep chain of ops, is stored where it is defined.
 //
+// A sunk loop (sink_loops.h) is decided for as a whole: where several nests need its results, one nest
+// stores them all. What its body computes is never stored.
+//
 // One walk backwards: each value knows whether no nest, one or several will compute it, where the
 // nest that stores a kept value counts as one.
 #pragma once

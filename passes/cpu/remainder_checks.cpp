@@ -2,6 +2,7 @@
 #include "passes/cpu/remainder_checks.h"
 
 #include "passes/cpu/expression.h"
+#include "passes/cpu/sink_loops.h"
 
 #include <algorithm>
 
@@ -27,13 +28,13 @@ int countingAxis(const NestState &state, ValueId tile) {
   return found;
 }
 
-// The tile's elements follow from scalars and indices alone.
+// The tile's elements follow from scalars and indices alone, in front of the nest too.
 bool isArithmetic(const NestState &state, ValueId tile) {
   bool pure = true;
   walkExpression(state, tile, [&](const ExpressionNode &node) {
     const OpId op = state.fn.def(node.value);
     pure &= !state.stored(node.value) && op.valid() && isInlinable(state.fn, op) &&
-            state.fn.opcode(op) != Opcode::Load;
+            state.fn.opcode(op) != Opcode::Load && !sunkLoopAround(state, op).valid();
     return pure;
   });
   return pure;

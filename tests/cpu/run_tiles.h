@@ -6,6 +6,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/cpu/allocate_scratch.h"
+#include "passes/cpu/bound_nests.h"
 #include "passes/cpu/form_nests.h"
 #include "passes/pipeline.h"
 #include "tests/cpu/run_nested.h"
@@ -20,7 +21,7 @@
 namespace libtile::test {
 
 // A way to run a tile-stage text: a target's name, and behind it `kWhole` for the whole pipeline in
-// place of form_nests and allocate_scratch alone.
+// place of form_nests, bound_nests and allocate_scratch alone.
 inline const std::string kWhole = "+pipeline";
 
 inline std::string targetOf(const std::string &way) { return way.substr(0, way.find('+')); }
@@ -39,6 +40,8 @@ inline ir::Function nested(const std::string &text, const std::string &way) {
   }
   passes::formNests(fn, context);
   ir::verifyOrThrow(fn, "form_nests");
+  passes::boundNests(fn, context);
+  ir::verifyOrThrow(fn, "bound_nests");
   passes::allocateScratch(fn, context);
   ir::verifyOrThrow(fn, "allocate_scratch");
   return fn;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nests and folds end where their masks do.
+//
+// A tile is as long as its BLOCK, a row of the user's as long as n. What lies past n is masked off: by a
+// compare of the index with n, which is false from some index on. From there on a nest whose only
+// effects are stores under such masks has none, and the elements of a fold are often all one number
+// that changes nothing any more: the `other` of a load, say, 0 in a sum or -inf in a maximum.
+//
+//   nest {extents=[1024]} {              %end = clamp(n - start, 0, 1024)
+//   ^(%i):                               nest %end {extents=[1024]} { ...
+//     %c = add %i, %start
+//     %m = cmp %c, %n {slt}        ->    (a fold: one element more, so that the number takes part once)
+//     store %p, %x, %m
+//   }
+#pragma once
+
+#include "passes/pass.h"
+
+namespace libtile::passes {
+
+// Requires: nested stage. Ensures: the operand `end` of nests and folds that are in no other one, go by
+// lanes over at least two vectors, and compare a 32-bit index with what is known in front of them.
+bool boundNests(ir::Function &fn, const PassContext &context);
+
+} // namespace libtile::passes
