@@ -66,6 +66,8 @@ public:
   // Options of the launch that the compiler may override; recorded in the text form.
   int32_t numWarps = 4;
   int32_t numStages = 3;
+  // Programs that one multiprocessor shall hold at least, which bounds their registers; 0: any.
+  int32_t resident = 0;
   // Bytes of the arena that alloc offsets refer to, set by allocation.
   int64_t arenaBytes = 0;
   // Fallbacks taken, in words: "matmul.py:31: dot by fused multiply-adds: k = 5 is below 16".

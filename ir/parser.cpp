@@ -152,6 +152,9 @@ private:
       } else if (acceptWord("stages")) {
         expect("=");
         fn.numStages = smallInteger(0);
+      } else if (acceptWord("resident")) {
+        expect("=");
+        fn.resident = smallInteger(0);
       } else if (acceptWord("arena")) {
         expect("=");
         fn.arenaBytes = integer(0);

@@ -80,6 +80,9 @@ private:
     out_ += "func @" + (isPlainName(fn_.name) ? fn_.name : quote(fn_.name)) +
             " stage=" + stageName(fn_.stage) + " warps=" + std::to_string(fn_.numWarps) +
             " stages=" + std::to_string(fn_.numStages);
+    if (fn_.resident != 0) {
+      out_ += " resident=" + std::to_string(fn_.resident);
+    }
     if (fn_.arenaBytes != 0) {
       out_ += " arena=" + std::to_string(fn_.arenaBytes);
     }

@@ -54,6 +54,7 @@ struct Target {
   int32_t maxWarps = 0;           // per program
   int32_t sharedMemory = 0;       // bytes a program may have
   int32_t registersPerThread = 0; // 32-bit
+  int32_t registers = 0;          // of a multiprocessor, shared by the programs that it holds
   int32_t maxVectorBytes = 16;    // widest access of one thread
   bool asyncCopy = false;         // cp.async and commit/wait groups
   std::vector<MmaShape> mma;

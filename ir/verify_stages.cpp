@@ -121,7 +121,7 @@ void verifyFunction(Checker &c) {
   const int32_t warps = fn.numWarps;
   c.require(warps >= 1 && warps <= 64 && (warps & (warps - 1)) == 0, 31, {},
             "the number of warps is a power of two up to 64");
-  c.require(fn.arenaBytes >= 0 && fn.numStages >= 0, 31, {}, "a negative size");
+  c.require(fn.arenaBytes >= 0 && fn.numStages >= 0 && fn.resident >= 0, 31, {}, "a negative size");
 }
 
 } // namespace libtile::ir

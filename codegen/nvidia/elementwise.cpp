@@ -79,10 +79,10 @@ llvm::Value *NvidiaElementwise::function(ir::Opcode opcode,
 
 // a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and
 // subnormal numbers; where it makes a * scale overflow or vanish, so does the quotient.
-void NvidiaElementwise::shareDivisor(llvm::Value *divisor) {
-  shared_ = {divisor, nullptr, nullptr};
+const NvidiaElementwise::SharedDivisor &NvidiaElementwise::shareDivisor(llvm::Value *divisor) {
+  shared_ = {divisor};
   if (divisor == nullptr) {
-    return;
+    return shared_;
   }
   constexpr double kFar = 0x1p100;
   constexpr double kScale = 0x1p64;
@@ -91,9 +91,11 @@ void NvidiaElementwise::shareDivisor(llvm::Value *divisor) {
   llvm::Value *tiny = builder_.CreateFCmpOLT(size, floatLike(divisor, 1 / kFar));
   llvm::Value *down =
       builder_.CreateSelect(large, floatLike(divisor, 1 / kScale), floatLike(divisor, 1.0));
+  shared_.isScaled = builder_.CreateOr(large, tiny);
   shared_.scale = builder_.CreateSelect(tiny, floatLike(divisor, kScale), down);
   shared_.reciprocal =
       builder_.CreateFDiv(floatLike(divisor, 1.0), builder_.CreateFMul(divisor, shared_.scale));
+  return shared_;
 }
 
 llvm::Value *NvidiaElementwise::divide(llvm::Value *a, llvm::Value *b, bool rounded) {
@@ -101,7 +103,7 @@ llvm::Value *NvidiaElementwise::divide(llvm::Value *a, llvm::Value *b, bool roun
     return Elementwise::divide(a, b, rounded);
   }
   if (b == shared_.divisor) {
-    return builder_.CreateFMul(builder_.CreateFMul(a, shared_.scale), shared_.reciprocal);
+    return builder_.CreateFMul(a, shared_.reciprocal);
   }
   auto *type = llvm::FunctionType::get(a->getType(), {a->getType(), b->getType()}, false);
   return builder_.CreateCall(

@@ -13,9 +13,15 @@ public:
   llvm::Value *toFloat(ir::Elem elem, llvm::Value *bits) override;
   llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
   llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
+  struct SharedDivisor {
+    llvm::Value *divisor = nullptr;
+    llvm::Value *scale = nullptr;      // a power of two
+    llvm::Value *isScaled = nullptr;   // scale is not 1
+    llvm::Value *reciprocal = nullptr; // of divisor * scale
+  };
   // Until the next call, divisions by this float multiply by its reciprocal, which is computed
-  // where the builder stands; null: none.
-  void shareDivisor(llvm::Value *divisor);
+  // where the builder stands; null: none. Their dividends are to be multiplied by `scale` before.
+  const SharedDivisor &shareDivisor(llvm::Value *divisor);
 
 protected:
   llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
@@ -26,11 +32,7 @@ protected:
 private:
   llvm::Value *approximate(const char *instruction, llvm::Value *value);
 
-  struct {
-    llvm::Value *divisor = nullptr;
-    llvm::Value *scale = nullptr;      // a power of two
-    llvm::Value *reciprocal = nullptr; // of divisor * scale
-  } shared_;
+  SharedDivisor shared_;
 };
 
 } // namespace libtile::codegen::nvidia

@@ -7,6 +7,7 @@
 #include <llvm/Transforms/Utils/Local.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace libtile::codegen::nvidia {
@@ -54,6 +55,10 @@ void Emitter::declareKernel(const std::string &symbol) {
   };
   annotate("kernel", 1);
   annotate("maxntidx", threads);
+  if (fn_.resident > 0) {
+    kernel_->addFnAttr("nvvm.minctasm", std::to_string(fn_.resident));
+    annotate("minctasm", fn_.resident);
+  }
 }
 
 void Emitter::run() {
@@ -142,8 +147,9 @@ void Emitter::elementwise(std::span<const ir::OpId> run) {
     return;
   }
   std::vector<int32_t> alike;
+  Regs dividends;
   for (const ir::OpId op : run) {
-    shareDivisor(op, run.size() == 1);
+    dividends = shareDivisor(op, run.size() == 1);
     alike.push_back(equalRegisters(fn_.result(op)));
     set(fn_.result(op), Regs(numRegs(fn_.result(op))));
   }
@@ -153,27 +159,49 @@ void Emitter::elementwise(std::span<const ir::OpId> run) {
     for (size_t k = 0; k < run.size(); ++k) {
       Regs &out = values_[fn_.result(run[k]).index];
       const auto first = r & ~static_cast<size_t>(alike[k]);
-      out[r] = first != r ? out[first] : element(run[k], r);
+      out[r] = first != r ? out[first] : element(run[k], r, dividends);
     }
   }
 }
 
-void Emitter::shareDivisor(ir::OpId op, bool mayShare) {
+//   if (scaled) { dividend *= scale }: nearly never, and the same for all rows of a thread
+Regs Emitter::shareDivisor(ir::OpId op, bool mayShare) {
   if (fn_.opcode(op) != Opcode::FDiv || fn_.getBool(op, ir::Attr::rounded) ||
       fn_.type(fn_.result(op)).elem() != ir::Elem::F32) {
-    return;
+    return {};
   }
   const Regs &divisors = regs(fn_.operand(op, 1));
   const bool one =
       mayShare && divisors.size() > 2 &&
       std::count(divisors.begin(), divisors.end(), divisors[0]) == std::ssize(divisors);
-  elementwise_.shareDivisor(one ? divisors[0] : nullptr);
+  const auto &shared = elementwise_.shareDivisor(one ? divisors[0] : nullptr);
+  if (!one) {
+    return {};
+  }
+  const std::array dividend = {fn_.operand(op, 0)};
+  llvm::BasicBlock *before = builder_.GetInsertBlock();
+  llvm::BasicBlock *scaling = newBlock("scale");
+  llvm::BasicBlock *after = newBlock("scale.end");
+  builder_.CreateCondBr(shared.isScaled, scaling, after);
+  builder_.SetInsertPoint(scaling);
+  Regs scaled;
+  for (llvm::Value *element : regs(dividend[0])) {
+    scaled.push_back(builder_.CreateFMul(element, shared.scale));
+  }
+  builder_.CreateBr(after);
+  builder_.SetInsertPoint(after);
+  Regs merged = phis(dividend, regs(dividend[0]), before);
+  addIncoming(merged, scaled, scaling);
+  return merged;
 }
 
-llvm::Value *Emitter::element(ir::OpId op, size_t r) {
+llvm::Value *Emitter::element(ir::OpId op, size_t r, const Regs &dividends) {
   llvm::SmallVector<llvm::Value *, 3> operands;
   for (const ir::ValueId operand : fn_.operands(op)) {
     operands.push_back(regs(operand)[r]);
+  }
+  if (!dividends.empty()) {
+    operands[0] = dividends[r];
   }
   // A product may be fused with the sum that it goes into (docs/semantics.md).
   const Opcode opcode = fn_.opcode(op);

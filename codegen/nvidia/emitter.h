@@ -68,8 +68,10 @@ private:
   [[nodiscard]] bool isCall(ir::OpId op) const;
   // Ops of as many registers each, for each register in turn.
   void elementwise(std::span<const ir::OpId> run);
-  void shareDivisor(ir::OpId op, bool mayShare);
-  llvm::Value *element(ir::OpId op, size_t r);
+  // A division of many registers by one float: its dividends, which are multiplied by the reciprocal; of
+  // other ops nothing.
+  Regs shareDivisor(ir::OpId op, bool mayShare);
+  llvm::Value *element(ir::OpId op, size_t r, const Regs &dividends);
   // Of a mask: bits of the register's number that do not change the element, because all elements
   // of every aligned group along an axis are equal. 0 for other values.
   [[nodiscard]] int32_t equalRegisters(ir::ValueId value) const;

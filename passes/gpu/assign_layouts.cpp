@@ -233,6 +233,7 @@ bool assignLayouts(ir::Function &fn, const PassContext &context) {
   splitFlatReduces(fn);
   widenAccumulators(fn);
   const int32_t warps = chooseWarps(fn, context);
+  fn.resident = chooseResident(fn, context, warps);
   const Facts facts = computeFacts(fn);
   const LayoutProblem problem = proposeLayouts(fn, facts, context, warps);
   const std::vector<Layout> layouts = chooseLayouts(fn, problem, warps);

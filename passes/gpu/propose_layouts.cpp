@@ -267,6 +267,31 @@ private:
   ir::IndexMap<ir::Id<struct ComponentTag>, int32_t> reducedAxis_{-1};
 };
 
+// What a kernel's registers go to.
+struct Sizes {
+  int64_t dot = 0, allDots = 0; // elements of the largest accumulator, and of all
+  int64_t row = 0;              // elements of the largest tile that is reduced
+  int64_t widest = 0;           // bytes of the largest tile that is loaded or stored
+  bool carried = false;         // a reduced tile holds partial results of a loop
+
+  explicit Sizes(const ir::Function &fn) {
+    for (const OpId op : fn.walk()) {
+      const Opcode opcode = fn.opcode(op);
+      if (opcode == Opcode::Dot) {
+        dot = std::max(dot, fn.type(fn.result(op)).numElements());
+        allDots += fn.type(fn.result(op)).numElements();
+      } else if (opcode == Opcode::Load && fn.type(fn.result(op)).isTile()) {
+        widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
+      } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
+        widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
+      } else if (opcode == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
+        row = std::max(row, fn.type(fn.operand(op, 0)).numElements());
+        carried |= fn.defOpcode(fn.operand(op, 0)) == Opcode::For;
+      }
+    }
+  }
+};
+
 } // namespace
 
 double frequency(const ir::Function &fn, OpId op) {
@@ -300,39 +325,41 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   if (context.numWarps > 0) {
     return std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
   }
-  int64_t dot = 0, allDots = 0, row = 0, widest = 0;
-  bool carried = false; // a reduced tile of partial results
-  for (const OpId op : fn.walk()) {
-    const Opcode opcode = fn.opcode(op);
-    if (opcode == Opcode::Dot) {
-      dot = std::max(dot, fn.type(fn.result(op)).numElements());
-      allDots += fn.type(fn.result(op)).numElements();
-    } else if (opcode == Opcode::Load && fn.type(fn.result(op)).isTile()) {
-      widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
-    } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
-      widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
-    } else if (opcode == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
-      const OpId made = fn.def(fn.operand(op, 0));
-      row = std::max(row, fn.type(fn.operand(op, 0)).numElements());
-      carried |= made.valid() && fn.opcode(made) == Opcode::For;
-    }
-  }
+  const Sizes sizes(fn);
   int64_t warps = 0;
-  if (dot > 0) {
+  if (sizes.dot > 0) {
     // All accumulators in 128 registers a thread; four warps where each has 64 of the largest.
     const auto share = [](int64_t elements, int64_t registers) {
       return ceilPowerOfTwo((elements + 32 * registers - 1) / (32 * registers));
     };
-    warps = std::clamp(share(allDots, 128), std::min(share(dot, 64), 4), 8);
-  } else if (row > 0) {
-    // 128 bytes of each loaded tile to a thread, counted as the f32 that it is computed in; half of
-    // that beside partial results, which take registers of their own.
-    const int64_t share = carried ? 2048 : 4096;
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(std::max(widest, row * 4) / share), 1, 16);
+    warps = std::clamp(share(sizes.allDots, 128), std::min(share(sizes.dot, 64), 4), 8);
+  } else if (sizes.row > 0) {
+    // 32 elements to a thread, counted as f32, but beyond a few warps as many as its registers hold:
+    // what a warp does once for a row (shuffles, waiting for the others) then counts less. Partial
+    // results take registers of their own.
+    const int64_t elements = std::max(sizes.widest, sizes.row * 4) / (4 * context.target.warpSize);
+    const int64_t few = sizes.carried ? 8 : 4;
+    const int64_t held = sizes.carried ? 64 : 128;
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), 1, few);
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / held), warps, 16);
   } else {
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(widest / 2048), 1, 8);
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 2048), 1, 8);
   }
   return static_cast<int32_t>(std::min<int64_t>(warps, floorPowerOfTwo(most)));
+}
+
+int32_t chooseResident(const ir::Function &fn, const PassContext &context, int32_t warps) {
+  const Sizes sizes(fn);
+  if (sizes.dot > 0 || sizes.row == 0) {
+    return 0;
+  }
+  const int32_t threads = warps * context.target.warpSize;
+  // Beside the row: addresses, what is being computed. A loop holds partial results, the next elements
+  // and what they are multiplied by or added to.
+  const int64_t elements = sizes.row / threads;
+  const int64_t registers = sizes.carried ? 3 * elements + 32 : elements + 40;
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(context.target.registers / (threads * registers), 1, 24));
 }
 
 LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts, const PassContext &context,

@@ -38,8 +38,14 @@ struct LayoutProblem {
 };
 
 // Number of warps: the user's, or from the dots' accumulators (128 registers a thread), the reduced
-// rows (128 bytes a thread), or the widest tile.
+// rows (32 to 128 elements a thread), or the widest tile.
 [[nodiscard]] int32_t chooseWarps(const ir::Function &fn, const PassContext &context);
+// Programs that a multiprocessor shall hold, for kernels that reduce rows: as many as leave a thread the
+// registers that its part of the row and the work on it need. Left alone, the assembler saves registers
+// that nobody else can use, and waits for each load before it starts the next; or takes so many that
+// too few rows are in flight. 0: its choice.
+[[nodiscard]] int32_t chooseResident(const ir::Function &fn, const PassContext &context,
+                                     int32_t warps);
 
 [[nodiscard]] LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts,
                                            const PassContext &context, int32_t warps);

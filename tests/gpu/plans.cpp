@@ -210,11 +210,12 @@ int32_t rowWarps(int32_t extent) {
   return warpsOf(replaced(loadText(extent, sum), "xI>", "xi32>"));
 }
 
-TEST(Warps, OfReducedRowsHave128BytesAThread) {
+TEST(Warps, OfReducedRowsHold32To128Elements) {
   EXPECT_EQ(rowWarps(781), 1);
   EXPECT_EQ(rowWarps(1024), 1);
   EXPECT_EQ(rowWarps(4096), 4);
-  EXPECT_EQ(rowWarps(16384), 16);
+  EXPECT_EQ(rowWarps(16384), 4);
+  EXPECT_EQ(rowWarps(32768), 8);
   EXPECT_EQ(rowWarps(1 << 20), 16);
 }
 

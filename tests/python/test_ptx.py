@@ -45,6 +45,9 @@ KERNELS = {
                           {"BLOCK": 16384}),
     "layer_norm_f16": (layer_norm.layer_norm, ["*fp16"] * 4 + ["*fp32"] * 2 + ["i32:16"] * 2 + ["fp32"],
                        ROWS),
+    "layer_norm_f16_16384": (layer_norm.layer_norm,
+                             ["*fp16"] * 4 + ["*fp32"] * 2 + ["i32:16"] * 2 + ["fp32"],
+                             {"BLOCK": 16384}),
     "layer_norm_f32": (layer_norm.layer_norm, ["*fp32"] * 6 + ["i32:16"] * 2 + ["fp32"], ROWS),
     "matmul_f16": (matmul.matmul, ["*fp16"] * 3 + ["i32:16"] * 3 + STRIDES, TILE),
     "matmul_bf16": (matmul.matmul, ["*bf16"] * 3 + ["i32:16"] * 3 + STRIDES, TILE),
@@ -99,6 +102,26 @@ def test_assembles_without_spills(name, target, tmp_path):
 def test_no_fallback_is_taken(name):
     kernel, types, constants = KERNELS[name]
     assert kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).fallbacks == []
+
+
+@pytest.mark.parametrize("name, resident", [("softmax_f16_16384", 3), ("layer_norm_f16_16384", 1), ("layer_norm_f16", 4),
+                                            ("softmax_f16", 7), ("matmul_f16", None)])
+def test_rows_are_in_flight_together(name, resident):
+    """A multiprocessor holds several programs, each with the registers that it needs."""
+    kernel, types, constants = KERNELS[name]
+    ptx = kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).asm["ptx"]
+    found = re.search(r"\.minnctapersm (\d+)", ptx)
+    assert (int(found.group(1)) if found else None) == resident
+
+
+def test_a_row_is_multiplied_by_one_reciprocal():
+    """x / s takes one product an element where the divisor is far from 0 and infinity: the rest is branched over."""
+    kernel, types, constants = KERNELS["softmax_f32"]
+    ptx = kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).asm["ptx"]
+    assert "div.full" not in ptx
+    # The blocks of the function; 32 elements to a thread.
+    products = [len(re.findall(r"\bmul(?:\.rn)?\.f32", block)) for block in re.split(r"\$L_\w+:", ptx)]
+    assert products.count(32) >= 2, products
 
 
 def test_tensor_cores_are_fed_by_copies_ahead():
