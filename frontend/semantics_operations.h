@@ -74,10 +74,12 @@ Value tensorCompare(Semantics &s, CompareOp op, const Value &a, const Value &b);
 Value tensorUnary(Semantics &s, UnaryOp op, const Tensor &a);
 
 // Folds the tiles along the axis; `combine` gets the scalars of two groups and gives those of one.
+// `commutative`: it gives the same with the groups exchanged, which passes may not see.
 using Combine =
     std::function<std::vector<Tensor>(std::span<const Tensor> left, std::span<const Tensor> right)>;
 std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
-                                std::optional<int64_t> axis, bool keepDims, const Combine &combine);
+                                std::optional<int64_t> axis, bool keepDims, const Combine &combine,
+                                bool commutative = false);
 
 // ---- arguments of operations
 bool constantBool(const Semantics &s, const Value &value, const std::string &what);

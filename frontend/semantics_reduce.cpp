@@ -15,7 +15,7 @@ using ir::Opcode;
 
 std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
                                 std::optional<int64_t> axis, bool keepDims,
-                                const Combine &combine) {
+                                const Combine &combine, bool commutative) {
   const std::vector<int32_t> whole = inputs[0].shape;
   for (const Tensor &input : inputs) {
     if (whole.empty() || input.dtype.isPointer()) {
@@ -42,6 +42,9 @@ std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
   }
   const ir::OpId op = builder.op(Opcode::Reduce, operands, types);
   fn.setAttr(op, ir::Attr::axis, ir::AttrValue(int64_t{along}));
+  if (commutative) {
+    fn.setAttr(op, ir::Attr::commutative, ir::AttrValue(int64_t{1}));
+  }
 
   // The region: lefts, then rights.
   const ir::BlockId region = fn.region(op);
@@ -137,7 +140,8 @@ std::vector<Tensor> extremeWithIndex(Semantics &s, const Tensor &input, const Va
     return std::vector<Tensor>{emitSelect(s, wins, left[0], right[0]),
                                emitSelect(s, wins, left[1], right[1])};
   };
-  return reduceTiles(s, {input, indexAlong(s, input, along)}, along, keepDims, combine);
+  // Indices differ, so the tie is broken the same way whichever comes first.
+  return reduceTiles(s, {input, indexAlong(s, input, along)}, along, keepDims, combine, true);
 }
 
 Value extreme(Semantics &s, Args args, bool isMax) {

@@ -2,7 +2,7 @@
 // Algebraic properties of opcodes that several passes ask for.
 #pragma once
 
-#include "ir/opcode.h"
+#include "ir/function.h"
 
 namespace libtile::passes {
 
@@ -12,6 +12,9 @@ namespace libtile::passes {
 [[nodiscard]] bool commutes(ir::Opcode opcode);
 // (a op b) op c == a op (b op c) exactly; of Add and Mul for integers only.
 [[nodiscard]] bool associatesOnIntegers(ir::Opcode opcode);
+// The combination of a reduce gives the same with lefts and rights exchanged: the front end says so, or
+// each result is a commutative op of its own left and right.
+[[nodiscard]] bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce);
 // a p b == b swapped(p) a.
 [[nodiscard]] ir::CmpPred swapped(ir::CmpPred predicate);
 // not (a p b), for integers; of floats only oeq and une have one.

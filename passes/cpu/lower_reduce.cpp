@@ -2,9 +2,11 @@
 // Reductions. A 1-D tile becomes a fold with lanes and the results are its scalars. With more axes the
 // lanes go where they cost least (chooseLanes): along the reduced axis, as a nest of single rows
 // around a fold with lanes; or along another axis, as a nest with lanes around a fold that runs
-// sequentially, all lanes at once. Elements that other nests need too are stored on the way.
+// sequentially, all lanes at once. A combination that does not commute has no lanes along its own axis: they
+// would take elements out of order. Elements that other nests need too are stored on the way.
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
+#include "passes/op_properties.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -25,6 +27,7 @@ public:
     NestWork work{shape_, {}};
     work.values.append(fn_.operands(op_).begin(), fn_.operands(op_).end());
     work.reducedAxis = axis_;
+    work.inOrder = !combinesInAnyOrder(fn_, op_);
     prepareExpression(state_, op_, work);
     const LaneChoice choice = chooseLanes(state_, work);
     if (shape_.size() == 1) {

@@ -192,7 +192,8 @@ LaneChoice chooseLanes(const NestState &state, const NestWork &work) {
   double least = 0;
   for (unsigned axis = work.shape.size(); axis-- > 0;) {
     const int32_t extent = work.shape[axis];
-    const int32_t lanes = lanesFor(state, work.values, extent);
+    const bool one = work.inOrder && int(axis) == work.reducedAxis;
+    const int32_t lanes = one ? 1 : lanesFor(state, work.values, extent);
     double cost = 2;
     for (const Access &access : accesses) {
       cost += stepCost(access.steps[axis], lanes);

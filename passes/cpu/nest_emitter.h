@@ -16,6 +16,7 @@ struct NestWork {
   llvm::SmallVector<ir::ValueId, 2> pointers{}; // of that shape: stores
   int32_t bufferWrites = 0;                   // to buffers of that shape
   int reducedAxis = -1;                       // folded: lanes along it cost a join at the end
+  bool inOrder = false;                       // no lanes along it: lefts must come before rights
 };
 
 struct LaneChoice {
