@@ -177,7 +177,7 @@ int32_t unrollFor(const NestState &state, BodySize size, int32_t extent, int32_t
         std::max(state.target.vectorRegisters, 16) - kNestCosts.sunkOtherRegisters;
     const int32_t vectors =
         std::min({steps, registers / int32_t(size.carried), kNestCosts.sunkVectors,
-                  kNestCosts.sunkUnrolledOps / int32_t(size.ops)});
+                  kNestCosts.sunkUnrolledOps / int32_t(std::max(size.ops, 1U))});
     return int32_t(llvm::bit_floor(uint32_t(std::max(vectors, 1))));
   }
   if (steps >= 4 && size.ops <= uint32_t(kNestCosts.opsForUnroll4)) {
