@@ -18,26 +18,26 @@ bool commutes(Opcode opcode) {
   return std::ranges::find(kOps, opcode) != kOps.end();
 }
 
-bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce) {
-  if (fn.getBool(reduce, ir::Attr::commutative)) {
-    return true;
-  }
+std::optional<Opcode> commutativeCombination(const ir::Function &fn, ir::OpId reduce, unsigned i) {
   const ir::BlockId combine = fn.region(reduce);
   const ir::OpId yield = fn.last(combine);
-  const unsigned count = fn.numOperands(yield);
-  for (unsigned i = 0; i < count; ++i) {
-    const ir::OpId op = fn.def(fn.operand(yield, i));
-    if (!op.valid() || fn.numOperands(op) != 2 ||
-        !(commutes(fn.opcode(op)) || fn.opcode(op) == Opcode::FMin || fn.opcode(op) == Opcode::FMax)) {
-      return false;
-    }
-    const ir::ValueId left = fn.arg(combine, i), right = fn.arg(combine, count + i);
-    const ir::ValueId a = fn.operand(op, 0), b = fn.operand(op, 1);
-    if (!(a == left && b == right) && !(a == right && b == left)) {
-      return false;
-    }
+  const ir::OpId op = fn.def(fn.operand(yield, i));
+  if (!op.valid() || fn.numOperands(op) != 2 ||
+      !(commutes(fn.opcode(op)) || fn.opcode(op) == Opcode::FMin || fn.opcode(op) == Opcode::FMax)) {
+    return std::nullopt;
   }
-  return true;
+  const ir::ValueId left = fn.arg(combine, i), right = fn.arg(combine, fn.numOperands(yield) + i);
+  const ir::ValueId a = fn.operand(op, 0), b = fn.operand(op, 1);
+  const bool ofBoth = (a == left && b == right) || (a == right && b == left);
+  return ofBoth ? std::optional(fn.opcode(op)) : std::nullopt;
+}
+
+bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce) {
+  bool all = true;
+  for (unsigned i = 0; i < fn.results(reduce).size(); ++i) {
+    all = all && commutativeCombination(fn, reduce, i).has_value();
+  }
+  return all || fn.getBool(reduce, ir::Attr::commutative);
 }
 
 bool associatesOnIntegers(Opcode opcode) { return commutes(opcode); }

@@ -4,6 +4,8 @@
 
 #include "ir/function.h"
 
+#include <optional>
+
 namespace libtile::passes {
 
 // For or While.
@@ -12,8 +14,11 @@ namespace libtile::passes {
 [[nodiscard]] bool commutes(ir::Opcode opcode);
 // (a op b) op c == a op (b op c) exactly; of Add and Mul for integers only.
 [[nodiscard]] bool associatesOnIntegers(ir::Opcode opcode);
+// The one commutative op of its own left and right that result i of a reduce's combination is.
+[[nodiscard]] std::optional<ir::Opcode> commutativeCombination(const ir::Function &fn, ir::OpId reduce,
+                                                               unsigned i);
 // The combination of a reduce gives the same with lefts and rights exchanged: the front end says so, or
-// each result is a commutative op of its own left and right.
+// each result is such an op.
 [[nodiscard]] bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce);
 // a p b == b swapped(p) a.
 [[nodiscard]] ir::CmpPred swapped(ir::CmpPred predicate);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/reduce_plan.h"
 
+#include "passes/op_properties.h"
+
 #include <algorithm>
 
 namespace libtile::passes {
@@ -12,25 +14,11 @@ using ir::Layout;
 using ir::Opcode;
 using ir::OpId;
 
-// The one op that the combination is, of its two arguments in any order.
-std::optional<Opcode> commutativeOp(const ir::Function &fn, OpId reduce) {
-  const ir::BlockId block = fn.region(reduce);
-  const OpId op = fn.first(block), end = fn.last(block);
-  if (fn.args(block).size() != 2 || fn.next(op) != end || fn.numOperands(op) != 2 ||
-      fn.operand(end, 0) != fn.result(op) || fn.operand(op, 0) == fn.operand(op, 1) ||
-      !fn.isArg(fn.operand(op, 0)) || !fn.isArg(fn.operand(op, 1)) ||
-      fn.defBlock(fn.operand(op, 0)) != block || fn.defBlock(fn.operand(op, 1)) != block) {
-    return std::nullopt;
-  }
-  const Opcode opcode = fn.opcode(op);
-  for (const Opcode known :
-       {Opcode::Add, Opcode::Mul, Opcode::And, Opcode::Or, Opcode::Xor, Opcode::SMin, Opcode::SMax,
-        Opcode::UMin, Opcode::UMax, Opcode::FMin, Opcode::FMax}) {
-    if (opcode == known) {
-      return opcode;
-    }
-  }
-  return std::nullopt;
+// The one commutative op that the combination is, where nothing else stands in it.
+std::optional<Opcode> onlyOp(const ir::Function &fn, OpId reduce) {
+  const ir::BlockId combine = fn.region(reduce);
+  const bool alone = fn.results(reduce).size() == 1 && fn.next(fn.first(combine)) == fn.last(combine);
+  return alone ? commutativeCombination(fn, reduce, 0) : std::nullopt;
 }
 
 // Bits of a hardware coordinate that move along the axis. Each basis of the layouts that passes
@@ -78,7 +66,7 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   const Layout &layout = fn.layout(type.layout());
   ReducePlan plan;
   plan.axis = static_cast<unsigned>(fn.getInt(reduce, ir::Attr::axis));
-  plan.commutative = commutativeOp(fn, reduce);
+  plan.commutative = onlyOp(fn, reduce);
   using Kind = ReduceStep::Kind;
   std::vector<ReduceStep> registers = stepsOf(layout, HwDim::Reg, plan.axis, Kind::Register);
   const std::vector<ReduceStep> lanes = stepsOf(layout, HwDim::Lane, plan.axis, Kind::Lane);
