@@ -58,8 +58,8 @@ ValueId ElementBuilder::element(ValueId tile, const Indices &indices) {
   if (const auto found = elements_.find(made); found != elements_.end()) {
     return found->second;
   }
-  if (const auto copy = copies_.find(tile); copy != copies_.end()) {
-    return copy->second;
+  if (copies_[tile].valid()) {
+    return copies_[tile];
   }
   if (open_.made.valid() && fn_.defBlock(tile) != open_.source) {
     return elementOutside(tile, indices);
@@ -116,14 +116,13 @@ ValueId ElementBuilder::compute(ValueId tile, const Indices &indices) {
 // ---- sunk loops
 
 ValueId ElementBuilder::scalarOf(ValueId value) const {
-  const auto copy = copies_.find(value);
-  return copy != copies_.end() ? copy->second : value;
+  return copies_[value].valid() ? copies_[value] : value;
 }
 
 // In front of the open loop, as part of the body around it.
 ValueId ElementBuilder::elementOutside(ValueId tile, const Indices &indices) {
   const OpenLoop open = std::exchange(open_, OpenLoop());
-  const auto copies = std::exchange(copies_, {});
+  const auto copies = std::exchange(copies_, ir::IndexMap<ValueId, ValueId>());
   const Builder::Point inside = builder_.point();
   const LocationId outer = builder_.loc;
   Scope scope = std::move(scopes_.back());
@@ -174,7 +173,7 @@ void ElementBuilder::fillSunkBody(OpId loop, OpId made, const Indices &indices) 
   open_ = {source, made};
   for (unsigned i = 0; i < fn_.args(source).size(); ++i) {
     const ValueId arg = fn_.arg(source, i);
-    copies_[arg] = fn_.addArg(body, fn_.type(arg).element());
+    copies_.set(arg, fn_.addArg(body, fn_.type(arg).element()));
   }
   copyScalarOps(source);
   Values yielded;
@@ -191,19 +190,12 @@ void ElementBuilder::copyScalarOps(BlockId source) {
   for (OpId op : fn_.opsIn(source)) {
     const Opcode opcode = fn_.opcode(op);
     if (opcode == Opcode::Hint && !fn_.type(fn_.result(op)).isTile()) {
-      copies_[fn_.result(op)] = scalarOf(fn_.operand(op, 0));
+      copies_.set(fn_.result(op), scalarOf(fn_.operand(op, 0)));
     }
     if (fn_.results(op).empty() || fn_.type(fn_.result(op)).isTile() || opcode == Opcode::Hint) {
       continue;
     }
-    Values operands;
-    for (ValueId operand : fn_.operands(op)) {
-      operands.push_back(scalarOf(operand));
-    }
-    builder_.loc = fn_.loc(op);
-    const OpId copy = builder_.op(opcode, operands, std::array{fn_.type(fn_.result(op))});
-    fn_.copyAttrs(op, copy);
-    copies_[fn_.result(op)] = fn_.result(copy);
+    builder_.insert(fn_.copyOp(op, copies_));
   }
 }
 

@@ -89,7 +89,7 @@ private:
   std::map<std::pair<uint32_t, int32_t>, ir::ValueId> constants_;
   std::vector<Scope> scopes_;
   OpenLoop open_;
-  std::map<ir::ValueId, ir::ValueId> copies_; // of the open loop's arguments and scalars
+  ir::IndexMap<ir::ValueId, ir::ValueId> copies_; // of the open loop's arguments and scalars
   std::vector<std::pair<ir::ValueId, ir::ValueId>> storing_;
   std::vector<int32_t> spaceShape_;
   Indices space_;
