@@ -18,23 +18,23 @@ import measure
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What each compile row warms up: kernel, element types, other argument types, constants. The types are
-# those that a launch with ordinary arrays has: pointers from an allocator, extents that 16 divides.
+# What each compile row warms up: kernel, argument types, constants. The types are those that a launch with
+# ordinary arrays has: pointers from an allocator, extents that 16 divides. FLOAT is fp16 on a GPU, else fp32.
 TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8}
+SOFTMAX = ["*fp32:16"] * 2 + ["i32:16"] * 4
 COMPILES = {
-    "add": (kernels.add.add, 3, ["i32:16"], {"BLOCK": 1024}),
-    "softmax": (kernels.softmax.softmax, 2, ["i32:16"] * 4, {"BLOCK": 1024}),
-    "softmax_65536": (kernels.softmax.softmax, 2, ["i32:16"] * 4, {"BLOCK": 65536}),
-    "matmul": (kernels.matmul.matmul, 3, ["i32:16"] * 3 + ["i32:16", 1] * 3, TILE),
+    "add": (kernels.add.add, ["*fp32:16"] * 3 + ["i32:16"], {"BLOCK": 1024}),
+    "softmax": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 1024}),
+    "softmax_65536": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 65536}),
+    "matmul": (kernels.matmul.matmul, ["*FLOAT:16"] * 3 + ["i32:16"] * 3 + ["i32:16", 1] * 3, TILE),
     # Nothing known of pointers and strides: no wide access is possible.
-    "matmul_unaligned": (kernels.matmul.matmul, 3, ["i32"] * 3 + ["i32", 1] * 3, TILE),
+    "matmul_unaligned": (kernels.matmul.matmul, ["*FLOAT"] * 3 + ["i32"] * 3 + ["i32", 1] * 3, TILE),
 }
 
 
 def _types(what, device):
-    _, arrays, others, _ = COMPILES[what]
-    elem = "*fp16" if device == "cuda" and what.startswith("matmul") else "*fp32"
-    return [elem if what.endswith("unaligned") else elem + ":16"] * arrays + others
+    name = "fp16" if device == "cuda" else "fp32"
+    return [each.replace("FLOAT", name) if isinstance(each, str) else each for each in COMPILES[what][1]]
 
 
 def _launch(device):
@@ -53,7 +53,7 @@ def _launch(device):
 
 
 def _compile(device, what):
-    kernel, _, _, constants = COMPILES[what]
+    kernel, _, constants = COMPILES[what]
     target = "cpu" if device == "cpu" else "sm_90a"
     types = _types(what, device)
 
