@@ -20,7 +20,10 @@ def copy(x, out):
 
 
 def run(target, *command):
-    environment = {**os.environ, "LIBTILE_CPU_TARGET": target, "CUDA_VISIBLE_DEVICES": ""}
+    # The same libtile from another folder: the path may be relative.
+    paths = [str(Path(libtile.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "LIBTILE_CPU_TARGET": target, "CUDA_VISIBLE_DEVICES": "",
+                   "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run([sys.executable, *command], env=environment, cwd=HERE, capture_output=True, text=True)
 
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions by functions that associate and do not commute: lefts come before rights on every device."""
+import numpy as np
+import pytest
+from spine import DEVICES, OnDevice, poisoned
+
+import libtile
+import libtile.language as tl
+
+
+@libtile.jit
+def compose(a, b, c, d):
+    """x -> a x + b, then x -> c x + d: associates, and does not commute."""
+    return a * c, b * c + d
+
+
+@libtile.jit
+def compose_axis(a, b, out_a, out_b, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr):
+    i = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    p, q = tl.reduce((tl.load(a + i), tl.load(b + i)), AXIS, compose)
+    o = tl.arange(0, M if AXIS == 1 else N)
+    tl.store(out_a + o, p)
+    tl.store(out_b + o, q)
+
+
+@libtile.jit
+def compose_row(a, b, out_a, out_b, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    p, q = tl.reduce((tl.load(a + i, i < n, other=1), tl.load(b + i, i < n, other=0)), 0, compose)
+    tl.store(out_a, p)
+    tl.store(out_b, q)
+
+
+def compositions(a, b):
+    """Along the last axis, in uint32."""
+    p, q = np.ones(a.shape[:-1], np.uint32), np.zeros(a.shape[:-1], np.uint32)
+    for i in range(a.shape[-1]):
+        p, q = p * a[..., i], q * a[..., i] + b[..., i]
+    return p, q
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(7, 33), (64, 64), (3, 100), (100, 3)], ids=str)
+def test_lefts_come_before_rights(device, shape, axis):
+    rng = np.random.default_rng(shape[0])
+    a, b = (rng.integers(0, 2**32, shape, dtype=np.uint32) | 1 for _ in range(2))
+    on = OnDevice(device)
+    outs = [on(poisoned(shape[1 - axis], np.uint32)) for _ in range(2)]
+    compose_axis[(1,)](on(a), on(b), *outs, M=shape[0], N=shape[1], AXIS=axis)
+    want = compositions(np.moveaxis(a, axis, 1), np.moveaxis(b, axis, 1))
+    for out, each in zip(outs, want):
+        np.testing.assert_array_equal(on.back(out), each)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("n, block", [(5, 5), (33, 64), (1000, 1000), (1000, 1024)])
+def test_lefts_come_before_rights_in_a_row(device, n, block):
+    rng = np.random.default_rng(n)
+    a, b = (rng.integers(0, 2**32, block, dtype=np.uint32) | 1 for _ in range(2))
+    on = OnDevice(device)
+    outs = [on(poisoned(1, np.uint32)) for _ in range(2)]
+    compose_row[(1,)](on(a), on(b), *outs, n, BLOCK=block)
+    for out, each in zip(outs, compositions(a[:n], b[:n])):
+        assert on.back(out)[0] == each
