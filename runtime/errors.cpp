@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/errors.h"
 
-#include "runtime/driver.h"
+#include "runtime/drivers/driver.h"
 
 #include <new>
 

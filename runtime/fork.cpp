@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/fork.h"
 
-#include "runtime/thread_pool.h"
+#include "runtime/drivers/thread_pool.h"
 
 #include <mutex>
 #include <new>

@@ -131,7 +131,7 @@ bool Executable::guardsHold(std::span<const uint64_t> slots,
   return true;
 }
 
-Module *Executable::select(std::span<const uint64_t> slots,
+LoadedCode *Executable::select(std::span<const uint64_t> slots,
                            std::span<const Extent> extents) const noexcept {
   return modules_[guardsHold(slots, extents) ? 0 : 1].load(std::memory_order_acquire);
 }
@@ -147,7 +147,7 @@ void Executable::prepare(std::span<const uint64_t> slots, std::span<const Extent
 }
 
 std::vector<std::pair<std::string, int64_t>> Executable::properties() const {
-  const Module *module = modules_[0].load(std::memory_order_acquire);
+  const LoadedCode *module = modules_[0].load(std::memory_order_acquire);
   return module != nullptr ? module->properties() : std::vector<std::pair<std::string, int64_t>>{};
 }
 

@@ -4,8 +4,8 @@
 // variant is loaded.
 #pragma once
 
-#include "runtime/compile.h"
-#include "runtime/driver.h"
+#include "runtime/cache/compile.h"
+#include "runtime/drivers/driver.h"
 
 #include <span>
 
@@ -49,7 +49,7 @@ public:
 
   // The code for these slots; nullptr if it is not loaded yet: then prepare() first. `extents` is one
   // a slot, or empty: nothing known.
-  [[nodiscard]] Module *select(std::span<const uint64_t> slots,
+  [[nodiscard]] LoadedCode *select(std::span<const uint64_t> slots,
                                std::span<const Extent> extents) const noexcept;
   // Compiles, if need be, and loads what select() asks for. Throws.
   void prepare(std::span<const uint64_t> slots, std::span<const Extent> extents);
@@ -65,9 +65,9 @@ private:
   std::shared_ptr<Driver> driver_;
   bool needsExtents_ = false;
   std::mutex mutex_;
-  std::shared_ptr<Module> owned_[2];
+  std::shared_ptr<LoadedCode> owned_[2];
   // [0] preferred, [1] general.
-  std::atomic<Module *> modules_[2] = {nullptr, nullptr};
+  std::atomic<LoadedCode *> modules_[2] = {nullptr, nullptr};
 };
 
 } // namespace libtile::runtime

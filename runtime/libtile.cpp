@@ -4,7 +4,7 @@
 
 #include "runtime/errors.h"
 #include "runtime/launch.h"
-#include "runtime/thread_pool.h"
+#include "runtime/drivers/thread_pool.h"
 
 #include <bit>
 #include <fstream>
@@ -290,7 +290,7 @@ void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
       return;
     }
     runtime::Executable &executable = content.on(contentOf(device.impl, "Device").driver);
-    runtime::Module *module = executable.select(slots, extents);
+    runtime::LoadedCode *module = executable.select(slots, extents);
     if (module == nullptr) {
       executable.prepare(slots, extents);
       module = executable.select(slots, extents);

@@ -409,7 +409,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Yield:
   case Opcode::Return: return;
   case Opcode::Alloc: return emitAlloc(op);
-  case Opcode::Nest: return emitNest(op);
+  case Opcode::Nest: return emitNestOp(op);
   case Opcode::Fold: return emitFold(op);
   case Opcode::ElementRead: return emitElementRead(op);
   case Opcode::ElementWrite: return emitElementWrite(op);

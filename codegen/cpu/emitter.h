@@ -212,7 +212,7 @@ private:
   void eachVector(llvm::function_ref<void(unsigned copy)> body);
   void bindIndex(ir::ValueId argument, llvm::Value *index);
   void bindLaneIndex(ir::ValueId argument);
-  void emitNest(ir::OpId op);
+  void emitNestOp(ir::OpId op);
   void emitNestAxis(ir::OpId op, unsigned axis);
   void emitNestLanes(ir::OpId op);
 

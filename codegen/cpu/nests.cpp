@@ -266,7 +266,7 @@ void Emitter::bindLaneIndex(ValueId argument) {
   });
 }
 
-void Emitter::emitNest(ir::OpId op) {
+void Emitter::emitNestOp(ir::OpId op) {
   ir::check(!fn_.getInts(op, Attr::extents).empty(), "a nest has a dimension");
   emitNestAxis(op, 0);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.cpp FILE...: the files as texts in a C++ file (frontend/prelude_texts.h)."""
+"""embed.py OUT.cpp FILE...: the files as texts in a C++ file (frontend/prelude/prelude_texts.h)."""
 import sys
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def main(out, files):
         assert ')PRELUDE"' not in text
         rows.append(f'    {{"prelude/{Path(name).name}", R"PRELUDE({text})PRELUDE"}},\n')
     Path(out).write_text(
-        '#include "frontend/prelude_texts.h"\n\n'
+        '#include "frontend/prelude/prelude_texts.h"\n\n'
         "namespace libtile::frontend {\n\n"
         "std::span<const PreludeText> preludeTexts() {\n"
         "  static constexpr PreludeText kTexts[] = {\n" + "".join(rows) + "  };\n"

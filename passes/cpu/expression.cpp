@@ -51,9 +51,9 @@ llvm::SmallVector<ReshapeGroup, 4> reshapeGroups(std::span<const int32_t> from,
 
 namespace {
 
-class Walker {
+class ExpressionWalker {
 public:
-  Walker(const NestState &state, ValueId root,
+  ExpressionWalker(const NestState &state, ValueId root,
          const std::function<bool(const ExpressionNode &)> &visit)
       : state_(state), fn_(state.fn), visit_(visit), rootShape_(fn_.type(root).shape()) {}
 
@@ -153,7 +153,7 @@ private:
 
 void walkExpression(const NestState &state, ValueId root,
                     const std::function<bool(const ExpressionNode &)> &visit) {
-  Walker(state, root, visit).walk(root, IndexPath::identity(state.fn.type(root).rank()), false);
+  ExpressionWalker(state, root, visit).walk(root, IndexPath::identity(state.fn.type(root).rank()), false);
 }
 
 } // namespace libtile::passes

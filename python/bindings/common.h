@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the extension module share. The module is thin: it turns Python objects into the
-// arguments and values of runtime/bindings.h and back; decisions live in libtile.so, and policy about
+// arguments and values of runtime/bindings/bindings.h and back; decisions live in libtile.so, and policy about
 // Python objects in libtile/host.py.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "runtime/bindings.h"
+#include "runtime/bindings/bindings.h"
 
 #include <utility>
 

@@ -2,12 +2,12 @@
 // tile-opt: the compiler by hand. Reads tile IR text or kernel source, runs passes, prints what is
 // asked for. kHelp below is its manual.
 #include "codegen/codegen.h"
-#include "frontend/source.h"
+#include "frontend/syntax/source.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
-#include "runtime/function_library.h"
+#include "runtime/cache/function_library.h"
 
 #include <charconv>
 #include <chrono>

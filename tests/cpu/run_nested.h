@@ -7,7 +7,7 @@
 #include "codegen/cpu/jit.h"
 #include "ir/parser.h"
 #include "passes/expand_functions.h"
-#include "runtime/function_library.h"
+#include "runtime/cache/function_library.h"
 
 #include <cstdlib>
 #include <cstring>

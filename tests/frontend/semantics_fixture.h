@@ -2,7 +2,7 @@
 // A function under construction, for tests that call operations directly and look at the IR.
 #pragma once
 
-#include "frontend/semantics.h"
+#include "frontend/semantics/semantics.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 

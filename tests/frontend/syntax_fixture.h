@@ -2,7 +2,7 @@
 // Kernels from text, for the tests of the syntax and the walker.
 #pragma once
 
-#include "frontend/source.h"
+#include "frontend/syntax/source.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 

@@ -3,9 +3,9 @@
 // elementary functions are right is tested by running them (tests/cpu/test_math.cpp).
 #include "syntax_fixture.h"
 
-#include "frontend/ast.h"
-#include "frontend/prelude.h"
-#include "frontend/semantics.h"
+#include "frontend/syntax/ast.h"
+#include "frontend/prelude/prelude.h"
+#include "frontend/semantics/semantics.h"
 
 namespace libtile::frontend {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lexer and parser: tokens, whole modules, places of syntax errors, limits.
-#include "frontend/lexer.h"
-#include "frontend/parser.h"
+#include "frontend/syntax/lexer.h"
+#include "frontend/syntax/parser.h"
 #include "syntax_fixture.h"
 
 namespace libtile::frontend {

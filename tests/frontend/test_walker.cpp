@@ -2,7 +2,7 @@
 // The walker: IR of small kernels, places of errors and ops, the Host and its recorded answers.
 #include "syntax_fixture.h"
 
-#include "frontend/semantics.h"
+#include "frontend/semantics/semantics.h"
 
 namespace libtile::frontend {
 namespace {

@@ -13,12 +13,12 @@
 #include "tests/ir/random_function.h"
 
 #include "codegen/codegen.h"
-#include "frontend/source.h"
+#include "frontend/syntax/source.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
-#include "runtime/function_library.h"
+#include "runtime/cache/function_library.h"
 
 #include <sys/resource.h>
 #include <sys/time.h>

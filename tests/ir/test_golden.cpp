@@ -9,7 +9,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
-#include "runtime/function_library.h"
+#include "runtime/cache/function_library.h"
 
 #include <algorithm>
 #include <iostream>

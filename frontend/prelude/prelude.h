@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prelude: functions of the library in the kernel language, from the files frontend/prelude/*.py,
+// whose text lies in the program. The files are parsed on first use, once in a process, by any
+// thread. Errors in them point at their lines, as in a user's file.
+//
+// A function of the prelude serves in one of two ways:
+//   - a LIBRARY row of language.def names it: `tl.name` inlines it where it is called;
+//   - it bears the mnemonic of a FUNCTION of ops.def: `scalarBody` is the op's code for targets without
+//     an instruction for it (ir/function_library.h).
+// Names in it are those of its file and of the language; no Host is asked.
+#pragma once
+
+#include "frontend/syntax/source.h"
+
+namespace libtile::frontend {
+
+// nullptr: there is none of that name.
+[[nodiscard]] std::shared_ptr<const FunctionSource> preludeFunction(std::string_view name);
+
+// The function as tile IR on run-time scalars of these types, one a parameter; it ends in a `yield` of
+// what the function returns, a scalar of the first type.
+[[nodiscard]] ir::Function scalarBody(const FunctionSource &function,
+                                      std::span<const DType> parameters);
+
+} // namespace libtile::frontend

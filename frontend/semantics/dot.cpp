@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products. Any extents M, N, K >= 1; the target pads.
+#include "frontend/semantics/operations.h"
+
+#include <array>
+
+namespace libtile::frontend::operations {
+
+namespace {
+
+constexpr DType kInt32{ir::Elem::I32, true};
+constexpr DType kFloat16{ir::Elem::F16, true};
+constexpr DType kFloat32{ir::Elem::F32, true};
+constexpr DType kFloat64{ir::Elem::F64, true};
+
+// The type in which products of the operands are summed.
+DType sumType(const Semantics &s, const Tensor &input, const Tensor &other) {
+  const DType dtype = input.dtype;
+  if (dtype != other.dtype) {
+    s.fail("the operands of dot must have one type, got " + dtype.name() + " and " +
+           other.dtype.name());
+  }
+  if (dtype == DType{ir::Elem::I8, true}) {
+    return kInt32;
+  }
+  if (!dtype.isFloat()) {
+    s.fail("dot takes int8, fp16, bf16, fp32 or fp64, got " + dtype.name());
+  }
+  return dtype.elem == ir::Elem::F64 ? kFloat64 : kFloat32;
+}
+
+void checkExtents(const Semantics &s, const Tensor &input, const Tensor &other) {
+  const size_t rank = input.shape.size();
+  if (rank != other.shape.size() || rank < 2) {
+    s.fail("dot takes two matrices, got shapes " + shapeText(input.shape) + " and " +
+           shapeText(other.shape));
+  }
+  if (rank > 2) {
+    s.unsupported("dot of batches (shapes " + shapeText(input.shape) + " and " +
+                  shapeText(other.shape) + ") is not there yet");
+  }
+  if (input.shape[1] != other.shape[0]) {
+    s.fail("dot of shapes " + shapeText(input.shape) + " and " + shapeText(other.shape) + ": " +
+           std::to_string(input.shape[1]) + " columns meet " + std::to_string(other.shape[0]) +
+           " rows");
+  }
+}
+
+// nullopt: the target's own choice.
+std::optional<ir::Precision> precisionOf(const Semantics &s, const Value &name,
+                                         const Value &allowTf32) {
+  if (!name.isNone() && !allowTf32.isNone()) {
+    s.fail("dot takes only one of input_precision and allow_tf32");
+  }
+  if (!allowTf32.isNone()) {
+    return constantBool(s, allowTf32, "allow_tf32") ? ir::Precision::tf32 : ir::Precision::ieee;
+  }
+  if (name.isNone()) {
+    return std::nullopt;
+  }
+  const std::string text = constantString(s, name, "input_precision");
+  if (text == "bf16x3" || text == "bf16x6") {
+    s.unsupported("input_precision='" + text + "' is not there yet");
+  }
+  for (const auto precision : {ir::Precision::ieee, ir::Precision::tf32, ir::Precision::tf32x3}) {
+    if (text == ir::enumeratorName(ir::AttrKind::Precision, static_cast<int64_t>(precision))) {
+      return precision;
+    }
+  }
+  s.fail("input_precision must be 'ieee', 'tf32' or 'tf32x3', got '" + text + "'");
+}
+
+// The type of dot's result: fp32 unless the accumulator or out_dtype asks for another.
+DType resultType(const Semantics &s, const Value &acc, const Value &outDtype, DType sums) {
+  const DType given = acc.tensor() != nullptr ? acc.tensor()->dtype : sums;
+  if (sums == kInt32 || sums == kFloat64) {
+    return sums;
+  }
+  const DType result = outDtype.isNone() ? given : scalarType(s, outDtype, "out_dtype");
+  if (result != kFloat32 && result != kFloat16) {
+    s.fail("out_dtype of dot must be fp32 or fp16, got " + result.name() +
+           "; cast the result with .to()");
+  }
+  return result;
+}
+
+} // namespace
+
+Value dot(Semantics &s, Args args) {
+  const Tensor input = requireTensor(s, args[0], "the first operand of dot");
+  const Tensor other = requireTensor(s, args[1], "the second operand of dot");
+  const DType sums = sumType(s, input, other);
+  checkExtents(s, input, other);
+  const std::array<int32_t, 2> shape = {input.shape[0], other.shape[1]};
+  checkShape(s, shape, "the result of dot");
+  const DType result = resultType(s, args[2], args[6], sums);
+  if (result == kFloat16 && input.dtype != kFloat16) {
+    s.fail("dot of " + input.dtype.name() + " gives fp32, not fp16; cast the result with .to()");
+  }
+  const std::optional<ir::Precision> precision = precisionOf(s, args[3], args[4]);
+
+  Tensor acc;
+  if (args[2].isNone()) {
+    acc = s.makeTensor(s.builder.zero(irType(sums, shape)), sums);
+  } else {
+    acc = requireTensor(s, args[2], "the accumulator of dot");
+    if (acc.shape != std::vector<int32_t>(shape.begin(), shape.end()) || acc.dtype != result) {
+      s.fail("the accumulator of this dot must be " + result.name() + shapeText(shape) + ", got " +
+             args[2].describe());
+    }
+    // An fp16 accumulator is summed into in fp32 and rounded once.
+    acc = s.cast(acc, sums);
+  }
+  const Tensor product = emit(s, ir::Opcode::Dot, {input.id, other.id, acc.id}, sums);
+  // It is a choice for fp32 operands alone; the others' products are exact.
+  if (precision && input.dtype == kFloat32) {
+    ir::Function &fn = s.builder.function();
+    fn.setAttr(fn.def(product.id), ir::Attr::precision, *precision);
+  }
+  return Value(s.cast(product, result));
+}
+
+} // namespace libtile::frontend::operations

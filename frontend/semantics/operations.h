@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the semantics share: the functions that language.def names, and helpers. Not
+// for the walker or other folders; those use semantics.h.
+#pragma once
+
+#include "frontend/semantics/semantics.h"
+
+#include <functional>
+#include <span>
+
+namespace libtile::frontend {
+
+// ---- operations of language.def, one value a parameter, in order
+namespace operations {
+using Args = std::span<const Value>;
+#define OPERATION(name, function, kind, signature, doc) Value function(Semantics &s, Args args);
+#define INTERNAL(name, function, signature, doc) Value function(Semantics &s, Args args);
+#include "frontend/language.def"
+} // namespace operations
+
+// "+", "<=", as written.
+const char *operatorSymbol(BinaryOp op);
+const char *operatorSymbol(CompareOp op);
+
+// ---- constants: Python's arithmetic (constants.cpp)
+Value constantBinary(const Semantics &s, BinaryOp op, const Constant &a, const Constant &b);
+Value constantCompare(const Semantics &s, CompareOp op, const Constant &a, const Constant &b);
+Value constantUnary(const Semantics &s, UnaryOp op, const Constant &a);
+// bool, int or float; the others fail.
+double constantDouble(const Semantics &s, const Constant &value);
+// bool or int as int; nullopt for others.
+std::optional<BigInt> constantBigInt(const Constant &value);
+// The type that a number has as a scalar tensor (to_tensor); None and text fail.
+DType constantType(const Semantics &s, const Constant &value);
+
+// ---- tensors (tensors.cpp)
+// The type of a tensor or number, and whether it is a constant; others fail naming `what`.
+struct OperandType {
+  DType dtype;
+  bool isConstant;
+};
+OperandType operandType(const Semantics &s, const Value &value);
+[[nodiscard]] ir::Type irType(DType dtype, std::span<const int32_t> shape);
+// The constant is an integer or bool that the integer type holds.
+bool holds(DType dtype, const Constant &value);
+// The number in every element; the dtype holds it (integers are wrapped, floats rounded).
+Tensor constantTensor(Semantics &s, DType dtype, std::span<const int32_t> shape,
+                      const Constant &value);
+// An op whose result has the dtype; the result type is inferred / of that shape.
+Tensor emit(Semantics &s, ir::Opcode opcode, std::initializer_list<ir::ValueId> operands,
+            DType dtype);
+Tensor emitShaped(Semantics &s, ir::Opcode opcode, ir::ValueId operand, DType dtype,
+                  std::span<const int32_t> shape);
+Tensor emitCompare(Semantics &s, CompareOp op, const Tensor &a, const Tensor &b);
+// Elementwise on operands of one type and shape.
+Tensor emitBinary(Semantics &s, BinaryOp op, const Tensor &a, const Tensor &b);
+Tensor emitSelect(Semantics &s, const Tensor &condition, const Tensor &a, const Tensor &b);
+Tensor emitMinMax(Semantics &s, bool isMax, const Tensor &a, const Tensor &b, bool propagateNan);
+// A tensor cast to int1: != 0.
+Tensor toBool(Semantics &s, const Tensor &x);
+// The shape of the broadcast of two; fails if there is none.
+std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a,
+                                 std::vector<int32_t> b);
+// x under leading axes of extent 1, then repeated; the shape is one that x broadcasts to.
+Tensor stretch(Semantics &s, Tensor x, std::span<const int32_t> shape);
+Tensor expandDims(Semantics &s, const Tensor &x, unsigned axis);
+Tensor reshapeTo(Semantics &s, const Tensor &x, std::span<const int32_t> shape);
+Tensor permuteTo(Semantics &s, const Tensor &x, std::span<const int64_t> order);
+// The one element of a tile of one element; scalars as they are.
+Tensor onlyElement(Semantics &s, const Tensor &x);
+// A constant or tensor operand of an operator (operators.cpp).
+Value tensorBinary(Semantics &s, BinaryOp op, const Value &a, const Value &b);
+Value tensorCompare(Semantics &s, CompareOp op, const Value &a, const Value &b);
+Value tensorUnary(Semantics &s, UnaryOp op, const Tensor &a);
+
+// Folds the tiles along the axis; `combine` gets the scalars of two groups and gives those of one.
+// `commutative`: it gives the same with the groups exchanged, which passes may not see.
+using Combine =
+    std::function<std::vector<Tensor>(std::span<const Tensor> left, std::span<const Tensor> right)>;
+std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
+                                std::optional<int64_t> axis, bool keepDims, const Combine &combine,
+                                bool commutative = false);
+
+// ---- arguments of operations
+bool constantBool(const Semantics &s, const Value &value, const std::string &what);
+std::string constantString(const Semantics &s, const Value &value, const std::string &what);
+// None counts as "".
+std::string optionalString(const Semantics &s, const Value &value, const std::string &what);
+DType scalarType(const Semantics &s, const Value &value, const std::string &what);
+Tensor requireTensor(const Semantics &s, const Value &value, const std::string &what);
+// A tuple of constants, or one constant; for `*shape` a tuple that holds only a tuple counts as it.
+std::vector<int64_t> constantInts(const Semantics &s, const Value &value, const std::string &what);
+// constantInts as the shape of a tile: extents >= 1, rank and size within the limits.
+std::vector<int32_t> constantShape(const Semantics &s, const Value &value, const std::string &what);
+void checkShape(const Semantics &s, std::span<const int32_t> shape, const std::string &what);
+// Axis in [-rank, rank) as one in [0, rank).
+unsigned wrapAxis(const Semantics &s, int64_t axis, size_t rank);
+std::string shapeText(std::span<const int32_t> shape);
+
+} // namespace libtile::frontend

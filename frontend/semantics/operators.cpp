@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators, subscripts aside: constants go to Python's arithmetic, tuples and types to equality
+// and concatenation, and whatever has a tensor to Triton's promotion.
+#include "frontend/semantics/operations.h"
+
+#include <algorithm>
+
+namespace libtile::frontend {
+
+using ir::CmpPred;
+using ir::Opcode;
+
+namespace {
+
+[[noreturn]] void refuse(const Semantics &s, const std::string &op, const Value &a,
+                         const Value &b) {
+  s.fail("operator " + op + " does not take " + a.describe() + " and " + b.describe());
+}
+
+bool isPointer(const Value &value) {
+  return value.tensor() != nullptr && value.tensor()->dtype.isPointer();
+}
+
+// pointer + integer, integer + pointer, pointer - integer.
+Tensor pointerArithmetic(Semantics &s, BinaryOp op, const Value &a, const Value &b) {
+  const bool left = isPointer(a);
+  const Value &other = left ? b : a;
+  if ((isPointer(a) && isPointer(b)) || (op != BinaryOp::Add && (op != BinaryOp::Sub || !left)) ||
+      !operandType(s, other).dtype.isInt()) {
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  const Tensor &pointer = *(left ? a : b).tensor();
+  Tensor offset = s.toComputation(other, operandType(s, other).dtype, pointer.shape);
+  if (!offset.dtype.isSigned && ir::bitWidth(offset.dtype.elem) < 64) {
+    // Offsets are signed, so an unsigned one needs a bit more.
+    offset = s.cast(offset, {ir::Elem::I64, true});
+  }
+  if (op == BinaryOp::Sub) {
+    offset = *tensorUnary(s, UnaryOp::Neg, offset).tensor();
+  }
+  const auto [base, index] = s.broadcastBoth(pointer, offset);
+  return emit(s, Opcode::PtrAdd, {base.id, index.id}, pointer.dtype);
+}
+
+Opcode opcodeOf(const Semantics &s, BinaryOp op, DType dtype) {
+  const bool isFloat = dtype.isFloat();
+  const bool isSigned = dtype.isSigned && !dtype.isBool();
+  switch (op) {
+  case BinaryOp::Add:
+    return Opcode::Add;
+  case BinaryOp::Sub:
+    return Opcode::Sub;
+  case BinaryOp::Mul:
+    return Opcode::Mul;
+  case BinaryOp::TrueDiv:
+    return Opcode::FDiv;
+  case BinaryOp::FloorDiv:
+    return isSigned ? Opcode::SDiv : Opcode::UDiv;
+  case BinaryOp::Mod:
+    return isFloat ? Opcode::FRem : isSigned ? Opcode::SRem : Opcode::URem;
+  case BinaryOp::BitAnd:
+    return Opcode::And;
+  case BinaryOp::BitOr:
+    return Opcode::Or;
+  case BinaryOp::BitXor:
+    return Opcode::Xor;
+  case BinaryOp::LShift:
+    return Opcode::Shl;
+  case BinaryOp::RShift:
+    return isSigned ? Opcode::AShr : Opcode::LShr;
+  case BinaryOp::Pow:
+  case BinaryOp::MatMul:
+    break;
+  }
+  s.fail(std::string("operator ") + operatorSymbol(op) + " does not take tensors" +
+         (op == BinaryOp::MatMul ? "; use tl.dot" : ""));
+}
+
+bool isDivision(BinaryOp op) {
+  return op == BinaryOp::TrueDiv || op == BinaryOp::FloorDiv || op == BinaryOp::Mod;
+}
+
+// Operators of integers alone.
+bool needsIntegers(BinaryOp op) {
+  return op == BinaryOp::FloorDiv || op == BinaryOp::BitAnd || op == BinaryOp::BitOr ||
+         op == BinaryOp::BitXor || op == BinaryOp::LShift || op == BinaryOp::RShift;
+}
+
+CmpPred predicateOf(const Semantics &s, CompareOp op, DType dtype) {
+  const bool isFloat = dtype.isFloat();
+  const bool isSigned = dtype.isSigned && !dtype.isBool();
+  switch (op) {
+  case CompareOp::Eq:
+    return isFloat ? CmpPred::oeq : CmpPred::eq;
+  case CompareOp::Ne:
+    return isFloat ? CmpPred::une : CmpPred::ne;
+  case CompareOp::Lt:
+    return isFloat ? CmpPred::olt : isSigned ? CmpPred::slt : CmpPred::ult;
+  case CompareOp::Le:
+    return isFloat ? CmpPred::ole : isSigned ? CmpPred::sle : CmpPred::ule;
+  case CompareOp::Gt:
+    return isFloat ? CmpPred::ogt : isSigned ? CmpPred::sgt : CmpPred::ugt;
+  case CompareOp::Ge:
+    return isFloat ? CmpPred::oge : isSigned ? CmpPred::sge : CmpPred::uge;
+  case CompareOp::Is:
+  case CompareOp::IsNot:
+  case CompareOp::In:
+  case CompareOp::NotIn:
+    break;
+  }
+  s.fail(std::string("operator ") + operatorSymbol(op) + " does not take tensors");
+}
+
+Value tupleBinary(const Semantics &s, BinaryOp op, const Value &a, const Value &b) {
+  const Tuple *left = a.tuple();
+  const Tuple *right = b.tuple();
+  if (op == BinaryOp::Add && left != nullptr && right != nullptr) {
+    std::vector<Value> items = left->items;
+    items.insert(items.end(), right->items.begin(), right->items.end());
+    return Value::tuple(std::move(items));
+  }
+  const Constant *count = left != nullptr ? b.constant() : a.constant();
+  if (op != BinaryOp::Mul || count == nullptr || !constantBigInt(*count)) {
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  const std::vector<Value> &once = (left != nullptr ? left : right)->items;
+  constexpr size_t kMaxItems = 1 << 16;
+  std::vector<Value> items;
+  for (BigInt i = 0; i < *constantBigInt(*count) && !once.empty(); ++i) {
+    if (items.size() + once.size() > kMaxItems) {
+      s.fail("a tuple grows beyond " + std::to_string(kMaxItems) + " items");
+    }
+    items.insert(items.end(), once.begin(), once.end());
+  }
+  return Value::tuple(std::move(items));
+}
+
+// Equality of values that are not both constants; nullopt where they have none (tensors inside).
+std::optional<bool> equalValues(const Semantics &s, const Value &a, const Value &b) {
+  if (a.constant() != nullptr && b.constant() != nullptr) {
+    return std::get<bool>(
+        *constantCompare(s, CompareOp::Eq, *a.constant(), *b.constant()).constant());
+  }
+  if (a.tuple() != nullptr && b.tuple() != nullptr) {
+    const auto &left = a.tuple()->items;
+    const auto &right = b.tuple()->items;
+    bool equal = left.size() == right.size();
+    for (size_t i = 0; equal && i < left.size(); ++i) {
+      const std::optional<bool> item = equalValues(s, left[i], right[i]);
+      if (!item) {
+        return std::nullopt;
+      }
+      equal = *item;
+    }
+    return equal;
+  }
+  if (a.data().index() != b.data().index()) {
+    return false;
+  }
+  if (const TypeValue *type = a.as<TypeValue>()) {
+    return *type == *b.as<TypeValue>();
+  }
+  if (const auto *operation = a.as<const Operation *>()) {
+    return *operation == *b.as<const Operation *>();
+  }
+  if (const auto *function = a.as<std::shared_ptr<const FunctionSource>>()) {
+    return *function == *b.as<std::shared_ptr<const FunctionSource>>();
+  }
+  if (const auto *object = a.as<std::shared_ptr<HostObject>>()) {
+    return *object == *b.as<std::shared_ptr<HostObject>>();
+  }
+  return std::nullopt;
+}
+
+// Comparisons without a tensor, apart from two constants.
+Value compareOthers(const Semantics &s, CompareOp op, const Value &a, const Value &b) {
+  if (op == CompareOp::In || op == CompareOp::NotIn) {
+    if (b.tuple() == nullptr) {
+      refuse(s, operatorSymbol(op), a, b);
+    }
+    const bool found = std::ranges::any_of(b.tuple()->items, [&](const Value &item) {
+      return equalValues(s, a, item).value_or(false);
+    });
+    return Value::boolean(found == (op == CompareOp::In));
+  }
+  const bool positive = op == CompareOp::Eq || op == CompareOp::Is;
+  const bool negative = op == CompareOp::Ne || op == CompareOp::IsNot;
+  const std::optional<bool> equal = positive || negative ? equalValues(s, a, b) : std::nullopt;
+  if (!equal) {
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  return Value::boolean(*equal == positive);
+}
+
+} // namespace
+
+Tensor emitBinary(Semantics &s, BinaryOp op, const Tensor &a, const Tensor &b) {
+  return emit(s, opcodeOf(s, op, a.dtype), {a.id, b.id}, a.dtype);
+}
+
+Tensor emitCompare(Semantics &s, CompareOp op, const Tensor &a, const Tensor &b) {
+  const ir::ValueId id = s.builder.cmp(predicateOf(s, op, a.dtype), a.id, b.id);
+  return {id, {ir::Elem::I1, false}, a.shape};
+}
+
+Tensor emitSelect(Semantics &s, const Tensor &condition, const Tensor &a, const Tensor &b) {
+  return emit(s, Opcode::Select, {condition.id, a.id, b.id}, a.dtype);
+}
+
+Tensor emitMinMax(Semantics &s, bool isMax, const Tensor &a, const Tensor &b, bool propagateNan) {
+  if (a.dtype.isFloat()) {
+    const Tensor result = emit(s, isMax ? Opcode::FMax : Opcode::FMin, {a.id, b.id}, a.dtype);
+    if (propagateNan) {
+      ir::Function &fn = s.builder.function();
+      fn.setAttr(fn.def(result.id), ir::Attr::nan, ir::AttrValue(int64_t{1}));
+    }
+    return result;
+  }
+  const bool isSigned = a.dtype.isSigned && !a.dtype.isBool();
+  const Opcode opcode =
+      isMax ? (isSigned ? Opcode::SMax : Opcode::UMax) : (isSigned ? Opcode::SMin : Opcode::UMin);
+  return emit(s, opcode, {a.id, b.id}, a.dtype);
+}
+
+Value tensorBinary(Semantics &s, BinaryOp op, const Value &a, const Value &b) {
+  const auto isNumberOrTensor = [](const Value &value) {
+    return value.tensor() != nullptr || (value.constant() != nullptr && !value.isNone() &&
+                                         !std::holds_alternative<std::string>(*value.constant()));
+  };
+  if (!isNumberOrTensor(a) || !isNumberOrTensor(b)) {
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  if (isPointer(a) || isPointer(b)) {
+    return Value(pointerArithmetic(s, op, a, b));
+  }
+  if (op == BinaryOp::Pow || op == BinaryOp::MatMul) {
+    opcodeOf(s, op, {});
+  }
+  auto [left, right] = s.promoteBoth(a, b, isDivision(op));
+  if (needsIntegers(op) && !left.dtype.isInt()) {
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  if (op == BinaryOp::TrueDiv && left.dtype.isInt()) {
+    const DType single{ir::Elem::F32, true};
+    left = s.cast(left, single);
+    right = s.cast(right, single);
+  }
+  if (op == BinaryOp::RShift) {
+    // The sign of the shifted tensor, or of the other operand where a constant is shifted, decides.
+    const DType decides = (a.tensor() != nullptr ? a : b).tensor()->dtype;
+    const bool arithmetic = decides.isSigned && !decides.isBool();
+    return Value(
+        emit(s, arithmetic ? Opcode::AShr : Opcode::LShr, {left.id, right.id}, left.dtype));
+  }
+  return Value(emitBinary(s, op, left, right));
+}
+
+Value tensorCompare(Semantics &s, CompareOp op, const Value &a, const Value &b) {
+  const auto identity = [](CompareOp c) { return c == CompareOp::Is || c == CompareOp::IsNot; };
+  if (a.isNone() || b.isNone()) {
+    if (identity(op) || op == CompareOp::Eq || op == CompareOp::Ne) {
+      return Value::boolean(op == CompareOp::IsNot || op == CompareOp::Ne);
+    }
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  if (identity(op)) {
+    const bool same =
+        a.tensor() != nullptr && b.tensor() != nullptr && a.tensor()->id == b.tensor()->id;
+    return Value::boolean(same == (op == CompareOp::Is));
+  }
+  const bool pointers = isPointer(a) || isPointer(b);
+  if (pointers &&
+      (!isPointer(a) || !isPointer(b) || (op != CompareOp::Eq && op != CompareOp::Ne))) {
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  const auto [left, right] = s.promoteBoth(a, b, false);
+  return Value(emitCompare(s, op, left, right));
+}
+
+Value tensorUnary(Semantics &s, UnaryOp op, const Tensor &a) {
+  const DType dtype = a.dtype;
+  switch (op) {
+  case UnaryOp::Pos:
+    s.fail("unary + does not take " + Value(a).describe());
+  case UnaryOp::Neg:
+    if (dtype.isPointer()) {
+      s.fail("unary - does not take " + Value(a).describe());
+    }
+    return Value(emit(s, Opcode::Neg, {a.id}, dtype));
+  case UnaryOp::Not:
+    if (!dtype.isBool()) {
+      s.fail("not does not take " + Value(a).describe() + "; compare it with 0");
+    }
+    break;
+  case UnaryOp::Invert:
+    if (!dtype.isInt()) {
+      s.fail("unary ~ does not take " + Value(a).describe());
+    }
+    break;
+  }
+  const Tensor ones = constantTensor(s, dtype, a.shape, Constant(BigInt(dtype.isBool() ? 1 : -1)));
+  return Value(emitBinary(s, BinaryOp::BitXor, a, ones));
+}
+
+Value Semantics::binary(BinaryOp op, const Value &a, const Value &b) {
+  if (a.tuple() != nullptr || b.tuple() != nullptr) {
+    return tupleBinary(*this, op, a, b);
+  }
+  if (a.tensor() != nullptr || b.tensor() != nullptr) {
+    return tensorBinary(*this, op, a, b);
+  }
+  if (a.constant() == nullptr || b.constant() == nullptr) {
+    refuse(*this, operatorSymbol(op), a, b);
+  }
+  return constantBinary(*this, op, *a.constant(), *b.constant());
+}
+
+Value Semantics::compare(CompareOp op, const Value &a, const Value &b) {
+  const bool membership = op == CompareOp::In || op == CompareOp::NotIn;
+  if (!membership && (a.tensor() != nullptr || b.tensor() != nullptr)) {
+    return tensorCompare(*this, op, a, b);
+  }
+  if (a.constant() != nullptr && b.constant() != nullptr) {
+    return constantCompare(*this, op, *a.constant(), *b.constant());
+  }
+  return compareOthers(*this, op, a, b);
+}
+
+Value Semantics::unary(UnaryOp op, const Value &a) {
+  if (const Tensor *tensor = a.tensor()) {
+    return tensorUnary(*this, op, *tensor);
+  }
+  if (const Constant *constant = a.constant()) {
+    return constantUnary(*this, op, *constant);
+  }
+  fail("unary operators do not take " + a.describe());
+}
+
+Value Semantics::logical(bool isAnd, const Value &a, const Value &b) {
+  for (const Value *side : {&a, &b}) {
+    if (side->tensor() != nullptr && !side->tensor()->dtype.isBool()) {
+      fail(std::string(isAnd ? "and" : "or") + " does not take " + side->describe() +
+           "; compare it with 0");
+    }
+  }
+  const auto [left, right] =
+      broadcastBoth(toTensor(a, {ir::Elem::I1, false}), toTensor(b, {ir::Elem::I1, false}));
+  return Value(emitBinary(*this, isAnd ? BinaryOp::BitAnd : BinaryOp::BitOr, left, right));
+}
+
+} // namespace libtile::frontend

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations across elements: reductions and dot.
+//
+// A reduction is one `reduce` op over a tuple of tiles whose combine region gets the scalars of two
+// groups. The functions of the language (sum, max, ...) fill the region with ops directly; `reduce`
+// calls the user's function there.
+#include "frontend/semantics/operations.h"
+
+#include <algorithm>
+#include <array>
+
+namespace libtile::frontend {
+
+using ir::Opcode;
+
+std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
+                                std::optional<int64_t> axis, bool keepDims,
+                                const Combine &combine, bool commutative) {
+  const std::vector<int32_t> whole = inputs[0].shape;
+  for (const Tensor &input : inputs) {
+    if (whole.empty() || input.dtype.isPointer()) {
+      s.fail("a reduction takes tiles of numbers, got " + Value(input).describe());
+    }
+  }
+  if (!axis) {
+    const std::array<int32_t, 1> flat = {
+        static_cast<int32_t>(irType(inputs[0].dtype, whole).numElements())};
+    for (Tensor &input : inputs) {
+      input = reshapeTo(s, input, flat);
+    }
+  }
+  const unsigned along = axis ? wrapAxis(s, *axis, whole.size()) : 0;
+  std::vector<int32_t> shape = inputs[0].shape;
+  shape.erase(shape.begin() + along);
+  ir::Builder &builder = s.builder;
+  ir::Function &fn = builder.function();
+  std::vector<ir::ValueId> operands;
+  std::vector<ir::Type> types;
+  for (const Tensor &input : inputs) {
+    operands.push_back(input.id);
+    types.push_back(irType(input.dtype, shape));
+  }
+  const ir::OpId op = builder.op(Opcode::Reduce, operands, types);
+  fn.setAttr(op, ir::Attr::axis, ir::AttrValue(int64_t{along}));
+  if (commutative) {
+    fn.setAttr(op, ir::Attr::commutative, ir::AttrValue(int64_t{1}));
+  }
+
+  // The region: lefts, then rights.
+  const ir::BlockId region = fn.region(op);
+  const ir::BlockId outside = builder.block();
+  std::vector<Tensor> arguments;
+  for (size_t i = 0; i < 2 * inputs.size(); ++i) {
+    const DType dtype = inputs[i % inputs.size()].dtype;
+    arguments.push_back({fn.addArg(region, dtype.irType()), dtype, {}});
+  }
+  builder.setEnd(region);
+  const std::span<const Tensor> all(arguments);
+  const std::vector<Tensor> combined =
+      combine(all.first(inputs.size()), all.subspan(inputs.size()));
+  std::vector<ir::ValueId> yielded;
+  for (const Tensor &value : combined) {
+    yielded.push_back(value.id);
+  }
+  builder.yield(yielded);
+  builder.setEnd(outside);
+
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Tensor result{fn.result(op, static_cast<unsigned>(i)), inputs[i].dtype, shape};
+    if (keepDims && axis) {
+      result = expandDims(s, result, along);
+    } else if (keepDims) {
+      result = s.broadcastTo(result, std::vector<int32_t>(whole.size(), 1));
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+namespace operations {
+
+namespace {
+
+constexpr DType kInt32{ir::Elem::I32, true};
+constexpr DType kUint32{ir::Elem::I32, false};
+constexpr DType kFloat32{ir::Elem::F32, true};
+
+std::optional<int64_t> axisOf(const Semantics &s, const Value &axis, const std::string &what) {
+  if (axis.isNone()) {
+    return std::nullopt;
+  }
+  return s.constantInt(axis, "the axis of " + what);
+}
+
+bool isNarrow(DType dtype) { return ir::bitWidth(dtype.elem) < 32; }
+
+bool isNarrowFloat(DType dtype) { return dtype.isFloat() && isNarrow(dtype); }
+
+Tensor requireNumbers(const Semantics &s, const Value &value, const std::string &what) {
+  const Tensor input = requireTensor(s, value, "the input of " + what);
+  if (input.dtype.isPointer()) {
+    s.fail(what + " does not take " + value.describe());
+  }
+  return input;
+}
+
+// max and min work on these types at least as wide.
+Tensor widened(Semantics &s, const Tensor &input) {
+  return isNarrow(input.dtype) ? s.cast(input, input.dtype.isFloat() ? kFloat32 : kInt32) : input;
+}
+
+// The index along `axis` in every element of a tile like `input`.
+Tensor indexAlong(Semantics &s, const Tensor &input, unsigned axis) {
+  const std::array<Value, 2> bounds = {Value::integer(0), Value::integer(input.shape[axis])};
+  Tensor index = *arange(s, bounds).tensor();
+  std::vector<int32_t> shape(input.shape.size(), 1);
+  shape[axis] = input.shape[axis];
+  for (unsigned i = 0; i < shape.size(); ++i) {
+    if (i != axis) {
+      index = frontend::expandDims(s, index, i);
+    }
+  }
+  return s.broadcastTo(index, input.shape);
+}
+
+// Values and indices of the extreme elements.
+std::vector<Tensor> extremeWithIndex(Semantics &s, const Tensor &input, const Value &axis,
+                                     bool isMax, bool tieLeft, bool keepDims) {
+  const int64_t number = s.constantInt(axis, "the axis of a reduction with indices");
+  const unsigned along = wrapAxis(s, number, input.shape.size());
+  const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
+    Tensor wins = emitCompare(s, isMax ? CompareOp::Gt : CompareOp::Lt, left[0], right[0]);
+    if (tieLeft) {
+      const Tensor same = emitCompare(s, CompareOp::Eq, left[0], right[0]);
+      const Tensor first = emitCompare(s, CompareOp::Lt, left[1], right[1]);
+      const Tensor tie = emitBinary(s, BinaryOp::BitAnd, same, first);
+      wins = emitBinary(s, BinaryOp::BitOr, wins, tie);
+    }
+    return std::vector<Tensor>{emitSelect(s, wins, left[0], right[0]),
+                               emitSelect(s, wins, left[1], right[1])};
+  };
+  // Indices differ, so the tie is broken the same way whichever comes first.
+  return reduceTiles(s, {input, indexAlong(s, input, along)}, along, keepDims, combine, true);
+}
+
+Value extreme(Semantics &s, Args args, bool isMax) {
+  const std::string what = isMax ? "max" : "min";
+  const Tensor input = requireNumbers(s, args[0], what);
+  const bool keepDims = constantBool(s, args[4], "keep_dims");
+  if (constantBool(s, args[2], "return_indices")) {
+    const bool tieLeft = constantBool(s, args[3], "return_indices_tie_break_left");
+    const auto results = extremeWithIndex(s, input, args[1], isMax, tieLeft, keepDims);
+    return Value::tuple({Value(results[0]), Value(results[1])});
+  }
+  const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
+    return std::vector<Tensor>{emitMinMax(s, isMax, left[0], right[0], false)};
+  };
+  return Value(reduceTiles(s, {widened(s, input)}, axisOf(s, args[1], what), keepDims, combine)[0]);
+}
+
+Value argExtreme(Semantics &s, Args args, bool isMax) {
+  const Tensor input = requireNumbers(s, args[0], isMax ? "argmax" : "argmin");
+  const bool tieLeft = constantBool(s, args[2], "tie_break_left");
+  const bool keepDims = constantBool(s, args[3], "keep_dims");
+  return Value(extremeWithIndex(s, input, args[1], isMax, tieLeft, keepDims)[1]);
+}
+
+Value bitwise(Semantics &s, Args args, BinaryOp op, const std::string &what) {
+  const Tensor input = requireNumbers(s, args[0], what);
+  if (!input.dtype.isInt()) {
+    s.fail(what + " takes integers, got " + args[0].describe());
+  }
+  const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
+    return std::vector<Tensor>{emitBinary(s, op, left[0], right[0])};
+  };
+  const bool keepDims = constantBool(s, args[2], "keep_dims");
+  return Value(reduceTiles(s, {input}, axisOf(s, args[1], what), keepDims, combine)[0]);
+}
+
+std::vector<Value> itemsOf(const Value &value) {
+  return value.tuple() != nullptr ? value.tuple()->items : std::vector<Value>{value};
+}
+
+// What the user's function gave, which must be scalars of the inputs' types.
+std::vector<Tensor> checkCombined(Semantics &s, const Value &result, std::span<const Tensor> left) {
+  const std::vector<Value> items = itemsOf(result);
+  if (items.size() != left.size()) {
+    s.fail("the function of a reduce over " + std::to_string(left.size()) + " tiles gives " +
+           std::to_string(items.size()) + " values");
+  }
+  std::vector<Tensor> combined;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Tensor value =
+        items[i].tensor() != nullptr ? *items[i].tensor() : s.toTensor(items[i], left[i].dtype);
+    if (value.dtype != left[i].dtype || !value.isScalar()) {
+      s.fail("the function of a reduce gives " + items[i].describe() + " where a scalar of " +
+             left[i].dtype.name() + " is expected");
+    }
+    combined.push_back(value);
+  }
+  return combined;
+}
+
+} // namespace
+
+Value reduce(Semantics &s, Args args) {
+  std::vector<Tensor> inputs;
+  for (const Value &item : itemsOf(args[0])) {
+    inputs.push_back(requireTensor(s, item, "an input of reduce"));
+    if (inputs.back().shape != inputs[0].shape) {
+      s.fail("the inputs of reduce have shapes " + shapeText(inputs[0].shape) + " and " +
+             shapeText(inputs.back().shape));
+    }
+  }
+  if (inputs.empty()) {
+    s.fail("reduce takes a tile or a tuple of tiles, got an empty tuple");
+  }
+  if (!s.callFunction) {
+    s.fail("reduce cannot call " + args[2].describe() + " here");
+  }
+  const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
+    Arguments arguments;
+    for (const auto side : {left, right}) {
+      for (const Tensor &value : side) {
+        arguments.positional.emplace_back(value);
+      }
+    }
+    return checkCombined(s, s.callFunction(args[2], arguments), left);
+  };
+  const bool keepDims = constantBool(s, args[3], "keep_dims");
+  const auto results = reduceTiles(s, inputs, axisOf(s, args[1], "reduce"), keepDims, combine);
+  if (args[0].tuple() == nullptr) {
+    return Value(results[0]);
+  }
+  return Value::tuple({results.begin(), results.end()});
+}
+
+Value sum(Semantics &s, Args args) {
+  const Tensor input = requireNumbers(s, args[0], "sum");
+  DType result = input.dtype;
+  if (!args[3].isNone()) {
+    result = scalarType(s, args[3], "the dtype of sum");
+  } else if (result.isInt() && isNarrow(result)) {
+    result = result.isSigned && !result.isBool() ? kInt32 : kUint32;
+  }
+  // 16-bit floats are summed in fp32 and rounded once.
+  const Tensor addends = s.cast(s.cast(input, result), isNarrowFloat(result) ? kFloat32 : result);
+  const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
+    return std::vector<Tensor>{emitBinary(s, BinaryOp::Add, left[0], right[0])};
+  };
+  const bool keepDims = constantBool(s, args[2], "keep_dims");
+  const Tensor total = reduceTiles(s, {addends}, axisOf(s, args[1], "sum"), keepDims, combine)[0];
+  return Value(s.cast(total, result));
+}
+
+Value max(Semantics &s, Args args) { return extreme(s, args, true); }
+Value min(Semantics &s, Args args) { return extreme(s, args, false); }
+Value argmax(Semantics &s, Args args) { return argExtreme(s, args, true); }
+Value argmin(Semantics &s, Args args) { return argExtreme(s, args, false); }
+Value xorSum(Semantics &s, Args args) { return bitwise(s, args, BinaryOp::BitXor, "xor_sum"); }
+Value reduceOr(Semantics &s, Args args) { return bitwise(s, args, BinaryOp::BitOr, "reduce_or"); }
+
+} // namespace operations
+
+} // namespace libtile::frontend

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// The typed operations of the kernel language over Values: the only place where its meaning lives.
+// The walker of the syntax tree calls it, and so do Python's tl.* functions while Python code runs
+// inside a specialisation. docs/semantics.md says in words what is done here.
+//
+// Errors are UserError or Unsupported at `location()`.
+#pragma once
+
+#include "frontend/semantics/value.h"
+#include "ir/builder.h"
+
+#include <functional>
+
+namespace libtile::frontend {
+
+enum class BinaryOp : uint8_t {
+  Add,
+  Sub,
+  Mul,
+  TrueDiv,
+  FloorDiv,
+  Mod,
+  Pow,
+  MatMul,
+  BitAnd,
+  BitOr,
+  BitXor,
+  LShift,
+  RShift
+};
+enum class CompareOp : uint8_t { Eq, Ne, Lt, Le, Gt, Ge, Is, IsNot, In, NotIn };
+enum class UnaryOp : uint8_t { Not, Invert, Neg, Pos };
+
+class Semantics {
+public:
+  // Operations are added where `builder` stands.
+  explicit Semantics(ir::Builder &builder) : builder(builder) {}
+
+  ir::Builder &builder;
+  // Calls a jit function on arguments (the combine function of a reduce, a function of the prelude):
+  // set by the specialiser.
+  std::function<Value(const Value &callee, const Arguments &)> callFunction;
+
+  // Where errors point and what new ops are given.
+  void setLocation(const ir::Location &location);
+  [[nodiscard]] const ir::Location &location() const { return location_; }
+  [[noreturn]] void fail(const std::string &message) const;        // UserError
+  [[noreturn]] void unsupported(const std::string &message) const; // Unsupported
+
+  // ---- operators. Constants follow Python, anything with a tensor follows Triton's promotion.
+  Value binary(BinaryOp op, const Value &a, const Value &b);
+  Value compare(CompareOp op, const Value &a, const Value &b);
+  Value unary(UnaryOp op, const Value &a);
+  // `a and b` / `a or b` when one is a tensor: logical, no short circuit.
+  Value logical(bool isAnd, const Value &a, const Value &b);
+  // x[index]: tuples by constants and slices (a Tuple of 3 with typeName "slice"); tensors by None
+  // and full slices.
+  Value subscript(const Value &object, const Value &index);
+  // x.name for tensors, types, tuples and constants; unbound if there is none. A member function
+  // comes back as BoundMethod.
+  Value attribute(const Value &object, const std::string &name);
+
+  // ---- calls of operations (language.def): binds arguments to parameters, fills defaults.
+  Value call(const Operation &operation, const Arguments &arguments);
+  // The arguments in the order of the operation's parameters, defaults filled; a `*name` parameter
+  // gets a tuple. For constructs that the walker carries out itself (tl.range, tl.static_range).
+  std::vector<Value> bind(const Operation &operation, const Arguments &arguments) const;
+  // Every row of language.def, in its order.
+  static std::span<const Operation> operations();
+  // The operation of that public name ("load", "sum"); nullptr if there is none.
+  static const Operation *find(std::string_view name);
+  // The operation of that name that only the prelude may use.
+  static const Operation *findInternal(std::string_view name);
+  // What `tl.name` is: operation, dtype, constant, module ("math" is Module "tl.math", whose names
+  // are these too); throws Unsupported for a name of the language that is not there yet; unbound
+  // for an unknown one.
+  Value languageName(const std::string &name);
+  // A name of the language that is not there yet.
+  static bool isLater(std::string_view name);
+  // The member function x.name of tensors, or of types; nullptr if there is none.
+  static const Operation *findMember(std::string_view name, bool ofType);
+  // The UserError for an unknown name of the language, with the nearest one that there is.
+  [[noreturn]] void unknownName(const std::string &name) const;
+
+  // ---- used by the walker
+  // A number, bool or tensor as a tensor (i32, or i64/u32/u64 by size, f32); others fail.
+  Tensor toTensor(const Value &value);
+  // toTensor, cast to the type.
+  Tensor toTensor(const Value &value, DType dtype);
+  // A plain assignment of a number decays it to a tensor; other values stay.
+  Value decay(const Value &value);
+  // Scalar i1 of an `if`/`while` condition; fails for tiles of more than one element.
+  Tensor condition(const Value &value);
+  // Truth of a constant (bool, int, None only); nullopt for a tensor.
+  std::optional<bool> constantTruth(const Value &value) const;
+  // Constant int, or fails saying that `what` must be a constant integer.
+  int64_t constantInt(const Value &value, const std::string &what) const;
+
+  // ---- typed pieces, shared by the operations
+  Tensor cast(const Tensor &x, DType to, bool bitcast = false);
+  Tensor broadcastTo(const Tensor &x, std::span<const int32_t> shape);
+  // Both in their common shape.
+  std::pair<Tensor, Tensor> broadcastBoth(const Tensor &a, const Tensor &b);
+  // Both in their common type (Triton's computation_type) and shape.
+  std::pair<Tensor, Tensor> promoteBoth(const Value &a, const Value &b, bool isDivOrMod);
+  // The type in which values of these types meet; a `...IsConstant` type is that of a constant
+  // beside a tensor, which does not take part if its kind (bool < int < float) is not higher.
+  DType computationType(DType a, bool aIsConstant, DType b, bool bIsConstant,
+                        bool isDivOrMod) const;
+  // A constant or tensor in that type; constants that it does not hold fail. A constant gets the
+  // shape, a tensor keeps its own.
+  Tensor toComputation(const Value &value, DType dtype, std::span<const int32_t> shape = {});
+  // A tensor (id of this type) with its shape taken from the IR.
+  Tensor makeTensor(ir::ValueId id, DType dtype);
+  // What static_print prints, in order; the caller shows it.
+  std::vector<std::string> printed;
+
+private:
+  ir::Location location_;
+};
+
+// A parameter of an operation, read from the signature of its row.
+struct OperationParam {
+  std::string name;
+  Value deflt; // unbound: required
+  enum Form : uint8_t { Normal, VarArgs, KeywordOnly } form = Normal;
+};
+// A row of language.def.
+struct Operation {
+  enum Kind : uint8_t {
+    Function,   // tl.name(...)
+    Member,     // also x.name(...), with x as the first argument
+    MemberOnly, // x.name(...) alone
+    TypeMember, // dtype.name(...) of types
+    Construct,  // carried out by the walker (tl.range)
+    Internal,   // tl.name(...) in the prelude alone
+  };
+  const char *name;
+  Kind kind;
+  const char *signature; // "pointer, mask=None, *, volatile=False", as the user reads it
+  std::vector<OperationParam> params;
+  // One argument a parameter, in order; nullptr: the body is the prelude's function of that name.
+  Value (*fn)(Semantics &, std::span<const Value> arguments);
+  const char *doc;
+
+  [[nodiscard]] bool isMember() const { return kind == Member || kind == MemberOnly; }
+};
+
+// The candidate nearest to a mistyped name; empty if none is near.
+std::string nearestName(std::string_view name, std::span<const std::string> candidates);
+
+} // namespace libtile::frontend

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations on the grid, on shapes and on types, and those that make tiles.
+#include "frontend/semantics/operations.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+namespace libtile::frontend::operations {
+
+namespace {
+
+constexpr DType kInt32{ir::Elem::I32, true};
+
+Value gridIndex(Semantics &s, ir::Opcode opcode, const Value &axis, const char *what) {
+  const int64_t number = s.constantInt(axis, std::string("the axis of ") + what);
+  if (number < 0 || number > 2) {
+    s.fail(std::string("the axis of ") + what + " must be 0, 1 or 2, got " +
+           std::to_string(number));
+  }
+  const ir::ValueId id = s.builder.make(opcode, {}, kInt32.irType());
+  ir::Function &fn = s.builder.function();
+  fn.setAttr(fn.def(id), ir::Attr::axis, ir::AttrValue(number));
+  return Value(Tensor{id, kInt32, {}});
+}
+
+const TypeValue &typeSelf(const Semantics &s, Args args) {
+  const TypeValue *type = args[0].as<TypeValue>();
+  if (type == nullptr) {
+    s.fail("expected a type, got " + args[0].describe());
+  }
+  return *type;
+}
+
+Value isExactly(const Semantics &s, Args args, DType dtype) {
+  const DType self = typeSelf(s, args).dtype;
+  return Value::boolean(self == dtype);
+}
+
+} // namespace
+
+Value programId(Semantics &s, Args args) {
+  return gridIndex(s, ir::Opcode::ProgramId, args[0], "program_id");
+}
+
+Value numPrograms(Semantics &s, Args args) {
+  return gridIndex(s, ir::Opcode::NumPrograms, args[0], "num_programs");
+}
+
+Value arange(Semantics &s, Args args) {
+  const int64_t start = s.constantInt(args[0], "the start of arange");
+  const int64_t end = s.constantInt(args[1], "the end of arange");
+  constexpr int64_t kLeast = std::numeric_limits<int32_t>::min();
+  constexpr int64_t kGreatest = std::numeric_limits<int32_t>::max();
+  if (start < kLeast || end > kGreatest + 1) {
+    s.fail("arange(" + std::to_string(start) + ", " + std::to_string(end) +
+           ") does not fit in int32");
+  }
+  if (end <= start) {
+    s.fail("the end of arange must be greater than its start, got arange(" + std::to_string(start) +
+           ", " + std::to_string(end) + ")");
+  }
+  if (end - start > ir::Type::kMaxElements) {
+    s.fail("arange has more than " + std::to_string(ir::Type::kMaxElements) + " elements");
+  }
+  const std::array<int32_t, 1> shape = {static_cast<int32_t>(end - start)};
+  const ir::ValueId id = s.builder.make(ir::Opcode::Arange, {}, irType(kInt32, shape));
+  ir::Function &fn = s.builder.function();
+  fn.setAttr(fn.def(id), ir::Attr::start, ir::AttrValue(start));
+  return Value(Tensor{id, kInt32, {shape[0]}});
+}
+
+Value full(Semantics &s, Args args) {
+  const std::vector<int32_t> shape = constantShape(s, args[0], "the shape of full");
+  const DType dtype = scalarType(s, args[2], "the dtype of full");
+  if (args[1].constant() != nullptr && !dtype.isPointer()) {
+    const Value &value = args[1];
+    if (dtype.isBool()) {
+      return Value(constantTensor(
+          s, dtype, shape,
+          constantCompare(s, CompareOp::Ne, *value.constant(), Constant(BigInt(0))).constant()[0]));
+    }
+    // An integer is taken by its low bits.
+    const bool wraps = dtype.isInt() && operandType(s, value).dtype.isInt();
+    return Value(wraps ? constantTensor(s, dtype, shape, *value.constant())
+                       : s.toComputation(value, dtype, shape));
+  }
+  const Tensor element = onlyElement(s, s.cast(s.toTensor(args[1]), dtype));
+  return Value(shape.empty() ? element : s.broadcastTo(element, shape));
+}
+
+Value zeros(Semantics &s, Args args) {
+  const std::array<Value, 3> arguments = {args[0], Value::integer(0), args[1]};
+  return full(s, arguments);
+}
+
+Value zerosLike(Semantics &s, Args args) {
+  const Tensor input = s.toTensor(args[0]);
+  return Value(s.makeTensor(s.builder.zero(irType(input.dtype, input.shape)), input.dtype));
+}
+
+Value toTensor(Semantics &s, Args args) { return Value(s.toTensor(args[0])); }
+
+Value constexprOf(Semantics &s, Args args) {
+  if (args[0].tensor() != nullptr) {
+    s.fail("constexpr() takes a constant, got " + args[0].describe());
+  }
+  return args[0];
+}
+
+Value broadcast(Semantics &s, Args args) {
+  const auto [input, other] = s.broadcastBoth(s.toTensor(args[0]), s.toTensor(args[1]));
+  return Value::tuple({Value(input), Value(other)});
+}
+
+Value broadcastTo(Semantics &s, Args args) {
+  const std::vector<int32_t> shape = constantShape(s, args[1], "the shape of broadcast_to");
+  return Value(s.broadcastTo(s.toTensor(args[0]), shape));
+}
+
+Value expandDims(Semantics &s, Args args) {
+  Tensor result = s.toTensor(args[0]);
+  const std::vector<int64_t> axes = constantInts(s, args[1], "the axis of expand_dims");
+  std::set<unsigned> wrapped;
+  for (const int64_t axis : axes) {
+    if (!wrapped.insert(wrapAxis(s, axis, result.shape.size() + axes.size())).second) {
+      s.fail("expand_dims got axis " + std::to_string(axis) + " twice");
+    }
+  }
+  for (const unsigned axis : wrapped) {
+    result = frontend::expandDims(s, result, axis);
+  }
+  return Value(std::move(result));
+}
+
+Value unsqueeze(Semantics &s, Args args) { return expandDims(s, args); }
+
+Value squeeze(Semantics &s, Args args) {
+  const Tensor x = requireTensor(s, args[0], "the argument of squeeze");
+  const unsigned axis = wrapAxis(s, s.constantInt(args[1], "the axis of squeeze"), x.shape.size());
+  if (x.shape[axis] != 1) {
+    s.fail("squeeze takes an axis of extent 1, got " + std::to_string(x.shape[axis]));
+  }
+  std::vector<int32_t> shape = x.shape;
+  shape.erase(shape.begin() + axis);
+  return Value(reshapeTo(s, x, shape));
+}
+
+Value reshape(Semantics &s, Args args) {
+  const std::vector<int32_t> shape = constantShape(s, args[1], "the shape of reshape");
+  return Value(reshapeTo(s, s.toTensor(args[0]), shape));
+}
+
+Value ravel(Semantics &s, Args args) {
+  const Tensor x = s.toTensor(args[0]);
+  const std::array<int32_t, 1> shape = {
+      static_cast<int32_t>(irType(x.dtype, x.shape).numElements())};
+  return Value(reshapeTo(s, x, shape));
+}
+
+Value permute(Semantics &s, Args args) {
+  const Tensor x = requireTensor(s, args[0], "the argument of permute");
+  return Value(permuteTo(s, x, constantInts(s, args[1], "an axis of permute")));
+}
+
+Value trans(Semantics &s, Args args) {
+  const Tensor x = requireTensor(s, args[0], "the argument of trans");
+  std::vector<int64_t> order = constantInts(s, args[1], "an axis of trans");
+  if (order.empty()) {
+    if (x.shape.size() < 2) {
+      s.fail("trans takes a tile with two axes or more, got shape " + shapeText(x.shape));
+    }
+    for (size_t axis = 0; axis < x.shape.size(); ++axis) {
+      order.push_back(static_cast<int64_t>(axis));
+    }
+    std::swap(order[order.size() - 1], order[order.size() - 2]);
+  }
+  return Value(permuteTo(s, x, order));
+}
+
+Value item(Semantics &s, Args args) {
+  return Value(onlyElement(s, requireTensor(s, args[0], "the argument of item")));
+}
+
+// ---- types
+
+Value pointerType(Semantics &s, Args args) {
+  DType dtype = scalarType(s, args[0], "the element type of a pointer").pointerTo();
+  dtype.isConst = constantBool(s, args[2], "const");
+  return Value(TypeValue{dtype, {}});
+}
+
+Value isFloating(Semantics &s, Args args) {
+  return Value::boolean(typeSelf(s, args).dtype.isFloat());
+}
+Value isInt(Semantics &s, Args args) { return Value::boolean(typeSelf(s, args).dtype.isInt()); }
+Value isBool(Semantics &s, Args args) { return Value::boolean(typeSelf(s, args).dtype.isBool()); }
+Value isIntSigned(Semantics &s, Args args) {
+  const DType dtype = typeSelf(s, args).dtype;
+  return Value::boolean(dtype.isInt() && dtype.isSigned && !dtype.isBool());
+}
+Value isIntUnsigned(Semantics &s, Args args) {
+  const DType dtype = typeSelf(s, args).dtype;
+  return Value::boolean(dtype.isInt() && (!dtype.isSigned || dtype.isBool()));
+}
+Value isInt8(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I8, true}); }
+Value isInt16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I16, true}); }
+Value isInt32(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I32, true}); }
+Value isInt64(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I64, true}); }
+Value isUint8(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I8, false}); }
+Value isUint16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I16, false}); }
+Value isUint32(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I32, false}); }
+Value isUint64(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I64, false}); }
+Value isFp16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F16, true}); }
+Value isBf16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::BF16, true}); }
+Value isFp32(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F32, true}); }
+Value isFp64(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F64, true}); }
+Value isFp8(Semantics &s, Args args) {
+  typeSelf(s, args);
+  return Value::boolean(false);
+}
+Value isPtr(Semantics &s, Args args) { return Value::boolean(typeSelf(s, args).dtype.isPointer()); }
+Value isBlock(Semantics &s, Args args) { return Value::boolean(!typeSelf(s, args).shape.empty()); }
+
+} // namespace libtile::frontend::operations

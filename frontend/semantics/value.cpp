@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/semantics/value.h"
+
+#include "frontend/specialise/host.h"
+#include "frontend/semantics/semantics.h"
+#include "frontend/syntax/source.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace libtile::frontend {
+
+namespace {
+
+struct NamedType {
+  std::string_view name; // Triton's, and the one that name() gives
+  std::string_view shortName;
+  std::string_view longName; // as in tl.float32
+  ir::Elem elem;
+  bool isSigned;
+};
+
+constexpr std::array kTypes = {
+    NamedType{"int1", "i1", "bool", ir::Elem::I1, false},
+    NamedType{"int8", "i8", "int8", ir::Elem::I8, true},
+    NamedType{"int16", "i16", "int16", ir::Elem::I16, true},
+    NamedType{"int32", "i32", "int32", ir::Elem::I32, true},
+    NamedType{"int64", "i64", "int64", ir::Elem::I64, true},
+    NamedType{"uint8", "u8", "uint8", ir::Elem::I8, false},
+    NamedType{"uint16", "u16", "uint16", ir::Elem::I16, false},
+    NamedType{"uint32", "u32", "uint32", ir::Elem::I32, false},
+    NamedType{"uint64", "u64", "uint64", ir::Elem::I64, false},
+    NamedType{"fp16", "f16", "float16", ir::Elem::F16, true},
+    NamedType{"bf16", "bf16", "bfloat16", ir::Elem::BF16, true},
+    NamedType{"fp32", "f32", "float32", ir::Elem::F32, true},
+    NamedType{"fp64", "f64", "float64", ir::Elem::F64, true},
+    NamedType{"void", "void", "void", ir::Elem::Void, true},
+    NamedType{"int1", "u1", "B", ir::Elem::I1, false},
+};
+
+std::string floatText(double value) {
+  if (std::isnan(value)) {
+    return "nan";
+  }
+  if (std::isinf(value)) {
+    return value < 0 ? "-inf" : "inf";
+  }
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  std::string text(buffer.data(), end);
+  // As Python does, a float is recognisable as one.
+  if (text.find_first_of(".e") == std::string::npos) {
+    text += ".0";
+  }
+  return text;
+}
+
+std::string shapeText(const std::vector<int32_t> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::string typeText(const TypeValue &type) {
+  return type.dtype.name() + (type.shape.empty() ? "" : shapeText(type.shape));
+}
+
+struct ConstantText {
+  std::string operator()(None) const { return "None"; }
+  std::string operator()(bool value) const { return value ? "True" : "False"; }
+  std::string operator()(BigInt value) const { return bigIntText(value); }
+  std::string operator()(double value) const { return floatText(value); }
+  std::string operator()(const std::string &value) const { return value; }
+};
+
+struct Describe {
+  std::string operator()(std::monostate) const { return "an unbound name"; }
+  std::string operator()(const Constant &value) const {
+    if (std::holds_alternative<std::string>(value)) {
+      return "constexpr '" + std::get<std::string>(value) + "'";
+    }
+    return std::holds_alternative<None>(value) ? "None" : "constexpr " + constantText(value);
+  }
+  std::string operator()(const Tensor &value) const {
+    return "tensor of " + typeText(value.type());
+  }
+  std::string operator()(const std::shared_ptr<const Tuple> &value) const {
+    if (!value->typeName.empty()) {
+      return value->typeName;
+    }
+    return "tuple of " + std::to_string(value->items.size());
+  }
+  std::string operator()(const TypeValue &value) const { return "type " + typeText(value); }
+  std::string operator()(const std::shared_ptr<const FunctionSource> &value) const {
+    return "function " + value->name;
+  }
+  std::string operator()(const Operation *value) const {
+    return std::string("operation ") + value->name;
+  }
+  std::string operator()(const Module &value) const { return "module " + value.name; }
+  std::string operator()(const std::shared_ptr<const BoundMethod> &value) const {
+    return std::string("method ") + value->operation->name;
+  }
+  std::string operator()(const std::shared_ptr<HostObject> &value) const {
+    return value->describe();
+  }
+};
+
+} // namespace
+
+DType DType::pointee() const {
+  DType result = *this;
+  result.pointerDepth = static_cast<uint8_t>(pointerDepth - 1);
+  result.isConst = false;
+  return result;
+}
+
+DType DType::pointerTo() const {
+  DType result = *this;
+  result.pointerDepth = static_cast<uint8_t>(pointerDepth + 1);
+  result.isConst = false;
+  return result;
+}
+
+std::string DType::name() const {
+  if (isPointer()) {
+    return "pointer<" + pointee().name() + ">";
+  }
+  for (const NamedType &type : kTypes) {
+    if (type.elem == elem &&
+        (!ir::isInt(elem) || type.isSigned == isSigned || elem == ir::Elem::I1)) {
+      return std::string(type.name);
+    }
+  }
+  return "void";
+}
+
+std::optional<DType> DType::byName(std::string_view name) {
+  constexpr std::string_view pointerPrefix = "pointer<";
+  if (name.starts_with("*")) {
+    const bool isConst = name.starts_with("*k");
+    std::optional<DType> inner = byName(name.substr(isConst ? 2 : 1));
+    if (!inner || inner->pointerDepth >= 4) {
+      return std::nullopt;
+    }
+    DType result = inner->pointerTo();
+    result.isConst = isConst;
+    return result;
+  }
+  if (name.starts_with(pointerPrefix) && name.ends_with(">")) {
+    name.remove_prefix(pointerPrefix.size());
+    name.remove_suffix(1);
+    return byName("*" + std::string(name));
+  }
+  for (const NamedType &type : kTypes) {
+    if (name == type.name || name == type.shortName || name == type.longName) {
+      return DType{type.elem, type.isSigned};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string bigIntText(BigInt value) {
+  if (value == 0) {
+    return "0";
+  }
+  const bool negative = value < 0;
+  auto rest = static_cast<unsigned __int128>(value);
+  if (negative) {
+    rest = -rest;
+  }
+  std::string digits;
+  for (; rest != 0; rest /= 10) {
+    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(rest % 10)));
+  }
+  return (negative ? "-" : "") + digits;
+}
+
+std::string constantText(const Constant &value) { return std::visit(ConstantText{}, value); }
+
+Value Value::tuple(std::vector<Value> items) {
+  auto data = std::make_shared<Tuple>();
+  data->items = std::move(items);
+  return Value(std::shared_ptr<const Tuple>(std::move(data)));
+}
+
+std::string Value::describe() const { return std::visit(Describe{}, data_); }
+
+std::string Value::text() const {
+  if (const Constant *value = constant()) {
+    return constantText(*value);
+  }
+  if (const TypeValue *type = as<TypeValue>()) {
+    return typeText(*type);
+  }
+  if (const Tensor *value = tensor()) {
+    return value->dtype.name() + shapeText(value->shape);
+  }
+  if (const Tuple *items = tuple()) {
+    std::string result = items->typeName + "(";
+    for (size_t i = 0; i < items->items.size(); ++i) {
+      const std::string field = i < items->fields.size() ? items->fields[i] + "=" : "";
+      result += (i == 0 ? "" : ", ") + field + items->items[i].text();
+    }
+    return result + (items->items.size() == 1 && items->fields.empty() ? ",)" : ")");
+  }
+  return describe();
+}
+
+} // namespace libtile::frontend

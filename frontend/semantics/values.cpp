@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the walker asks of values (decay, conditions, constants), the arguments that operations
+// expect, and the types' own members.
+#include "frontend/semantics/operations.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace libtile::frontend {
+
+Tensor Semantics::toTensor(const Value &value) {
+  if (const Tensor *tensor = value.tensor()) {
+    return *tensor;
+  }
+  return toComputation(value, operandType(*this, value).dtype);
+}
+
+Tensor Semantics::toTensor(const Value &value, DType dtype) {
+  const Constant *constant = value.constant();
+  if (constant == nullptr || dtype.isPointer()) {
+    return cast(toTensor(value), dtype);
+  }
+  const DType natural = operandType(*this, value).dtype;
+  // A number goes to its type at once where that loses nothing, else as a cast would take it.
+  return dtype.isFloat() || holds(dtype, *constant) ? toComputation(value, dtype)
+                                                    : cast(toComputation(value, natural), dtype);
+}
+
+Value Semantics::decay(const Value &value) {
+  if (const Tuple *tuple = value.tuple()) {
+    auto decayed = std::make_shared<Tuple>(*tuple);
+    for (Value &item : decayed->items) {
+      item = decay(item);
+    }
+    return Value(std::shared_ptr<const Tuple>(std::move(decayed)));
+  }
+  const Constant *constant = value.constant();
+  if (constant == nullptr || value.isNone() || std::holds_alternative<std::string>(*constant)) {
+    return value;
+  }
+  return Value(toTensor(value));
+}
+
+Tensor Semantics::condition(const Value &value) {
+  Tensor tensor = toTensor(value);
+  if (irType(tensor.dtype, tensor.shape).numElements() != 1) {
+    fail("the truth of " + value.describe() + " is ambiguous: a condition must be a scalar");
+  }
+  return toBool(*this, onlyElement(*this, tensor));
+}
+
+std::optional<bool> Semantics::constantTruth(const Value &value) const {
+  if (value.tensor() != nullptr) {
+    return std::nullopt;
+  }
+  const Constant *constant = value.constant();
+  const bool isTruth = constant != nullptr && !std::holds_alternative<std::string>(*constant) &&
+                       !std::holds_alternative<double>(*constant);
+  if (!isTruth) {
+    fail("a constant condition must be a bool, an int or None, got " + value.describe());
+  }
+  return !value.isNone() && *constantBigInt(*constant) != 0;
+}
+
+int64_t Semantics::constantInt(const Value &value, const std::string &what) const {
+  const Constant *constant = value.constant();
+  const std::optional<BigInt> number =
+      constant != nullptr ? constantBigInt(*constant) : std::nullopt;
+  if (!number) {
+    fail(what + " must be a constant integer, got " + value.describe() +
+         (value.tensor() != nullptr && value.tensor()->isScalar() && value.tensor()->dtype.isInt()
+              ? "; annotate the parameter or the variable that it comes from with `: tl.constexpr`"
+              : ""));
+  }
+  if (*number < std::numeric_limits<int64_t>::min() ||
+      *number > std::numeric_limits<int64_t>::max()) {
+    fail(what + " is " + bigIntText(*number) + ", which does not fit in 64 bits");
+  }
+  return static_cast<int64_t>(*number);
+}
+
+bool constantBool(const Semantics &s, const Value &value, const std::string &what) {
+  const Constant *constant = value.constant();
+  if (constant == nullptr || (!value.isNone() && !constantBigInt(*constant))) {
+    s.fail(what + " must be a constant bool, got " + value.describe());
+  }
+  return !value.isNone() && *constantBigInt(*constant) != 0;
+}
+
+std::string constantString(const Semantics &s, const Value &value, const std::string &what) {
+  const Constant *constant = value.constant();
+  const std::string *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
+  if (text == nullptr) {
+    s.fail(what + " must be a constant text, got " + value.describe());
+  }
+  return *text;
+}
+
+std::string optionalString(const Semantics &s, const Value &value, const std::string &what) {
+  return value.isNone() ? "" : constantString(s, value, what);
+}
+
+DType scalarType(const Semantics &s, const Value &value, const std::string &what) {
+  const TypeValue *type = value.as<TypeValue>();
+  if (type == nullptr) {
+    s.fail(what + " must be a type such as tl.float32, got " + value.describe());
+  }
+  return type->dtype;
+}
+
+Tensor requireTensor(const Semantics &s, const Value &value, const std::string &what) {
+  if (value.tensor() == nullptr) {
+    s.fail(what + " must be a tensor, got " + value.describe());
+  }
+  return *value.tensor();
+}
+
+std::vector<int64_t> constantInts(const Semantics &s, const Value &value, const std::string &what) {
+  const Tuple *tuple = value.tuple();
+  if (tuple != nullptr && tuple->items.size() == 1 && tuple->items[0].tuple() != nullptr) {
+    tuple = tuple->items[0].tuple();
+  }
+  const auto number = [&](const Value &item) { return s.constantInt(item, what); };
+  if (tuple == nullptr) {
+    return {number(value)};
+  }
+  std::vector<int64_t> numbers;
+  for (const Value &item : tuple->items) {
+    numbers.push_back(number(item));
+  }
+  return numbers;
+}
+
+std::vector<int32_t> constantShape(const Semantics &s, const Value &value,
+                                   const std::string &what) {
+  std::vector<int32_t> shape;
+  for (const int64_t extent : constantInts(s, value, what)) {
+    if (extent < 1 || extent > ir::Type::kMaxElements) {
+      s.fail(what + " has extent " + std::to_string(extent) + "; an extent is from 1 to " +
+             std::to_string(ir::Type::kMaxElements));
+    }
+    shape.push_back(static_cast<int32_t>(extent));
+  }
+  checkShape(s, shape, what);
+  return shape;
+}
+
+unsigned wrapAxis(const Semantics &s, int64_t axis, size_t rank) {
+  const auto signedRank = static_cast<int64_t>(rank);
+  if (axis < -signedRank || axis >= signedRank) {
+    s.fail("axis " + std::to_string(axis) + " is outside of a tile with " + std::to_string(rank) +
+           (rank == 1 ? " axis" : " axes"));
+  }
+  return static_cast<unsigned>(axis < 0 ? axis + signedRank : axis);
+}
+
+// ---- attributes and subscripts
+
+namespace {
+
+Value shapeValue(std::span<const int32_t> shape) {
+  std::vector<Value> items;
+  for (const int32_t extent : shape) {
+    items.push_back(Value::integer(extent));
+  }
+  return Value::tuple(std::move(items));
+}
+
+Value boundMethod(const Value &self, const Operation *operation) {
+  return Value(std::shared_ptr<const BoundMethod>(new BoundMethod{self, operation}));
+}
+
+int64_t elementCount(const std::vector<int32_t> &shape) {
+  int64_t count = 1;
+  for (const int32_t extent : shape) {
+    count *= extent;
+  }
+  return count;
+}
+
+Value tensorAttribute(Semantics &s, const Tensor &x, const std::string &name) {
+  if (name == "dtype") {
+    return Value(TypeValue{x.dtype, {}});
+  }
+  if (name == "type") {
+    return Value(x.type());
+  }
+  if (name == "shape") {
+    return shapeValue(x.shape);
+  }
+  if (name == "numel") {
+    return Value::integer(elementCount(x.shape));
+  }
+  if (name == "T") {
+    if (x.shape.size() != 2) {
+      s.fail(".T takes a tile with two axes, got shape " + shapeText(x.shape));
+    }
+    constexpr std::array<int64_t, 2> kSwapped = {1, 0};
+    return Value(permuteTo(s, x, kSwapped));
+  }
+  const Operation *operation = Semantics::findMember(name, false);
+  if (operation == nullptr && Semantics::isLater(name)) {
+    s.unsupported("tl." + name + " is not there yet");
+  }
+  return operation != nullptr ? boundMethod(Value(x), operation) : Value();
+}
+
+int mantissaBits(ir::Elem elem) {
+  return elem == ir::Elem::F16 ? 10 : elem == ir::Elem::BF16 ? 7 : elem == ir::Elem::F32 ? 23 : 52;
+}
+
+Value typeAttribute(const TypeValue &type, const std::string &name) {
+  const DType dtype = type.dtype;
+  const unsigned bits = dtype.isPointer() ? 64 : ir::bitWidth(dtype.elem);
+  if (name == "scalar" || (name == "element_ty" && !type.shape.empty())) {
+    return Value(TypeValue{dtype, {}});
+  }
+  if (name == "element_ty" && dtype.isPointer()) {
+    return Value(TypeValue{dtype.pointee(), {}});
+  }
+  if (name == "shape" && !type.shape.empty()) {
+    return shapeValue(type.shape);
+  }
+  if (name == "numel") {
+    return Value::integer(elementCount(type.shape));
+  }
+  if (name == "name") {
+    return Value::string(Value(type).text());
+  }
+  if (name == "primitive_bitwidth") {
+    return Value::integer(bits);
+  }
+  if (name == "itemsize") {
+    return Value::integer(bits / 8);
+  }
+  if (name == "int_bitwidth" && dtype.isInt()) {
+    return Value::integer(bits);
+  }
+  if (name == "fp_mantissa_width" && dtype.isFloat()) {
+    return Value::integer(mantissaBits(dtype.elem));
+  }
+  const Operation *operation = Semantics::findMember(name, true);
+  return operation != nullptr ? boundMethod(Value(type), operation) : Value();
+}
+
+Value tupleAttribute(const Tuple &tuple, const std::string &name) {
+  const auto found = std::ranges::find(tuple.fields, name);
+  if (found != tuple.fields.end()) {
+    return tuple.items[static_cast<size_t>(found - tuple.fields.begin())];
+  }
+  return {};
+}
+
+bool isSlice(const Value &value) {
+  return value.tuple() != nullptr && value.tuple()->typeName == "slice";
+}
+
+// A bound of a slice of a sequence of `size` items, clamped as Python does.
+int64_t sliceBound(Semantics &s, const Value &value, int64_t fallback, int64_t size, bool down) {
+  if (value.isNone()) {
+    return fallback;
+  }
+  int64_t bound = s.constantInt(value, "a bound of a slice");
+  if (bound < 0) {
+    bound += size;
+  }
+  return std::clamp(bound, down ? int64_t{-1} : int64_t{0}, down ? size - 1 : size);
+}
+
+Value sliceTuple(Semantics &s, const Tuple &tuple, const Tuple &slice) {
+  const auto size = static_cast<int64_t>(tuple.items.size());
+  const int64_t step =
+      slice.items[2].isNone() ? 1 : s.constantInt(slice.items[2], "the step of a slice");
+  if (step == 0) {
+    s.fail("the step of a slice is 0");
+  }
+  const bool down = step < 0;
+  const int64_t begin = sliceBound(s, slice.items[0], down ? size - 1 : 0, size, down);
+  const int64_t end = sliceBound(s, slice.items[1], down ? -1 : size, size, down);
+  std::vector<Value> items;
+  for (int64_t i = begin; down ? i > end : i < end;) {
+    items.push_back(tuple.items[static_cast<size_t>(i)]);
+    if (step > size || step < -size) {
+      break;
+    }
+    i += step;
+  }
+  return Value::tuple(std::move(items));
+}
+
+// Position of an index in a sequence.
+size_t itemIndex(Semantics &s, const Value &index, size_t size, const char *what) {
+  const int64_t number = s.constantInt(index, std::string("the index of a ") + what);
+  const auto signedSize = static_cast<int64_t>(size);
+  if (number < -signedSize || number >= signedSize) {
+    s.fail("index " + std::to_string(number) + " is outside of a " + what + " of " +
+           std::to_string(size));
+  }
+  return static_cast<size_t>(number < 0 ? number + signedSize : number);
+}
+
+Value tensorSubscript(Semantics &s, const Tensor &x, const Value &index) {
+  const bool several = index.tuple() != nullptr && !isSlice(index);
+  const std::vector<Value> parts = several ? index.tuple()->items : std::vector<Value>{index};
+  Tensor result = x;
+  size_t used = 0;
+  for (size_t axis = 0; axis < parts.size(); ++axis) {
+    if (parts[axis].isNone()) {
+      result = expandDims(s, result, static_cast<unsigned>(axis));
+      continue;
+    }
+    const bool whole =
+        isSlice(parts[axis]) &&
+        std::ranges::all_of(parts[axis].tuple()->items, [](const Value &v) { return v.isNone(); });
+    if (!whole) {
+      s.fail("a tensor is subscripted by None and : alone, got " + parts[axis].describe());
+    }
+    if (++used > x.shape.size()) {
+      s.fail("too many indices for shape " + shapeText(x.shape));
+    }
+  }
+  return Value(std::move(result));
+}
+
+} // namespace
+
+Value Semantics::attribute(const Value &object, const std::string &name) {
+  if (const Tensor *tensor = object.tensor()) {
+    return tensorAttribute(*this, *tensor, name);
+  }
+  if (const TypeValue *type = object.as<TypeValue>()) {
+    return typeAttribute(*type, name);
+  }
+  if (const Tuple *tuple = object.tuple()) {
+    return tupleAttribute(*tuple, name);
+  }
+  if (const Module *module = object.as<Module>()) {
+    return module->name == "tl" || module->name.starts_with("tl.") ? languageName(name) : Value();
+  }
+  return object.constant() != nullptr && name == "value" ? object : Value();
+}
+
+Value Semantics::subscript(const Value &object, const Value &index) {
+  if (const Tensor *tensor = object.tensor()) {
+    return tensorSubscript(*this, *tensor, index);
+  }
+  if (const Tuple *tuple = object.tuple()) {
+    if (isSlice(index)) {
+      return sliceTuple(*this, *tuple, *index.tuple());
+    }
+    return tuple->items[itemIndex(*this, index, tuple->items.size(), "tuple")];
+  }
+  const Constant *constant = object.constant();
+  if (constant != nullptr && std::holds_alternative<std::string>(*constant) && !isSlice(index)) {
+    const auto &text = std::get<std::string>(*constant);
+    return Value::string(std::string(1, text[itemIndex(*this, index, text.size(), "text")]));
+  }
+  fail("a subscript does not take " + object.describe());
+}
+
+} // namespace libtile::frontend

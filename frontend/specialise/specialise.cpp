@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry points: a function of a text, and a kernel as tile IR for one signature.
+#include "frontend/syntax/parser.h"
+#include "frontend/specialise/walker.h"
+
+#include <algorithm>
+
+namespace libtile::frontend {
+
+namespace {
+
+// "*fp32", "*const fp32", "const float*", "i32", "tl.int32": an annotation's type, if it names one.
+std::optional<DType> annotatedType(std::string name, bool &isConst) {
+  if (name.starts_with("*k")) {
+    name.erase(1, 1);
+    isConst = true;
+  }
+  for (const std::string_view word : {"*const ", "const "}) {
+    if (name.starts_with(word)) {
+      name = (word[0] == '*' ? "*" : "") + name.substr(word.size());
+      isConst = true;
+    }
+  }
+  if (name.ends_with('*') && name.size() > 1) {
+    name = "*" + name.substr(0, name.size() - 1);
+  }
+  static const std::map<std::string, std::string> kLong = {
+      {"float16", "fp16"}, {"bfloat16", "bf16"}, {"float32", "fp32"}, {"float64", "fp64"}};
+  const std::string stars = name.substr(0, std::min(name.find_first_not_of('*'), name.size()));
+  const std::string base = name.substr(stars.size());
+  const auto it = kLong.find(base);
+  return DType::byName(stars + (it != kLong.end() ? it->second : base));
+}
+
+} // namespace
+
+std::string annotationName(const Ast &ast, ExprId annotation) {
+  if (!annotation.valid()) {
+    return {};
+  }
+  const Expr &expr = ast[annotation];
+  if (expr.kind == ExprKind::Name || expr.kind == ExprKind::Attribute) {
+    return ast[expr.name];
+  }
+  if (expr.kind == ExprKind::Constant) {
+    if (const auto *text = std::get_if<std::string>(&ast.constants[expr.index])) {
+      const size_t dot = text->find_last_of('.');
+      return dot == std::string::npos ? *text : text->substr(dot + 1);
+    }
+  }
+  return {};
+}
+
+std::shared_ptr<const FunctionSource> makeFunction(std::shared_ptr<const Ast> ast,
+                                                   const AstFunction &fn,
+                                                   std::shared_ptr<HostObject> host) {
+  auto made = std::make_shared<FunctionSource>();
+  made->name = (*ast)[fn.name];
+  made->file = ast->file;
+  made->host = std::move(host);
+  for (const AstParam &param : fn.params) {
+    ParameterSource source;
+    source.name = (*ast)[param.name];
+    const std::string annotation = annotationName(*ast, param.annotation);
+    source.isConstexpr = annotation == "constexpr";
+    source.isConst = annotation == "const";
+    if (!source.isConstexpr && !source.isConst && !annotation.empty()) {
+      source.forcedType = annotatedType(annotation, source.isConst);
+    }
+    source.hasDefault = param.deflt.valid();
+    source.kind = param.kind == AstParam::VarArgs       ? ParameterSource::VarArgs
+                  : param.kind == AstParam::KeywordOnly ? ParameterSource::KeywordOnly
+                                                        : ParameterSource::Normal;
+    made->params.push_back(std::move(source));
+  }
+  made->ast = std::move(ast);
+  return made;
+}
+
+// The only function with @jit, or the only one.
+static const AstFunction *onlyFunction(const Ast &ast) {
+  std::vector<const AstFunction *> candidates;
+  for (const AstFunction &fn : ast.functions) {
+    if (fn.isJit) {
+      candidates.push_back(&fn);
+    }
+  }
+  if (candidates.empty() && ast.functions.size() == 1) {
+    candidates.push_back(&ast.functions[0]);
+  }
+  if (candidates.size() == 1) {
+    return candidates[0];
+  }
+  throw ir::UserError(ast.functions.empty() ? "no function in the source text"
+                                            : "several functions in the source text: name one",
+                      {ast.file, 1, 1, 1, nullptr});
+}
+
+std::shared_ptr<const FunctionSource> parseFunction(std::shared_ptr<const ir::SourceFile> file,
+                                                    const std::string &name,
+                                                    std::shared_ptr<HostObject> host) {
+  const std::shared_ptr<const Ast> ast = parse(std::move(file));
+  const ir::Location top{ast->file, 1, 1, 1, nullptr};
+  const AstFunction *fn = name.empty() ? onlyFunction(*ast) : ast->find(name);
+  if (fn == nullptr) {
+    throw ir::UserError("no function `" + name + "` at the top level of the source text", top);
+  }
+  if (fn->error) {
+    throw ir::UserError(*fn->error);
+  }
+  for (const AstParam &param : fn->params) {
+    if (param.kind == AstParam::KeywordArgs) {
+      throw ir::UserError("`**` parameters are not allowed", ast->location(param.range));
+    }
+  }
+  return makeFunction(ast, *fn, std::move(host));
+}
+
+Walker::Walker(ir::Function &fn, Host &host, std::vector<HostAnswer> *answers)
+    : fn_(fn), builder_(fn), sem_(builder_), host_(host), answers_(answers),
+      stackBase_(static_cast<const char *>(__builtin_frame_address(0))) {
+  sem_.callFunction = [this](const Value &callee, const Arguments &arguments) {
+    return callValue(callee, arguments);
+  };
+}
+
+void Walker::kernel(const FunctionSource &source, const Signature &signature) {
+  const AstFunction *fn = source.ast->find(source.name);
+  ir::check(fn != nullptr, "a kernel is in its tree");
+  // The caller keeps it alive.
+  const std::shared_ptr<const FunctionSource> self(std::shared_ptr<const FunctionSource>(),
+                                                   &source);
+  Frame frame;
+  frame.source = &source;
+  frame.ast = source.ast.get();
+  frame.isKernel = true;
+  const FrameGuard guard(*this, frame);
+  if (signature.arguments.size() != source.params.size()) {
+    fail(fn->range, "`" + source.name + "` has " + std::to_string(source.params.size()) +
+                        " parameters and is given " + std::to_string(signature.arguments.size()) +
+                        " arguments");
+  }
+  for (size_t i = 0; i < source.params.size(); ++i) {
+    const ParameterSource &param = source.params[i];
+    const AstParam &tree = fn->params[i];
+    const Argument &argument = signature.arguments[i];
+    at(tree.range);
+    if (!argument.dtype) {
+      Value value = argument.constant;
+      if (!value.bound() && param.hasDefault) {
+        value = defaultOf(self, tree);
+      }
+      if (!value.bound()) {
+        fail(tree.range, "`" + source.name + "` needs a value for `" + param.name + "`");
+      }
+      scope().set(tree.name, std::move(value), tree.range);
+      continue;
+    }
+    if (param.isConstexpr) {
+      fail(tree.range, "`" + param.name + "` is constexpr and needs a constant");
+    }
+    if (argument.divisible < 1) {
+      fail(tree.range, "`" + param.name + "` cannot be a multiple of " + std::to_string(argument.divisible));
+    }
+    DType type = *argument.dtype;
+    if (param.forcedType && !param.forcedType->isPointer() && !type.isPointer()) {
+      type = *param.forcedType;
+    }
+    type.isConst = type.isConst || (type.isPointer() && param.isConst);
+    const ir::ValueId id =
+        fn_.addParam(type.irType(), {param.name, argument.divisible, type.isConst}, builder_.loc);
+    scope().set(tree.name, Value(Tensor{id, type, {}}), tree.range);
+  }
+  statements(fn->body);
+  dropUnused(flow().returned);
+  at(fn->range);
+  builder_.op(ir::Opcode::Return, {});
+}
+
+void Walker::scalarBody(const FunctionSource &source, std::span<const DType> parameters) {
+  const AstFunction *fn = source.ast->find(source.name);
+  ir::check(fn != nullptr, "a function is in its tree");
+  Frame frame;
+  frame.source = &source;
+  frame.ast = source.ast.get();
+  const FrameGuard guard(*this, frame);
+  at(fn->range);
+  if (parameters.size() != fn->params.size()) {
+    fail(fn->range, "`" + source.name + "` needs a parameter for each operand of its op");
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ir::ValueId id = fn_.addParam(parameters[i].irType(), {source.params[i].name}, builder_.loc);
+    scope().set(fn->params[i].name, Value(Tensor{id, parameters[i], {}}), fn->params[i].range);
+  }
+  statements(fn->body);
+  at(fn->range);
+  const Value result = functionResult(*fn);
+  const Tensor *tensor = result.tensor();
+  if (tensor == nullptr || !tensor->isScalar() || tensor->dtype != parameters[0]) {
+    fail(fn->range, "`" + source.name + "` returns " + result.describe() + " and not a scalar " +
+                        parameters[0].name());
+  }
+  builder_.op(ir::Opcode::Yield, {&tensor->id, 1});
+}
+
+ir::Function specialise(const FunctionSource &fn, const Signature &signature, Host &host,
+                        std::vector<HostAnswer> *answers) {
+  ir::Function made(fn.name);
+  made.numWarps = signature.numWarps;
+  made.numStages = signature.numStages;
+  Walker(made, host, answers).kernel(fn, signature);
+  return made;
+}
+
+} // namespace libtile::frontend

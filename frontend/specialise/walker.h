@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walker: runs a function's syntax tree over Values and leaves tile IR behind.
+//
+// Constants are computed, tensors become ops; `if` on a constant walks the taken side alone, calls
+// are inlined, `static_range` is unrolled. Every loop body is walked once: the names that a loop
+// may carry are in the tree. No operation of the language lives here (semantics.h).
+//
+// break, continue, return. A path that has left (its loop's iteration, the loop, the function)
+// is *dead*: nothing more is walked on it. Where paths meet, a flag for each way of leaving is
+// merged like a variable; while some flag may be set, the statements that follow are put into an
+// `if` on its absence. When one side of an `if` is dead, what follows goes into the other side
+// instead, which needs no flag. Loops turn the flags into the `stop` of their yield, and carry
+// `returned` and the returned value out. Values on paths that never use them are zeros.
+//
+// Budgets (ops, steps, iterations unrolled, inlining depth, nesting of regions, stack) make every
+// walk end; exceeding one is a UserError at the place.
+#pragma once
+
+#include "frontend/syntax/ast.h"
+#include "frontend/specialise/host.h"
+#include "frontend/semantics/semantics.h"
+#include "frontend/syntax/source.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+
+#include <array>
+#include <map>
+#include <set>
+
+namespace libtile::frontend {
+
+class Walker {
+public:
+  Walker(ir::Function &fn, Host &host, std::vector<HostAnswer> *answers);
+  void kernel(const FunctionSource &source, const Signature &signature);
+  void scalarBody(const FunctionSource &source, std::span<const DType> parameters);
+
+private:
+  // ---- state
+  // Why a name has no value, for the message.
+  enum class Why : uint8_t { None, OneBranch, InLoop };
+  struct Binding {
+    NameId name;
+    Value value; // unbound: see why
+    SourceRange where;
+    Why why = Why::None;
+  };
+  // The names of one function, in the order of their first binding.
+  struct Scope {
+    std::vector<Binding> bindings;
+    [[nodiscard]] const Binding *find(NameId name) const;
+    [[nodiscard]] Binding *find(NameId name) {
+      return const_cast<Binding *>(std::as_const(*this).find(name));
+    }
+    void set(NameId name, Value value, SourceRange where);
+    void remove(NameId name, Why why);
+  };
+  struct Flag {
+    enum Kind : uint8_t { Never, Sometimes, Always } kind = Never;
+    ir::ValueId value; // Sometimes: an i1
+  };
+  struct Flow {
+    Flag broke, continued, returned;
+    bool dead = false; // every path has left
+    Value returnValue; // on the paths that returned
+    SourceRange returnedAt;
+    [[nodiscard]] bool maybeLeft() const {
+      return !dead && (broke.kind != Flag::Never || continued.kind != Flag::Never ||
+                       returned.kind != Flag::Never);
+    }
+  };
+  // Where one region's walk has come to.
+  struct Path {
+    Scope scope;
+    Flow flow;
+  };
+  struct Frame {
+    const FunctionSource *source = nullptr;
+    const Ast *ast = nullptr;
+    std::shared_ptr<const ir::Location> caller;
+    bool isKernel = false;
+    Path path;
+    std::vector<NameId> declaredConstexpr;
+    // What the innermost loop hands on: a conflict of types in these cannot be ignored.
+    std::vector<NameId> carried;
+    int loops = 0;
+  };
+  // Restores the frame when a call ends, also by an exception that a Host swallows.
+  struct FrameGuard {
+    Walker &walker;
+    Frame *saved;
+    FrameGuard(Walker &walker, Frame &frame) : walker(walker), saved(walker.frame_) {
+      walker.frame_ = &frame;
+      ++walker.inlined_;
+    }
+    ~FrameGuard() {
+      walker.frame_ = saved;
+      --walker.inlined_;
+    }
+    FrameGuard(const FrameGuard &) = delete;
+    FrameGuard &operator=(const FrameGuard &) = delete;
+  };
+  // One region deeper; afterwards ops are added behind the owner again.
+  struct RegionGuard {
+    Walker &walker;
+    ir::BlockId parent;
+    explicit RegionGuard(Walker &walker);
+    ~RegionGuard() {
+      walker.builder().setEnd(parent);
+      --walker.regions_;
+    }
+    RegionGuard(const RegionGuard &) = delete;
+    RegionGuard &operator=(const RegionGuard &) = delete;
+  };
+  // An `if` whose paths are being merged.
+  struct Merge {
+    ir::OpId op;
+    std::array<ir::Values, 2> yields;
+  };
+  // A loop being built; walker_loop.cpp.
+  struct Loop;
+
+  ir::Builder &builder() { return builder_; }
+  [[nodiscard]] const Ast &ast() const { return *frame_->ast; }
+  [[nodiscard]] Scope &scope() { return frame_->path.scope; }
+  [[nodiscard]] Flow &flow() { return frame_->path.flow; }
+
+  // ---- places and budgets
+  [[nodiscard]] ir::Location location(SourceRange range) const;
+  void at(SourceRange range) { sem_.setLocation(location(range)); }
+  [[noreturn]] void fail(SourceRange range, const std::string &message) const;
+  [[noreturn]] void refused(SourceRange range, uint32_t text, bool notYet) const;
+  void step(SourceRange range);
+  // Constants that would fill the memory.
+  void checkSize(const Value &value, SourceRange range);
+
+  // ---- expressions (walker_expr.cpp)
+  Value eval(ExprId id);
+  Value binary(ExprId id);
+  Value boolean(const Expr &expr);
+  Value compare(const Expr &expr);
+  Value conditional(const Expr &expr);
+  Value subscript(const Expr &expr);
+  Value slice(const Expr &expr);
+  Value tuple(const Expr &expr);
+  std::vector<Value> items(List list);
+  Value attribute(const Value &object, const std::string &name, SourceRange range);
+  Value findAttribute(const Value &object, const std::string &name, SourceRange range);
+  Value moduleAttribute(const Module &module, const std::string &name);
+
+  // ---- names (walker_names.cpp)
+  Value name(NameId name, SourceRange range);
+  Value global(const FunctionSource &source, const std::string &name);
+  Value imported(const FunctionSource &source, const std::string &name);
+  Value sameFile(const FunctionSource &source, const std::string &name);
+  Value defaultOf(const std::shared_ptr<const FunctionSource> &source, const AstParam &param);
+  void record(const char *kind, const std::shared_ptr<HostObject> &object, const std::string &name,
+              const std::string &of, const Value &value);
+  // Runs a call of the Host; errors without place get the present one.
+  Value ask(llvm::function_ref<Value()> question);
+  void bind(NameId name, const Value &value, SourceRange range);
+  bool mayBind(const Stmt &loop, List body, NameId name);
+  std::optional<bool> fixedTruth(const Stmt &loop, ExprId test);
+  bool isFixed(const Stmt &loop, ExprId id, bool identity);
+
+  // ---- calls (walker_call.cpp)
+  Value call(const Expr &expr);
+  Arguments arguments(const Expr &expr);
+  Value callValue(const Value &callee, const Arguments &arguments);
+  Value callOperation(const Operation &operation, const Arguments &arguments);
+  Value callFunction(const std::shared_ptr<const FunctionSource> &callee,
+                     const Arguments &arguments);
+  void bindArguments(const std::shared_ptr<const FunctionSource> &callee, const AstFunction &fn,
+                     const Arguments &arguments, Scope &into);
+  Value builtin(const Operation &operation, const Arguments &arguments);
+  bool isInstance(const Value &value, const Value &cls);
+  Value toNumber(const Value &value, bool isFloat);
+  Value minMax(bool isMin, const std::vector<Value> &values);
+
+  // ---- statements (walker_stmt.cpp)
+  void statements(List body, uint32_t from = 0);
+  void statement(const Stmt &stmt);
+  void assign(const Stmt &stmt);
+  void annotated(const Stmt &stmt);
+  void augmented(const Stmt &stmt);
+  void assignTo(ExprId target, const Value &value);
+  void returnStatement(const Stmt &stmt);
+  // True if `rest` was walked inside.
+  bool ifStatement(const Stmt &stmt, llvm::function_ref<void()> rest);
+  Value functionResult(const AstFunction &fn);
+
+  // ---- paths (walker_merge.cpp)
+  // if (condition) first() else second(); when one side is dead and `rest` is given, it is walked
+  // on the other. Returns whether it was.
+  bool branch(const Tensor &condition, llvm::function_ref<void()> first,
+              llvm::function_ref<void()> second, llvm::function_ref<void()> rest = nullptr);
+  // if (nothing was left) rest().
+  void guarded(llvm::function_ref<void()> rest);
+  void merge(ir::OpId op, Path &a, Path &b);
+  void mergeName(Merge &merge, const Path &a, const Path &b, NameId name, Scope &out);
+  [[noreturn]] void failTypes(const Binding &a, const Binding &b) const;
+  void mergeReturns(Merge &merge, const Path &a, const Path &b, Flow &out);
+  Flag mergeFlag(Merge &merge, Flag a, Flag b);
+  std::optional<Value> mergeValue(Merge &merge, const Value &a, const Value &b);
+  // The value on `side`, zeros on the other.
+  Value mergeFilled(Merge &merge, const Value &value, int side);
+  std::optional<Tensor> asTensor(const Value &value);
+  ir::ValueId addMerged(Merge &merge, ir::ValueId a, ir::ValueId b);
+  ir::ValueId flagValue(Flag flag);
+  ir::ValueId anyOf(std::initializer_list<Flag> flags);
+  // Takes a flag that nothing uses out of the ifs that pass it on.
+  void dropUnused(Flag flag);
+  static void settle(Flow &flow, Flag &flag);
+
+  // ---- loops (walker_loop.cpp)
+  void forStatement(const Stmt &stmt);
+  void forRange(const Stmt &stmt, const Operation &operation, const Arguments &arguments);
+  void staticRange(const Stmt &stmt, const Operation &operation, const Arguments &arguments);
+  void whileStatement(const Stmt &stmt);
+  void staticStep(const Stmt &stmt, int64_t from, int64_t to, int64_t by);
+  // The names that the loop may carry, as tensors, before it.
+  void prepare(Loop &loop, const Stmt &stmt);
+  void addName(Loop &loop, NameId name, const Value &value, SourceRange where);
+  // Adds the arguments of a region and binds the names to them.
+  std::vector<ir::ValueId> enter(Loop &loop, ir::BlockId block);
+  void walkBody(Loop &loop, const Stmt &stmt, const Tensor *induction);
+  void finish(Loop &loop, Path before);
+  void matchValue(Loop &loop, const Value &entry, const Value &end, size_t name);
+  void dropUnchanged(Loop &loop);
+  void addSlot(Loop &loop, ir::ValueId yielded);
+  void carryReturn(Loop &loop);
+  Value decayAll(const Value &value);
+
+  static constexpr uint32_t kMostOps = 500'000;
+  static constexpr uint64_t kMostSteps = 2'000'000;
+  static constexpr int kMostInlined = 100;
+  static constexpr int kMostRegions = 100;
+  static constexpr int64_t kMostUnrolled = 100'000;
+  static constexpr size_t kMostStack = size_t{2} << 20;
+
+  ir::Function &fn_;
+  ir::Builder builder_;
+  Semantics sem_;
+  Host &host_;
+  std::vector<HostAnswer> *answers_;
+  Frame *frame_ = nullptr;
+  int inlined_ = 0;
+  int regions_ = 0;
+  uint64_t steps_ = 0;
+  int64_t unrolled_ = 0;
+  const char *stackBase_ = nullptr;
+  // Values that exist for flags alone: constants and results of ifs.
+  ir::IndexMap<ir::ValueId, char> isFlag_;
+  std::set<std::string> recorded_;
+  std::map<std::pair<const FunctionSource *, std::string>, Value> globals_;
+  // Functions found in the file of another one, kept for as long as values refer to them.
+  std::map<const AstFunction *, std::shared_ptr<const FunctionSource>> siblings_;
+  // Every function called: what is remembered of a function goes by its address.
+  std::map<const FunctionSource *, std::shared_ptr<const FunctionSource>> called_;
+};
+
+// The function's parameters and flags as FunctionSource has them.
+[[nodiscard]] std::shared_ptr<const FunctionSource> makeFunction(std::shared_ptr<const Ast> ast,
+                                                                 const AstFunction &fn,
+                                                                 std::shared_ptr<HostObject> host);
+// The last name of a.b.c or of a text "a.b.c"; empty for other expressions.
+[[nodiscard]] std::string annotationName(const Ast &ast, ExprId annotation);
+// Equal without a look at the running program.
+[[nodiscard]] bool sameValue(const Value &a, const Value &b);
+// The ids of the tensors inside, in order; and the same value with other ids.
+void flatten(const Value &value, std::vector<ir::ValueId> &out);
+[[nodiscard]] Value rebuild(const Value &value, std::span<const ir::ValueId> ids, size_t &next);
+// Built-in functions of Python that kernels may call; nullptr for others.
+[[nodiscard]] const Operation *findBuiltin(std::string_view name);
+
+} // namespace libtile::frontend

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions of the walker.
+#include "frontend/specialise/walker.h"
+
+#include <algorithm>
+
+namespace libtile::frontend {
+
+Value Walker::eval(ExprId id) {
+  const Expr &expr = ast()[id];
+  step(expr.range);
+  switch (expr.kind) {
+  case ExprKind::Name:
+    return name(expr.name, expr.range);
+  case ExprKind::Constant:
+    return Value(ast().constants[expr.index]);
+  case ExprKind::Ellipsis:
+    fail(expr.range, "`...` has no value in a kernel");
+  case ExprKind::Tuple:
+    return tuple(expr);
+  case ExprKind::Binary:
+    return binary(id);
+  case ExprKind::Unary: {
+    const Value operand = eval(expr.a);
+    at(expr.range);
+    return sem_.unary(static_cast<UnaryOp>(expr.op), operand);
+  }
+  case ExprKind::BoolOp:
+    return boolean(expr);
+  case ExprKind::Compare:
+    return compare(expr);
+  case ExprKind::Conditional:
+    return conditional(expr);
+  case ExprKind::Call:
+    return call(expr);
+  case ExprKind::Attribute:
+    return attribute(eval(expr.a), ast()[expr.name], expr.range);
+  case ExprKind::Subscript:
+    return subscript(expr);
+  case ExprKind::Slice:
+    return slice(expr);
+  case ExprKind::Starred:
+    fail(expr.range, "`*` is allowed in the arguments of a call only");
+  case ExprKind::Walrus: {
+    bind(expr.name, eval(expr.b), expr.range);
+    return name(expr.name, expr.range);
+  }
+  case ExprKind::Refused:
+    refused(expr.range, expr.index, expr.op != 0);
+  }
+  return {};
+}
+
+// A chain to the left of any length: walked from its start, without recursion.
+Value Walker::binary(ExprId id) {
+  std::vector<ExprId> chain;
+  while (ast()[id].kind == ExprKind::Binary) {
+    chain.push_back(id);
+    id = ast()[id].a;
+  }
+  Value value = eval(id);
+  for (auto it = chain.rbegin(); it != chain.rend(); ++it) {
+    const Expr &expr = ast()[*it];
+    step(expr.range);
+    const Value right = eval(expr.b);
+    at(expr.range);
+    value = sem_.binary(static_cast<BinaryOp>(expr.op), value, right);
+    checkSize(value, expr.range);
+  }
+  return value;
+}
+
+// Constants decide as in Python, at compile time; from the first tensor on all operands count.
+Value Walker::boolean(const Expr &expr) {
+  const bool isAnd = expr.op != 0;
+  Value value = eval(ast().expr(expr.list, 0));
+  for (uint32_t i = 1; i < expr.list.count; ++i) {
+    at(expr.range);
+    if (value.tensor() != nullptr) {
+      const Value right = eval(ast().expr(expr.list, i));
+      at(expr.range);
+      value = sem_.logical(isAnd, value, right);
+    } else if (sem_.constantTruth(value).value_or(false) == isAnd) {
+      value = eval(ast().expr(expr.list, i));
+    } else {
+      return value;
+    }
+  }
+  return value;
+}
+
+// a < b < c is (a < b) and (b < c), with b evaluated once.
+Value Walker::compare(const Expr &expr) {
+  Value left = eval(ast().expr(expr.list, 0));
+  Value result;
+  for (uint32_t i = 0; i < expr.list2.count; ++i) {
+    const Value right = eval(ast().expr(expr.list, i + 1));
+    at(expr.range);
+    const auto op = static_cast<CompareOp>(ast().lists[expr.list2.first + i]);
+    const Value link = sem_.compare(op, left, right);
+    if (i == 0) {
+      result = link;
+    } else if (result.tensor() != nullptr || link.tensor() != nullptr) {
+      result = sem_.logical(true, result, link);
+    } else {
+      result = link;
+    }
+    if (result.tensor() == nullptr && !sem_.constantTruth(result).value_or(true)) {
+      return result;
+    }
+    left = right;
+  }
+  return result;
+}
+
+Value Walker::conditional(const Expr &expr) {
+  const Value test = eval(expr.a);
+  at(ast()[expr.a].range);
+  if (const auto truth = sem_.constantTruth(test)) {
+    return eval(*truth ? expr.b : expr.c);
+  }
+  const Tensor condition = sem_.condition(test);
+  // The result travels through the merge under a name that no source text has.
+  constexpr NameId kResult{NameId::kNone - 1};
+  at(expr.range);
+  branch(
+      condition, [&] { scope().set(kResult, eval(expr.b), ast()[expr.b].range); },
+      [&] { scope().set(kResult, eval(expr.c), ast()[expr.c].range); });
+  const Value result = scope().find(kResult)->value;
+  std::erase_if(scope().bindings, [](const Binding &binding) { return binding.name == kResult; });
+  return result;
+}
+
+Value Walker::slice(const Expr &expr) {
+  Tuple parts;
+  parts.typeName = "slice";
+  for (const ExprId part : {expr.a, expr.b, expr.c}) {
+    parts.items.push_back(part.valid() ? eval(part) : Value::none());
+  }
+  return Value(std::make_shared<const Tuple>(std::move(parts)));
+}
+
+Value Walker::subscript(const Expr &expr) {
+  const Value object = eval(expr.a);
+  if (ast()[expr.b].kind == ExprKind::Ellipsis) {
+    fail(ast()[expr.b].range, "`...` is not allowed in a subscript");
+  }
+  const Value index = eval(expr.b);
+  at(expr.range);
+  return sem_.subscript(object, index);
+}
+
+Value Walker::tuple(const Expr &expr) {
+  for (uint32_t i = 0; i < expr.list.count; ++i) {
+    const Expr &item = ast()[ast().expr(expr.list, i)];
+    if (item.kind == ExprKind::Starred) {
+      fail(item.range, "`*` is allowed in the arguments of a call only");
+    }
+  }
+  Value made = Value::tuple(items(expr.list));
+  checkSize(made, expr.range);
+  return made;
+}
+
+std::vector<Value> Walker::items(List list) {
+  std::vector<Value> values;
+  values.reserve(list.count);
+  for (uint32_t i = 0; i < list.count; ++i) {
+    const ExprId id = ast().expr(list, i);
+    if (ast()[id].kind != ExprKind::Starred) {
+      values.push_back(eval(id));
+      continue;
+    }
+    const Value spread = eval(ast()[id].a);
+    if (spread.tuple() == nullptr) {
+      fail(ast()[id].range, "`*` needs a tuple, not " + spread.describe());
+    }
+    values.insert(values.end(), spread.tuple()->items.begin(), spread.tuple()->items.end());
+  }
+  return values;
+}
+
+Value Walker::attribute(const Value &object, const std::string &name, SourceRange range) {
+  Value found = findAttribute(object, name, range);
+  if (!found.bound()) {
+    if (const Module *module = object.as<Module>();
+        module != nullptr && (module->name == "tl" || module->name.starts_with("tl."))) {
+      sem_.unknownName(name);
+    }
+    fail(range, object.describe() + " has no attribute `" + name + "`");
+  }
+  return found;
+}
+
+Value Walker::findAttribute(const Value &object, const std::string &name, SourceRange range) {
+  at(range);
+  if (const Module *module = object.as<Module>()) {
+    return moduleAttribute(*module, name);
+  }
+  if (const auto *held = object.as<std::shared_ptr<HostObject>>()) {
+    Value found = ask([&] { return host_.attribute(*held, name); });
+    record("attribute", *held, name, (*held)->describe(), found);
+    return found;
+  }
+  return sem_.attribute(object, name);
+}
+
+Value Walker::moduleAttribute(const Module &module, const std::string &name) {
+  const bool isLanguage = module.name == "tl" || module.name.starts_with("tl.") ||
+                          module.name == "libtile.language" || module.name == "triton.language";
+  if (isLanguage) {
+    const Operation *internal = ast().isPrelude ? Semantics::findInternal(name) : nullptr;
+    Value found = internal != nullptr ? Value(internal) : sem_.languageName(name);
+    if (found.bound() || module.host == nullptr) {
+      return found;
+    }
+  }
+  if (module.host != nullptr) {
+    Value found = ask([&] { return host_.attribute(module.host, name); });
+    record("attribute", module.host, name, module.name, found);
+    return found;
+  }
+  if (module.name == "libtile" || module.name == "triton") {
+    if (name == "language") {
+      return Value(Module{"tl", nullptr});
+    }
+    if (name == "cdiv") {
+      return sem_.languageName(name);
+    }
+  }
+  return {};
+}
+
+} // namespace libtile::frontend

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names and places of the walker: locals, then the Host, then functions of the same file, then
+// Python's built-in functions.
+#include "frontend/specialise/walker.h"
+
+#include <algorithm>
+
+namespace libtile::frontend {
+
+namespace {
+
+// Leaves and depth of a tuple, counted up to the given bounds.
+size_t countLeaves(const Value &value, size_t most, unsigned depth) {
+  constexpr unsigned kDeepest = 32;
+  const Tuple *tuple = value.tuple();
+  if (tuple == nullptr) {
+    return 1;
+  }
+  if (depth >= kDeepest) {
+    return most + 1;
+  }
+  size_t count = 1;
+  for (const Value &item : tuple->items) {
+    count += countLeaves(item, most, depth + 1);
+    if (count > most) {
+      break;
+    }
+  }
+  return count;
+}
+
+} // namespace
+
+const Walker::Binding *Walker::Scope::find(NameId name) const {
+  for (const Binding &binding : bindings) {
+    if (binding.name == name) {
+      return &binding;
+    }
+  }
+  return nullptr;
+}
+
+void Walker::Scope::set(NameId name, Value value, SourceRange where) {
+  if (Binding *binding = find(name)) {
+    *binding = {name, std::move(value), where, Why::None};
+  } else {
+    bindings.push_back({name, std::move(value), where, Why::None});
+  }
+}
+
+void Walker::Scope::remove(NameId name, Why why) {
+  if (Binding *binding = find(name)) {
+    binding->value = Value();
+    binding->why = why;
+  }
+}
+
+ir::Location Walker::location(SourceRange range) const {
+  return {frame_->ast->file, range.line, range.column, range.endColumn, frame_->caller};
+}
+
+void Walker::fail(SourceRange range, const std::string &message) const {
+  throw ir::UserError(message, location(range));
+}
+
+void Walker::refused(SourceRange range, uint32_t text, bool notYet) const {
+  const std::string &what = ast().texts[text];
+  if (notYet) {
+    throw ir::Unsupported(what + " in a kernel is not there yet", location(range));
+  }
+  fail(range, what + " is not allowed in a kernel");
+}
+
+void Walker::step(SourceRange range) {
+  if (++steps_ > kMostSteps) {
+    fail(range, "the kernel takes more than " + std::to_string(kMostSteps) +
+                    " steps to unroll and inline");
+  }
+  if (fn_.numOps() > kMostOps) {
+    fail(range, "the kernel has more than " + std::to_string(kMostOps) +
+                    " operations after unrolling and inlining");
+  }
+  const char *here = static_cast<const char *>(__builtin_frame_address(0));
+  const std::ptrdiff_t used = here < stackBase_ ? stackBase_ - here : here - stackBase_;
+  if (static_cast<size_t>(used) > kMostStack) {
+    fail(range, "calls and expressions are nested too deeply");
+  }
+}
+
+void Walker::checkSize(const Value &value, SourceRange range) {
+  constexpr size_t kMostLeaves = 10'000;
+  constexpr size_t kLongest = size_t{1} << 20;
+  if (value.tuple() != nullptr) {
+    const size_t leaves = countLeaves(value, kMostLeaves, 0);
+    steps_ += leaves / 8;
+    if (leaves > kMostLeaves) {
+      fail(range, "a tuple of more than 10000 elements, or nested more than 32 deep");
+    }
+  } else if (const Constant *constant = value.constant()) {
+    const std::string *text = std::get_if<std::string>(constant);
+    if (text != nullptr && text->size() > kLongest) {
+      fail(range, "a string of more than 1 MiB");
+    }
+  }
+}
+
+Value Walker::ask(llvm::function_ref<Value()> question) {
+  const ir::Location here = sem_.location();
+  try {
+    return question();
+  } catch (const ir::UserError &error) {
+    if (error.location().known()) {
+      throw;
+    }
+    throw ir::UserError(error.message(), here);
+  } catch (const ir::Unsupported &error) {
+    if (error.location().known()) {
+      throw;
+    }
+    throw ir::Unsupported(error.message(), here);
+  }
+}
+
+void Walker::record(const char *kind, const std::shared_ptr<HostObject> &object,
+                    const std::string &name, const std::string &of, const Value &value) {
+  if (answers_ == nullptr || !value.bound()) {
+    return;
+  }
+  const std::string question = std::string(kind) + " " + name + " of " + of;
+  const auto address = reinterpret_cast<uintptr_t>(object.get());
+  if (recorded_.insert(question + "@" + std::to_string(address)).second) {
+    answers_->push_back({question, object, name, host_.fingerprint(value)});
+  }
+}
+
+Value Walker::name(NameId name, SourceRange range) {
+  const std::string &text = ast()[name];
+  const Binding *binding = scope().find(name);
+  if (binding != nullptr && binding->value.bound()) {
+    return binding->value;
+  }
+  if (binding != nullptr && binding->why == Why::OneBranch) {
+    fail(range, "`" + text + "` is not defined: it has a value on one side of an `if` only");
+  }
+  if (binding != nullptr && binding->why == Why::InLoop) {
+    fail(range,
+         "`" + text + "` is not defined: it gets its first value inside a loop, which may not run");
+  }
+  at(range);
+  Value found = global(*frame_->source, text);
+  if (!found.bound()) {
+    std::vector<std::string> candidates;
+    for (const Binding &local : scope().bindings) {
+      if (local.value.bound() && local.name.index < ast().names.size()) {
+        candidates.push_back(ast()[local.name]);
+      }
+    }
+    constexpr size_t kShortest = 4;
+    const std::string near = text.size() < kShortest ? "" : nearestName(text, candidates);
+    fail(range,
+         "`" + text + "` is not defined" + (near.empty() ? "" : "; did you mean `" + near + "`?"));
+  }
+  return found;
+}
+
+Value Walker::global(const FunctionSource &source, const std::string &name) {
+  const auto key = std::pair(&source, name);
+  if (const auto it = globals_.find(key); it != globals_.end()) {
+    return it->second;
+  }
+  Value found;
+  if (source.host == nullptr) {
+    found = sameFile(source, name);
+  }
+  if (!found.bound() && !source.ast->isPrelude) {
+    found = ask([&] { return host_.global(source, name); });
+    record("global", source.host, name, source.name, found);
+  }
+  if (!found.bound()) {
+    found = source.host != nullptr ? sameFile(source, name) : imported(source, name);
+  }
+  if (!found.bound()) {
+    const Operation *builtin = findBuiltin(name);
+    found = builtin != nullptr ? Value(builtin) : Value();
+  }
+  return globals_[key] = found;
+}
+
+Value Walker::sameFile(const FunctionSource &source, const std::string &name) {
+  const AstFunction *fn = source.ast->find(name);
+  if (fn == nullptr) {
+    return {};
+  }
+  auto &made = siblings_[fn];
+  if (made == nullptr) {
+    made = makeFunction(source.ast, *fn, source.host);
+  }
+  return Value(made);
+}
+
+// What the text imports from the language: for programs without a Host that could import it.
+Value Walker::imported(const FunctionSource &source, const std::string &name) {
+  for (const auto &[bound, path] : source.ast->imports) {
+    if ((*source.ast)[bound] != name) {
+      continue;
+    }
+    for (const std::string package : {"libtile", "triton"}) {
+      const std::string language = package + ".language";
+      if (path == package) {
+        return Value(Module{package, nullptr});
+      }
+      if (path == language) {
+        return Value(Module{"tl", nullptr});
+      }
+      if (path.starts_with(language + ".")) {
+        return sem_.languageName(path.substr(language.size() + 1));
+      }
+    }
+  }
+  return {};
+}
+
+Value Walker::defaultOf(const std::shared_ptr<const FunctionSource> &source,
+                        const AstParam &param) {
+  const std::string &name = (*source->ast)[param.name];
+  if (source->host != nullptr) {
+    Value found = ask([&] { return host_.defaultOf(*source, name); });
+    record("default", source->host, name, source->name, found);
+    if (found.bound()) {
+      return found;
+    }
+  }
+  // Defaults see globals only.
+  Frame frame;
+  frame.source = source.get();
+  frame.ast = source->ast.get();
+  frame.caller =
+      frame_ != nullptr ? std::make_shared<const ir::Location>(sem_.location()) : nullptr;
+  const FrameGuard guard(*this, frame);
+  return eval(param.deflt);
+}
+
+void Walker::bind(NameId name, const Value &value, SourceRange range) {
+  const auto &declared = frame_->declaredConstexpr;
+  if (std::find(declared.begin(), declared.end(), name) != declared.end()) {
+    if (value.tensor() != nullptr) {
+      fail(range,
+           "`" + ast()[name] + "` is declared constexpr and cannot hold " + value.describe());
+    }
+    scope().set(name, value, range);
+    return;
+  }
+  at(range);
+  scope().set(name, sem_.decay(value), range);
+}
+
+// ---- what loops bind
+
+// Whether the statements bind the name, not counting sides of `if`s on constants that are not
+// taken.
+bool Walker::mayBind(const Stmt &loop, List body, NameId name) {
+  const auto binds = [&](ExprId target) {
+    const auto search = [&](const auto &self, ExprId id) -> bool {
+      const Expr &expr = ast()[id];
+      bool found = expr.kind == ExprKind::Name && expr.name == name;
+      for (uint32_t i = 0; expr.kind == ExprKind::Tuple && i < expr.list.count; ++i) {
+        found = found || self(self, ast().expr(expr.list, i));
+      }
+      return found;
+    };
+    return search(search, target);
+  };
+  for (uint32_t i = 0; i < body.count; ++i) {
+    const Stmt &stmt = ast()[ast().stmt(body, i)];
+    bool found = stmt.target.valid() && binds(stmt.target);
+    for (uint32_t k = 0; stmt.kind == StmtKind::Assign && k < stmt.list.count; ++k) {
+      found = found || binds(ast().expr(stmt.list, k));
+    }
+    const auto truth =
+        stmt.kind == StmtKind::If ? fixedTruth(loop, stmt.test) : std::optional<bool>();
+    found = found || (truth != false && mayBind(loop, stmt.body, name)) ||
+            (truth != true && mayBind(loop, stmt.orelse, name));
+    if (found) {
+      return true;
+    }
+  }
+  return std::any_of(ast().exprs.begin(), ast().exprs.end(), [name](const Expr &expr) {
+    return expr.kind == ExprKind::Walrus && expr.name == name;
+  });
+}
+
+// The truth of a condition made of constants that the loop does not bind: it can be told ahead of
+// time, and leaves no op behind.
+std::optional<bool> Walker::fixedTruth(const Stmt &loop, ExprId test) {
+  const Expr &expr = ast()[test];
+  if (expr.kind == ExprKind::BoolOp) {
+    const bool isAnd = expr.op != 0;
+    for (uint32_t i = 0; i < expr.list.count; ++i) {
+      const auto truth = fixedTruth(loop, ast().expr(expr.list, i));
+      if (truth != isAnd) {
+        return truth;
+      }
+    }
+    return isAnd;
+  }
+  if (expr.kind == ExprKind::Unary && expr.op == static_cast<uint8_t>(UnaryOp::Not)) {
+    const auto truth = fixedTruth(loop, expr.a);
+    return truth ? std::optional(!*truth) : std::nullopt;
+  }
+  bool identity = expr.kind == ExprKind::Compare;
+  bool fixed = true;
+  for (uint32_t i = 0; identity && i < expr.list2.count; ++i) {
+    const auto op = static_cast<CompareOp>(ast().lists[expr.list2.first + i]);
+    identity = op == CompareOp::Is || op == CompareOp::IsNot;
+    fixed = fixed && op != CompareOp::In && op != CompareOp::NotIn;
+  }
+  if (expr.kind == ExprKind::Compare) {
+    for (uint32_t i = 0; i < expr.list.count; ++i) {
+      fixed = fixed && isFixed(loop, ast().expr(expr.list, i), identity);
+    }
+  } else {
+    fixed = isFixed(loop, test, false);
+  }
+  if (!fixed) {
+    return std::nullopt;
+  }
+  try {
+    return sem_.constantTruth(eval(test));
+  } catch (const ir::UserError &) {
+    // Reported where it is reached, if it is.
+    return std::nullopt;
+  }
+}
+
+// A literal, or a name that the loop does not bind; of a constant unless only its identity counts.
+bool Walker::isFixed(const Stmt &loop, ExprId id, bool identity) {
+  const Expr &expr = ast()[id];
+  if (expr.kind == ExprKind::Constant) {
+    return true;
+  }
+  const Binding *binding = expr.kind == ExprKind::Name ? scope().find(expr.name) : nullptr;
+  if (binding == nullptr || !binding->value.bound()) {
+    return false;
+  }
+  for (uint32_t i = 0; i < loop.assigned.count; ++i) {
+    if (ast().name(loop.assigned, i) == expr.name) {
+      return false;
+    }
+  }
+  return identity || binding->value.constant() != nullptr;
+}
+
+} // namespace libtile::frontend

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A jit function as text and as a tree, and how kernels are turned into tile IR.
+//
+//   auto file = std::make_shared<ir::SourceFile>("add.py", text);
+//   auto fn   = frontend::parseFunction(file, "add");       // once a function
+//   auto tile = frontend::specialise(*fn, signature, host); // once a signature
+#pragma once
+
+#include "frontend/specialise/host.h"
+#include "frontend/semantics/value.h"
+#include "ir/function.h"
+
+namespace libtile::frontend {
+
+struct Ast; // frontend/syntax/ast.h
+
+struct ParameterSource {
+  std::string name;
+  bool isConstexpr = false;           // annotated tl.constexpr
+  bool isConst = false;               // annotated tl.const: read-only pointer
+  std::optional<DType> forcedType;    // annotated with a type: overrides the argument's
+  bool hasDefault = false;            // its value: evaluated by the Host or from the tree
+  enum Kind : uint8_t { Normal, VarArgs, KeywordOnly } kind = Normal;
+};
+
+struct FunctionSource {
+  std::string name;
+  std::shared_ptr<const ir::SourceFile> file;
+  std::shared_ptr<const Ast> ast;
+  std::vector<ParameterSource> params;
+  // Whose globals and defaults the Host asks; null for functions of a C++ program.
+  std::shared_ptr<HostObject> host;
+};
+
+// Parses `file` (a whole module, or one function with its decorators) and returns the function of
+// that name; an empty name takes the only one with @jit, or the only one. Throws UserError with caret.
+[[nodiscard]] std::shared_ptr<const FunctionSource>
+parseFunction(std::shared_ptr<const ir::SourceFile> file, const std::string &name,
+              std::shared_ptr<HostObject> host = nullptr);
+
+// One argument of a specialisation.
+struct Argument {
+  // A run-time argument of this type (shape empty), or a compile-time constant (tuples of either
+  // come as Tuple values of constants; run-time tuples are flattened by the launcher later).
+  std::optional<DType> dtype;
+  Value constant;
+  int64_t divisible = 1; // ir::Param::divisible
+};
+
+struct Signature {
+  std::vector<Argument> arguments; // one a parameter
+  int32_t numWarps = 4;
+  int32_t numStages = 3;
+};
+
+// The kernel as tile IR: stage tile, passes the verifier. Throws UserError, Unsupported.
+// `answers`, if given, gets every answer of the Host that the result depends on.
+[[nodiscard]] ir::Function specialise(const FunctionSource &fn, const Signature &signature,
+                                      Host &host, std::vector<HostAnswer> *answers = nullptr);
+
+} // namespace libtile::frontend

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The C interface between libtile.so and our own Python module. It is no public interface: both sides
+ * are built from the same tree, and lt_bindings_version() must agree. C++ programs use libtile.h.
+ *
+ * Errors are values: no exception crosses. A call that returns LT_ERROR (or NULL) has described the
+ * error in lt_error() of the calling thread. Handles that a call returns belong to the caller.
+ *
+ * A launch, in the order of the hot path:
+ *     lt_find       key of the arguments -> plan, without allocation
+ *     LT_COMPILE:   lt_compile (without the interpreter's lock), lt_find again
+ *     lt_select     grid, extents -> the variant
+ *     LT_COMPILE:   lt_prepare (without the lock): another variant or a first load; lt_select again
+ *     lt_launch     stream; with the lock only if plan.is_quick
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(LIBTILE_BUILDING)
+#define LT_API extern "C" __attribute__((visibility("default")))
+#elif defined(__cplusplus)
+#define LT_API extern "C"
+#else
+#define LT_API
+#endif
+
+#define LT_BINDINGS_VERSION "libtile-bindings-1"
+LT_API const char *lt_bindings_version(void);
+
+typedef enum lt_status { LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2 } lt_status;
+
+typedef struct lt_error_info {
+  int kind; /* 0 user, 1 unsupported, 2 internal, 3 device: libtile::Error::Kind */
+  const char *text, *message, *file, *reproducer;
+  int line, column;
+} lt_error_info;
+LT_API const lt_error_info *lt_error(void);
+/* For host functions that return LT_ERROR. */
+LT_API void lt_set_error(int kind, const char *message);
+
+/* ---- values of the language (frontend/semantics/value.h) */
+typedef struct lt_value lt_value;
+typedef struct lt_function lt_function;
+typedef struct lt_semantics lt_semantics; /* a running specialisation */
+
+typedef enum lt_value_kind_ {
+  LT_V_UNBOUND, LT_V_NONE, LT_V_BOOL, LT_V_INT, LT_V_FLOAT, LT_V_STRING, LT_V_TENSOR, LT_V_TUPLE,
+  LT_V_TYPE, LT_V_FUNCTION, LT_V_OPERATION, LT_V_MODULE, LT_V_METHOD, LT_V_OBJECT
+} lt_value_kind_;
+
+LT_API lt_value *lt_value_none(void);
+LT_API lt_value *lt_value_bool(int value);
+LT_API lt_value *lt_value_int(int64_t high, uint64_t low); /* 128 bits, two's complement */
+LT_API lt_value *lt_value_float(double value);
+LT_API lt_value *lt_value_string(const char *text, size_t length);
+LT_API lt_value *lt_value_tuple(const lt_value *const *items, size_t count, const char *type_name,
+                                const char *const *fields); /* both NULL: a plain tuple */
+LT_API lt_value *lt_value_type(const char *dtype, const int32_t *shape, size_t rank);
+LT_API lt_value *lt_value_function(const lt_function *function);
+LT_API lt_value *lt_value_operation(const char *name); /* of language.def; NULL: there is none */
+LT_API lt_value *lt_value_module(const char *name, void *object);
+LT_API lt_value *lt_value_object(void *object);
+LT_API lt_value *lt_value_copy(const lt_value *value);
+LT_API void lt_value_free(lt_value *value);
+
+LT_API int lt_value_kind(const lt_value *value);
+LT_API int lt_value_as_bool(const lt_value *value);
+LT_API int64_t lt_value_as_int(const lt_value *value, uint64_t *low); /* the high 64 bits */
+LT_API double lt_value_as_float(const lt_value *value);
+LT_API const char *lt_value_as_string(const lt_value *value, size_t *length);
+LT_API size_t lt_value_tuple_size(const lt_value *value);
+LT_API lt_value *lt_value_tuple_item(const lt_value *value, size_t index);
+/* The object of a function, a module or an object; NULL if it has none. */
+LT_API void *lt_value_as_object(const lt_value *value);
+/* Tensors and types: the element type's name; shape gets at most 6 extents. Valid until the next call. */
+LT_API const char *lt_value_as_type(const lt_value *value, int32_t *shape, size_t *rank);
+LT_API const char *lt_value_describe(const lt_value *value);
+
+/* ---- operations while a specialisation runs */
+LT_API lt_status lt_call(lt_semantics *semantics, const lt_value *callee,
+                         const lt_value *const *arguments, size_t positional,
+                         const char *const *keywords, size_t num_keywords, lt_value **out);
+/* operation: "+", "<=", "is not", ...; unary with b = NULL: "-", "~", "not". */
+LT_API lt_status lt_operator(lt_semantics *semantics, const char *operation, const lt_value *a,
+                             const lt_value *b, lt_value **out);
+LT_API lt_status lt_subscript(lt_semantics *semantics, const lt_value *object, const lt_value *index,
+                              lt_value **out);
+LT_API lt_status lt_attribute(lt_semantics *semantics, const lt_value *object, const char *name,
+                              lt_value **out); /* unbound: there is none */
+LT_API lt_status lt_language_name(lt_semantics *semantics, const char *name, lt_value **out);
+LT_API lt_status lt_to_tensor(lt_semantics *semantics, const lt_value *value, lt_value **out);
+
+/* ---- the host: answers over the interpreter's objects. Objects are opaque to us. */
+typedef struct lt_host {
+  /* *out = NULL: unbound. */
+  lt_status (*global)(void *function, const char *name, lt_value **out);
+  lt_status (*default_of)(void *function, const char *parameter, lt_value **out);
+  lt_status (*attribute)(void *object, const char *name, lt_value **out);
+  lt_status (*call)(void *callee, lt_semantics *semantics, lt_value *const *arguments,
+                    size_t positional, const char *const *keywords, size_t num_keywords,
+                    lt_value **out);
+  void (*describe)(void *object, char *buffer, size_t size);
+  void (*retain)(void *object);
+  void (*release)(void *object);
+} lt_host;
+LT_API void lt_set_host(const lt_host *host); /* once, before anything else; stays valid */
+
+/* ---- functions */
+typedef struct lt_param {
+  const char *name;
+  const char *forced_type; /* NULL: none */
+  uint8_t is_constexpr, has_default, keyword_only, variadic;
+} lt_param;
+/* object: whose globals and defaults the host answers for. */
+LT_API lt_function *lt_function_parse(const char *text, size_t length, const char *file,
+                                      int first_line, const char *name, void *object);
+LT_API void lt_function_free(lt_function *function);
+LT_API const char *lt_function_name(const lt_function *function);
+LT_API const lt_param *lt_function_params(const lt_function *function, size_t *count);
+/* Forgets everything compiled of it; kernels in use stay valid. */
+LT_API void lt_function_clear(lt_function *function);
+/* Flags for each parameter: no value-dependent specialisation; no alignment. Before the first use. */
+enum { LT_NO_SPECIALIZE = 1, LT_NO_ALIGNMENT = 2 };
+LT_API void lt_function_set_flags(lt_function *function, const uint8_t *flags);
+
+/* ---- arguments */
+typedef enum lt_arg_kind {
+  LT_ARG_NONE, LT_ARG_BOOL, LT_ARG_INT, LT_ARG_UINT /* beyond int64 */, LT_ARG_FLOAT,
+  LT_ARG_POINTER, LT_ARG_CONSTANT, LT_ARG_TYPE
+} lt_arg_kind;
+enum { LT_ARG_READ_ONLY = 1 };
+typedef struct lt_arg {
+  uint8_t kind;
+  uint8_t flags;
+  uint16_t dtype; /* POINTER: of the pointee; TYPE: of the argument (warm-up) */
+  /* The value; FLOAT: of a double; CONSTANT: an lt_value that stands for one constant only and is
+     never freed; TYPE: what the value is a multiple of. */
+  uint64_t bits;
+  uint64_t bytes; /* POINTER: from the address to the end of the array's last element; 0: not known */
+} lt_arg;
+typedef struct lt_extent {
+  uint64_t begin, end; /* bytes of the array; equal: unknown */
+} lt_extent;
+/* The code of a type by its name ("fp32", "*i8"); -1: there is none. */
+LT_API int lt_dtype(const char *name);
+LT_API size_t lt_dtype_bytes(int code); /* of an element */
+LT_API const char *lt_dtype_name(int code); /* valid until the next call */
+
+typedef struct lt_options {
+  int32_t num_warps, num_stages; /* 0: the compiler's choice */
+} lt_options;
+
+/* ---- devices */
+typedef struct lt_device lt_device; /* never freed */
+LT_API lt_device *lt_device_open(const char *name);
+LT_API const char *lt_device_name(const lt_device *device);
+LT_API const char *lt_device_target(const lt_device *device);
+LT_API const char *lt_devices(void); /* names, joined by commas */
+LT_API lt_status lt_allocate(lt_device *device, size_t bytes, void **out);
+LT_API void lt_free(lt_device *device, void *memory);
+LT_API lt_status lt_copy(lt_device *device, void *to, const void *from, size_t bytes, int to_device);
+LT_API lt_status lt_synchronize(lt_device *device, void *stream);
+/* Sets every byte; on a GPU in the order of its default stream. */
+LT_API lt_status lt_fill(lt_device *device, void *memory, int byte, size_t bytes);
+/* The number of the CUDA device whose memory the address is in; -1: none. */
+LT_API int lt_device_of(const void *address);
+LT_API size_t lt_cache_bytes(lt_device *device);
+/* *out = NULL: the device has no clock of its own. */
+LT_API lt_status lt_record_time(lt_device *device, void *stream, void **out);
+LT_API lt_status lt_milliseconds(lt_device *device, void *start, void *stop, double *out);
+LT_API void lt_free_time(lt_device *device, void *time);
+
+/* ---- compiled kernels */
+typedef struct lt_kernel lt_kernel;
+LT_API void lt_kernel_free(lt_kernel *kernel);
+/* A fact as text: "name", "target", "signature", "stages" and "fallbacks" (lines), "guards" (lines),
+   "num_warps", "num_stages", "shared_bytes", "scratch_bytes", "frontend_ms", "backend_ms",
+   "properties" (lines "name value"). Valid until the next call in this thread; NULL: no such fact. */
+LT_API const char *lt_kernel_fact(const lt_kernel *kernel, const char *fact);
+LT_API const char *lt_kernel_text(const lt_kernel *kernel, const char *stage); /* likewise */
+/* What the host answered: the object asked (a function: one of its globals) and the name. */
+LT_API size_t lt_kernel_num_answers(const lt_kernel *kernel);
+LT_API void *lt_kernel_answer(const lt_kernel *kernel, size_t index, const char **name);
+/* For a target, with no device present. */
+LT_API lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg *arguments,
+                                size_t count, const lt_options *options, lt_kernel **out);
+LT_API const char *lt_targets(void); /* names, joined by commas */
+
+/* ---- launch */
+enum { LT_MAX_ARGUMENTS = 256 };
+typedef struct lt_entry lt_entry;
+typedef struct lt_plan {
+  lt_entry *entry;
+  void *user; /* of lt_compile */
+  void *module; /* of lt_select */
+  int32_t grid[3];
+  uint32_t count;
+  uint8_t needs_extents;
+  uint8_t is_quick; /* the launch returns so soon that releasing a lock around it does not pay */
+  uint64_t slots[LT_MAX_ARGUMENTS];
+} lt_plan;
+LT_API lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *arguments,
+                         size_t count, const lt_options *options, lt_plan *plan);
+/* Compiles for these arguments, or anew if a host answer changed. `make_user` gets the kernel, which
+   it owns from then on, and returns the entry's user pointer; NULL: LT_ERROR. */
+LT_API lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arguments,
+                            size_t count, const lt_options *options,
+                            void *(*make_user)(lt_kernel *kernel));
+/* Each user pointer that the function's entries hold, for the owner's garbage collector. */
+LT_API void lt_function_users(const lt_function *function, void (*visit)(void *user, void *context),
+                              void *context);
+/* The entry serves no more: the next lt_find misses. */
+LT_API void lt_retire(lt_function *function, const lt_plan *plan);
+/* extents, here and below: one an argument, or NULL. */
+LT_API lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *extents);
+LT_API lt_status lt_launch(const lt_plan *plan, void *stream);
+LT_API lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents);
+
+/* ---- process */
+LT_API void lt_before_fork(void);
+LT_API void lt_after_fork(int is_child);
+LT_API void lt_set_num_threads(int threads);
+LT_API int lt_num_threads(void);
+/* The rows of language.def, for the Python module, its stubs and the reference: each field ends in
+   0x1f (sort, name, kind or short type, signature, doc), each row in 0x1e. */
+LT_API const char *lt_language(void);

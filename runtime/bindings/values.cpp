@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// bindings.h: errors, values, and operations while a specialisation runs.
+#include "runtime/bindings/internal.h"
+
+using namespace libtile;
+using bindings::guarded;
+using frontend::Value;
+
+namespace {
+
+thread_local runtime::ErrorRecord record;
+thread_local lt_error_info info;
+thread_local std::string kept;
+
+lt_value *make(Value value) noexcept { return new (std::nothrow) lt_value{std::move(value)}; }
+
+lt_status give(lt_value **out, Value value) {
+  *out = new lt_value{std::move(value)};
+  return LT_OK;
+}
+
+struct Operators {
+  const char *text;
+  frontend::BinaryOp op;
+};
+constexpr Operators kBinary[] = {
+    {"+", frontend::BinaryOp::Add},      {"-", frontend::BinaryOp::Sub},
+    {"*", frontend::BinaryOp::Mul},      {"/", frontend::BinaryOp::TrueDiv},
+    {"//", frontend::BinaryOp::FloorDiv}, {"%", frontend::BinaryOp::Mod},
+    {"**", frontend::BinaryOp::Pow},     {"@", frontend::BinaryOp::MatMul},
+    {"&", frontend::BinaryOp::BitAnd},   {"|", frontend::BinaryOp::BitOr},
+    {"^", frontend::BinaryOp::BitXor},   {"<<", frontend::BinaryOp::LShift},
+    {">>", frontend::BinaryOp::RShift},
+};
+struct Comparisons {
+  const char *text;
+  frontend::CompareOp op;
+};
+constexpr Comparisons kCompare[] = {
+    {"==", frontend::CompareOp::Eq}, {"!=", frontend::CompareOp::Ne}, {"<", frontend::CompareOp::Lt},
+    {"<=", frontend::CompareOp::Le}, {">", frontend::CompareOp::Gt},  {">=", frontend::CompareOp::Ge},
+};
+
+Value applyOperator(frontend::Semantics &semantics, std::string_view text, const Value &a,
+                    const Value *b) {
+  if (b == nullptr) {
+    return semantics.unary(text == "-"     ? frontend::UnaryOp::Neg
+                           : text == "~"   ? frontend::UnaryOp::Invert
+                           : text == "not" ? frontend::UnaryOp::Not
+                                           : frontend::UnaryOp::Pos,
+                           a);
+  }
+  for (const Operators &row : kBinary) {
+    if (text == row.text) {
+      return semantics.binary(row.op, a, *b);
+    }
+  }
+  for (const Comparisons &row : kCompare) {
+    if (text == row.text) {
+      return semantics.compare(row.op, a, *b);
+    }
+  }
+  semantics.fail("there is no operator '" + std::string(text) + "'");
+}
+
+Value callValue(frontend::Semantics &semantics, const Value &callee, frontend::Arguments arguments) {
+  if (const auto *operation = callee.as<const frontend::Operation *>()) {
+    return semantics.call(**operation, arguments);
+  }
+  if (const auto *method = callee.as<std::shared_ptr<const frontend::BoundMethod>>()) {
+    arguments.positional.insert(arguments.positional.begin(), (*method)->self);
+    return semantics.call(*(*method)->operation, arguments);
+  }
+  ir::check(static_cast<bool>(semantics.callFunction), "the specialiser can call functions");
+  return semantics.callFunction(callee, arguments);
+}
+
+} // namespace
+
+namespace libtile::bindings {
+
+void setError(const std::exception &error) noexcept {
+  try {
+    record = runtime::describeError(error);
+  } catch (...) {
+    record.kind = Error::Kind::Internal;
+  }
+}
+
+const char *keepText(std::string text) noexcept {
+  kept = std::move(text);
+  return kept.c_str();
+}
+
+} // namespace libtile::bindings
+
+const char *lt_bindings_version(void) { return LT_BINDINGS_VERSION " " LIBTILE_VERSION; }
+
+const lt_error_info *lt_error(void) {
+  info = {static_cast<int>(record.kind), record.text.c_str(),       record.message.c_str(),
+          record.file.c_str(),           record.reproducer.c_str(), record.line,
+          record.column};
+  return &info;
+}
+
+void lt_set_error(int kind, const char *message) {
+  guarded(0, [&] {
+    record = {};
+    record.kind = static_cast<Error::Kind>(kind);
+    record.text = record.message = message;
+    return 0;
+  });
+}
+
+lt_value *lt_value_none(void) { return make(Value::none()); }
+lt_value *lt_value_bool(int value) { return make(Value::boolean(value != 0)); }
+lt_value *lt_value_int(int64_t high, uint64_t low) {
+  const auto bits = (static_cast<unsigned __int128>(static_cast<uint64_t>(high)) << 64) | low;
+  return make(Value::integer(static_cast<frontend::BigInt>(bits)));
+}
+lt_value *lt_value_float(double value) { return make(Value(frontend::Constant(value))); }
+lt_value *lt_value_string(const char *text, size_t length) {
+  return guarded<lt_value *>(nullptr, [&] { return make(Value::string(std::string(text, length))); });
+}
+lt_value *lt_value_tuple(const lt_value *const *items, size_t count, const char *type_name,
+                         const char *const *fields) {
+  return guarded<lt_value *>(nullptr, [&] {
+    auto tuple = std::make_shared<frontend::Tuple>();
+    for (size_t i = 0; i < count; ++i) {
+      tuple->items.push_back(items[i]->value);
+      if (fields != nullptr) {
+        tuple->fields.emplace_back(fields[i]);
+      }
+    }
+    tuple->typeName = type_name != nullptr ? type_name : "";
+    return make(Value(std::shared_ptr<const frontend::Tuple>(std::move(tuple))));
+  });
+}
+lt_value *lt_value_type(const char *dtype, const int32_t *shape, size_t rank) {
+  return guarded<lt_value *>(nullptr, [&]() -> lt_value * {
+    const auto found = frontend::DType::byName(dtype);
+    if (!found) {
+      lt_set_error(0, ("there is no type '" + std::string(dtype) + "'").c_str());
+      return nullptr;
+    }
+    return make(Value(frontend::TypeValue{*found, std::vector<int32_t>(shape, shape + rank)}));
+  });
+}
+lt_value *lt_value_operation(const char *name) {
+  return guarded<lt_value *>(nullptr, [&]() -> lt_value * {
+    const frontend::Operation *operation = frontend::Semantics::find(name);
+    if (operation == nullptr) {
+      lt_set_error(0, ("there is no operation '" + std::string(name) + "'").c_str());
+      return nullptr;
+    }
+    return make(Value(operation));
+  });
+}
+lt_value *lt_value_module(const char *name, void *object) {
+  return guarded<lt_value *>(nullptr, [&] {
+    return make(Value(frontend::Module{
+        name, object != nullptr ? std::make_shared<bindings::Object>(object) : nullptr}));
+  });
+}
+lt_value *lt_value_object(void *object) {
+  return guarded<lt_value *>(nullptr, [&] {
+    return make(Value(std::shared_ptr<frontend::HostObject>(std::make_shared<bindings::Object>(object))));
+  });
+}
+lt_value *lt_value_copy(const lt_value *value) {
+  return guarded<lt_value *>(nullptr, [&] { return make(value->value); });
+}
+void lt_value_free(lt_value *value) { delete value; }
+
+int lt_value_kind(const lt_value *value) {
+  struct Visitor {
+    int operator()(std::monostate) const { return LT_V_UNBOUND; }
+    int operator()(const frontend::Constant &constant) const {
+      return LT_V_NONE + static_cast<int>(constant.index());
+    }
+    int operator()(const frontend::Tensor &) const { return LT_V_TENSOR; }
+    int operator()(const std::shared_ptr<const frontend::Tuple> &) const { return LT_V_TUPLE; }
+    int operator()(const frontend::TypeValue &) const { return LT_V_TYPE; }
+    int operator()(const std::shared_ptr<const frontend::FunctionSource> &) const {
+      return LT_V_FUNCTION;
+    }
+    int operator()(const frontend::Operation *) const { return LT_V_OPERATION; }
+    int operator()(const frontend::Module &) const { return LT_V_MODULE; }
+    int operator()(const std::shared_ptr<const frontend::BoundMethod> &) const { return LT_V_METHOD; }
+    int operator()(const std::shared_ptr<frontend::HostObject> &) const { return LT_V_OBJECT; }
+  };
+  return std::visit(Visitor{}, value->value.data());
+}
+
+int lt_value_as_bool(const lt_value *value) {
+  const auto *constant = value->value.constant();
+  const bool *flag = constant != nullptr ? std::get_if<bool>(constant) : nullptr;
+  return flag != nullptr && *flag ? 1 : 0;
+}
+int64_t lt_value_as_int(const lt_value *value, uint64_t *low) {
+  const auto *constant = value->value.constant();
+  const auto *number = constant != nullptr ? std::get_if<frontend::BigInt>(constant) : nullptr;
+  const frontend::BigInt bits = number != nullptr ? *number : 0;
+  *low = static_cast<uint64_t>(bits);
+  return static_cast<int64_t>(bits >> 64);
+}
+double lt_value_as_float(const lt_value *value) {
+  const auto *constant = value->value.constant();
+  const double *number = constant != nullptr ? std::get_if<double>(constant) : nullptr;
+  return number != nullptr ? *number : 0;
+}
+const char *lt_value_as_string(const lt_value *value, size_t *length) {
+  const auto *constant = value->value.constant();
+  const auto *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
+  *length = text != nullptr ? text->size() : 0;
+  return text != nullptr ? text->data() : "";
+}
+size_t lt_value_tuple_size(const lt_value *value) {
+  const frontend::Tuple *tuple = value->value.tuple();
+  return tuple != nullptr ? tuple->items.size() : 0;
+}
+lt_value *lt_value_tuple_item(const lt_value *value, size_t index) {
+  const frontend::Tuple *tuple = value->value.tuple();
+  return guarded<lt_value *>(nullptr, [&] { return make(tuple->items.at(index)); });
+}
+void *lt_value_as_object(const lt_value *value) {
+  if (const auto *fn = value->value.as<std::shared_ptr<const frontend::FunctionSource>>()) {
+    return bindings::objectOf((*fn)->host);
+  }
+  if (const auto *module = value->value.as<frontend::Module>()) {
+    return bindings::objectOf(module->host);
+  }
+  const auto *object = value->value.as<std::shared_ptr<frontend::HostObject>>();
+  return object != nullptr ? bindings::objectOf(*object) : nullptr;
+}
+const char *lt_value_as_type(const lt_value *value, int32_t *shape, size_t *rank) {
+  return guarded<const char *>("", [&] {
+    frontend::TypeValue type;
+    if (const auto *tensor = value->value.tensor()) {
+      type = tensor->type();
+    } else if (const auto *given = value->value.as<frontend::TypeValue>()) {
+      type = *given;
+    }
+    *rank = std::min<size_t>(type.shape.size(), ir::Type::kMaxRank);
+    std::copy_n(type.shape.begin(), *rank, shape);
+    return bindings::keepText(type.dtype.name());
+  });
+}
+const char *lt_value_describe(const lt_value *value) {
+  return guarded<const char *>("", [&] { return bindings::keepText(value->value.describe()); });
+}
+
+lt_status lt_call(lt_semantics *semantics, const lt_value *callee, const lt_value *const *arguments,
+                  size_t positional, const char *const *keywords, size_t num_keywords,
+                  lt_value **out) {
+  return guarded(LT_ERROR, [&] {
+    frontend::Arguments list;
+    for (size_t i = 0; i < positional; ++i) {
+      list.positional.push_back(arguments[i]->value);
+    }
+    for (size_t i = 0; i < num_keywords; ++i) {
+      list.keyword.emplace_back(keywords[i], arguments[positional + i]->value);
+    }
+    return give(out, callValue(unwrap(semantics), callee->value, std::move(list)));
+  });
+}
+lt_status lt_operator(lt_semantics *semantics, const char *operation, const lt_value *a,
+                      const lt_value *b, lt_value **out) {
+  return guarded(LT_ERROR, [&] {
+    return give(out, applyOperator(unwrap(semantics), operation, a->value,
+                                   b != nullptr ? &b->value : nullptr));
+  });
+}
+lt_status lt_subscript(lt_semantics *semantics, const lt_value *object, const lt_value *index,
+                       lt_value **out) {
+  return guarded(LT_ERROR,
+                 [&] { return give(out, unwrap(semantics).subscript(object->value, index->value)); });
+}
+lt_status lt_attribute(lt_semantics *semantics, const lt_value *object, const char *name,
+                       lt_value **out) {
+  return guarded(LT_ERROR,
+                 [&] { return give(out, unwrap(semantics).attribute(object->value, name)); });
+}
+lt_status lt_language_name(lt_semantics *semantics, const char *name, lt_value **out) {
+  return guarded(LT_ERROR, [&] { return give(out, unwrap(semantics).languageName(name)); });
+}
+lt_status lt_to_tensor(lt_semantics *semantics, const lt_value *value, lt_value **out) {
+  return guarded(LT_ERROR,
+                 [&] { return give(out, Value(unwrap(semantics).toTensor(value->value))); });
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache/compile.h"
+
+#include "ir/printer.h"
+#include "passes/pipeline.h"
+#include "runtime/fork.h"
+#include "runtime/cache/function_library.h"
+
+#include <bit>
+#include <chrono>
+#include <cstdio>
+
+namespace libtile::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+std::string hex(uint64_t bits) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(bits));
+  return text;
+}
+
+std::string key(const frontend::Constant &constant) {
+  struct Visitor {
+    std::string operator()(frontend::None) const { return "None"; }
+    std::string operator()(bool value) const { return value ? "True" : "False"; }
+    std::string operator()(frontend::BigInt value) const {
+      if (value >= INT64_MIN && value <= INT64_MAX) {
+        return std::to_string(static_cast<int64_t>(value));
+      }
+      return "0x" + hex(static_cast<uint64_t>(value >> 64)) + "_" + hex(static_cast<uint64_t>(value));
+    }
+    // By bits: -0.0 and 0.0 differ, each NaN is itself.
+    std::string operator()(double value) const { return "f" + hex(std::bit_cast<uint64_t>(value)); }
+    std::string operator()(const std::string &value) const {
+      return "'" + std::to_string(value.size()) + ":" + value + "'";
+    }
+  };
+  return std::visit(Visitor{}, constant);
+}
+
+std::string address(const void *pointer) { return "@" + hex(reinterpret_cast<uintptr_t>(pointer)); }
+
+std::string typeKey(const frontend::DType &dtype) {
+  return (dtype.isConst ? "const " : "") + dtype.name();
+}
+
+std::string argumentKey(const frontend::Argument &argument) {
+  if (!argument.dtype) {
+    return constantKey(argument.constant);
+  }
+  std::string text = "<" + typeKey(*argument.dtype);
+  if (argument.divisible != 1) {
+    text += ":" + std::to_string(argument.divisible);
+  }
+  return text + ">";
+}
+
+std::string signatureText(const frontend::FunctionSource &fn, const frontend::Signature &signature) {
+  std::string text;
+  for (size_t i = 0; i < signature.arguments.size(); ++i) {
+    text += (i != 0 ? ", " : "") + (i < fn.params.size() ? fn.params[i].name : std::string("?")) + "=" +
+            argumentKey(signature.arguments[i]);
+  }
+  return text;
+}
+
+std::string fullKey(const frontend::Signature &signature, const ir::Target &target,
+                    const Options &options) {
+  std::string text = target.name + "|" + target.cpu + "|" + target.features + "|" +
+                     std::to_string(options.numWarps) + "|" + std::to_string(options.numStages);
+  for (const frontend::Argument &argument : signature.arguments) {
+    text += "|" + argumentKey(argument);
+  }
+  return text;
+}
+
+// The run-time parameters of the code are the arguments with a type, in order.
+std::vector<RecipeSlot> makeRecipe(const ir::Function &tile, const frontend::Signature &signature) {
+  std::vector<RecipeSlot> recipe;
+  for (uint32_t i = 0; i < signature.arguments.size(); ++i) {
+    if (signature.arguments[i].dtype) {
+      recipe.push_back({RecipeSlot::Kind::Argument, i, *signature.arguments[i].dtype,
+                        signature.arguments[i].divisible});
+    }
+  }
+  ir::check(recipe.size() == tile.params.size(), "one parameter for each run-time argument");
+  return recipe;
+}
+
+// Before printing, a name for the moment when the function reaches a stage.
+using StageTexts = std::vector<std::pair<std::string, std::string>>;
+void keepStage(StageTexts &texts, ir::Stage stage, std::string text) {
+  const std::string name = ir::stageName(stage);
+  if (!texts.empty() && texts.back().first == name) {
+    texts.back().second = std::move(text);
+  } else {
+    texts.emplace_back(name, std::move(text));
+  }
+}
+
+} // namespace
+
+std::string constantKey(const frontend::Value &value) {
+  struct Visitor {
+    std::string operator()(std::monostate) const { return "unbound"; }
+    std::string operator()(const frontend::Constant &constant) const { return key(constant); }
+    std::string operator()(const frontend::Tensor &) const { return "tensor"; }
+    std::string operator()(const std::shared_ptr<const frontend::Tuple> &tuple) const {
+      std::string text = tuple->typeName + "(";
+      for (size_t i = 0; i < tuple->items.size(); ++i) {
+        text += (i < tuple->fields.size() ? tuple->fields[i] + "=" : "") +
+                constantKey(tuple->items[i]) + ",";
+      }
+      return text + ")";
+    }
+    std::string operator()(const frontend::TypeValue &type) const {
+      std::string text = "type " + typeKey(type.dtype);
+      for (const int32_t extent : type.shape) {
+        text += "x" + std::to_string(extent);
+      }
+      return text;
+    }
+    std::string operator()(const std::shared_ptr<const frontend::FunctionSource> &fn) const {
+      return "function " + fn->name + address(fn.get());
+    }
+    std::string operator()(const frontend::Operation *operation) const {
+      return "operation " + address(operation);
+    }
+    std::string operator()(const frontend::Module &module) const { return "module " + module.name; }
+    std::string operator()(const std::shared_ptr<const frontend::BoundMethod> &method) const {
+      return "method " + address(method.get());
+    }
+    std::string operator()(const std::shared_ptr<frontend::HostObject> &object) const {
+      return "object " + address(object.get());
+    }
+  };
+  return std::visit(Visitor{}, value.data());
+}
+
+Compiled::Compiled(ir::Function tile, std::vector<RecipeSlot> recipe, std::string signature,
+                   const ir::Target &target, const Options &options)
+    : tile_(std::move(tile)), recipe_(std::move(recipe)), signature_(std::move(signature)),
+      target_(target), options_(options), written_(writtenParameters(tile_)),
+      preferred_(makeVariant(true)) {}
+
+Variant Compiled::makeVariant(bool allowGuards) const {
+  const CompileScope scope;
+  ir::Function fn = tile_.clone();
+  const passes::PassContext context{target_, options_.numWarps, options_.numStages, allowGuards,
+                                    &functionLibrary()};
+  passes::runPipeline(fn, context);
+  Variant variant;
+  variant.code = codegen::generate(fn, target_);
+  variant.guards = fn.guards;
+  variant.fallbacks = fn.fallbacks;
+  variant.numWarps = fn.numWarps;
+  variant.numStages = fn.numStages;
+  ir::check(allowGuards || variant.guards.empty(), "the general variant has no guards");
+  return variant;
+}
+
+const Variant &Compiled::general() const {
+  if (preferred_.guards.empty()) {
+    return preferred_;
+  }
+  const std::lock_guard lock(generalMutex_);
+  if (general_ == nullptr) {
+    general_ = std::make_unique<const Variant>(makeVariant(false));
+  }
+  return *general_;
+}
+
+std::vector<std::string> Compiled::parameterNames() const {
+  std::vector<std::string> names;
+  for (const ir::Param &param : tile_.params) {
+    names.push_back(param.name);
+  }
+  return names;
+}
+
+std::vector<std::string> Compiled::stages() const {
+  std::vector<std::string> names = {ir::stageName(ir::Stage::Tile)};
+  for (const passes::PassRow &row : passes::pipelineTable()) {
+    const bool runs = row.when == passes::When::Always ||
+                      (row.when == passes::When::LaysOut) == target_.laysOut;
+    if (runs && names.back() != ir::stageName(row.gives)) {
+      names.emplace_back(ir::stageName(row.gives));
+    }
+  }
+  names.emplace_back("llvm");
+  names.emplace_back(target_.laysOut ? "ptx" : "asm");
+  return names;
+}
+
+std::string Compiled::text(const std::string &stage) const {
+  const CompileScope scope;
+  if (stage == ir::stageName(ir::Stage::Tile)) {
+    return ir::print(tile_);
+  }
+  if (stage == "ptx" && target_.laysOut) {
+    return preferred_.code.assembly;
+  }
+  ir::Function fn = tile_.clone();
+  const passes::PassContext context{target_, options_.numWarps, options_.numStages, true,
+                                    &functionLibrary()};
+  StageTexts texts;
+  if (stage != "llvm" && stage != "asm") {
+    passes::PipelineOptions options;
+    options.printAfter = "all";
+    options.print = [&](std::string_view pass, const std::string &text) {
+      const passes::PassRow *row = passes::findPass(pass);
+      if (row != nullptr) {
+        keepStage(texts, row->gives, text);
+      }
+    };
+    passes::runPipeline(fn, context, options);
+    for (auto &[name, text] : texts) {
+      if (name == stage) {
+        return std::move(text);
+      }
+    }
+  } else if (stage == "llvm" || !target_.laysOut) {
+    passes::runPipeline(fn, context);
+    codegen::Code code = codegen::generate(fn, target_, {stage == "llvm", stage == "asm"});
+    return stage == "llvm" ? std::move(code.llvm) : std::move(code.assembly);
+  }
+  std::string known;
+  for (const std::string &name : stages()) {
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  throw ir::UserError("there is no stage '" + stage + "' on " + target_.name + ": " + known);
+}
+
+void KernelFunction::clear() {
+  const std::lock_guard lock(mutex_);
+  cache_.clear();
+}
+
+KernelFunction::Result KernelFunction::compile(const frontend::Signature &signature,
+                                               const ir::Target &target, const Options &options,
+                                               frontend::Host &host) {
+  const std::string wanted = fullKey(signature, target, options);
+  std::vector<Result> known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = cache_.find(wanted); found != cache_.end()) {
+      known = found->second;
+    }
+  }
+  // Outside the lock: the host may wait for its interpreter.
+  for (const Result &result : known) {
+    bool holds = true;
+    for (const frontend::HostAnswer &answer : *result.answers) {
+      holds = holds && host.stillHolds(answer);
+    }
+    if (holds) {
+      return result;
+    }
+  }
+  const CompileScope scope;
+  const auto start = Clock::now();
+  frontend::Signature full = signature;
+  full.numWarps = options.numWarps > 0 ? options.numWarps : full.numWarps;
+  full.numStages = options.numStages > 0 ? options.numStages : full.numStages;
+  std::vector<frontend::HostAnswer> answers;
+  ir::Function tile = frontend::specialise(*source_, full, host, &answers);
+  const double frontendMs = millisecondsSince(start);
+  std::vector<RecipeSlot> recipe = makeRecipe(tile, full);
+  auto kernel = std::make_shared<Compiled>(std::move(tile), std::move(recipe),
+                                           signatureText(*source_, full), target, options);
+  kernel->frontendMs = frontendMs;
+  kernel->backendMs = millisecondsSince(start) - frontendMs;
+  Result result{std::move(kernel),
+                std::make_shared<const std::vector<frontend::HostAnswer>>(std::move(answers)),
+                std::make_shared<const frontend::Signature>(std::move(full))};
+  const std::lock_guard lock(mutex_);
+  cache_[wanted].push_back(result);
+  return result;
+}
+
+} // namespace libtile::runtime

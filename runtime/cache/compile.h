@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a jit function and a signature to machine code: specialise, pipeline, generate; and the cache
+// in memory of what has been compiled.
+//
+// A kernel has up to two variants. The preferred one may carry guards: predicates over the arguments
+// that its code relies on. The general one carries none; it is compiled when a launch first fails a
+// guard, so it costs nothing where none ever does. A kernel without guards has one variant.
+//
+// Texts of the stages are not kept: the tile stage is, and everything after it is a pure function of
+// it, so a text is made again when somebody asks.
+#pragma once
+
+#include "codegen/codegen.h"
+#include "frontend/syntax/source.h"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace libtile::runtime {
+
+struct Options {
+  int32_t numWarps = 0;  // 0: the compiler's choice
+  int32_t numStages = 0; // likewise
+  friend bool operator==(const Options &, const Options &) = default;
+};
+
+// Where the value of one parameter of the machine code comes from: the launch recipe is a list of
+// these. (Later kinds: a tensor map computed from arguments, scratch of the launch.)
+struct RecipeSlot {
+  enum class Kind : uint8_t { Argument } kind = Kind::Argument;
+  uint32_t argument = 0; // index among the function's parameters, constants included
+  frontend::DType dtype; // what the code expects
+  int64_t divisible = 1; // what the code was promised of the value
+};
+
+struct Variant {
+  codegen::Code code;
+  std::vector<ir::Guard> guards; // parameters are indices into the recipe
+  std::vector<std::string> fallbacks;
+  int32_t numWarps = 0, numStages = 0; // as the compiler chose
+};
+
+class Compiled {
+public:
+  Compiled(ir::Function tile, std::vector<RecipeSlot> recipe, std::string signature,
+           const ir::Target &target, const Options &options);
+
+  [[nodiscard]] const std::string &name() const { return tile_.name; }
+  // "x=*fp32:16, n=i32, BLOCK=1024".
+  [[nodiscard]] const std::string &signature() const { return signature_; }
+  [[nodiscard]] const ir::Target &target() const { return target_; }
+  [[nodiscard]] const std::vector<RecipeSlot> &recipe() const { return recipe_; }
+  // One name a recipe slot.
+  [[nodiscard]] std::vector<std::string> parameterNames() const;
+  // One flag a recipe slot: the kernel may write through this pointer.
+  [[nodiscard]] const std::vector<bool> &written() const { return written_; }
+  [[nodiscard]] const Variant &preferred() const { return preferred_; }
+  // Compiled on the first call; the preferred one if that has no guards.
+  [[nodiscard]] const Variant &general() const;
+  // Milliseconds that the front end and everything after it took.
+  double frontendMs = 0, backendMs = 0;
+
+  // "tile", then "nested" or "laid-out" and "staged", then "llvm", then "asm" or "ptx".
+  [[nodiscard]] std::vector<std::string> stages() const;
+  // Throws UserError for an unknown stage.
+  [[nodiscard]] std::string text(const std::string &stage) const;
+
+private:
+  [[nodiscard]] Variant makeVariant(bool allowGuards) const;
+
+  ir::Function tile_;
+  std::vector<RecipeSlot> recipe_;
+  std::string signature_;
+  const ir::Target &target_;
+  Options options_;
+  std::vector<bool> written_;
+  Variant preferred_;
+  mutable std::mutex generalMutex_;
+  mutable std::unique_ptr<const Variant> general_;
+};
+
+// A jit function and everything compiled of it. Thread-safe; two threads that miss at once both
+// compile, and one result is kept.
+class KernelFunction {
+public:
+  explicit KernelFunction(std::shared_ptr<const frontend::FunctionSource> source)
+      : source_(std::move(source)) {}
+  [[nodiscard]] const frontend::FunctionSource &source() const { return *source_; }
+  [[nodiscard]] const std::shared_ptr<const frontend::FunctionSource> &sourcePtr() const {
+    return source_;
+  }
+
+  struct Result {
+    std::shared_ptr<const Compiled> kernel;
+    std::shared_ptr<const std::vector<frontend::HostAnswer>> answers;
+    // Keeps alive the objects whose addresses stand in the key.
+    std::shared_ptr<const frontend::Signature> signature;
+  };
+  // The key: the signature with its constants, the target with its features, the options. An entry
+  // whose host answers no longer hold is compiled anew.
+  [[nodiscard]] Result compile(const frontend::Signature &signature, const ir::Target &target,
+                               const Options &options, frontend::Host &host);
+  void clear();
+
+private:
+  std::shared_ptr<const frontend::FunctionSource> source_;
+  std::mutex mutex_;
+  std::map<std::string, std::vector<Result>> cache_;
+};
+
+// The text of a constant, distinct for distinct values: 1, 1.0, True and '1' differ.
+[[nodiscard]] std::string constantKey(const frontend::Value &value);
+
+// For each parameter of a tile-stage function: whether it may be written through. A pointer that was
+// loaded from memory belongs to no parameter; one made from an integer may be any of them.
+[[nodiscard]] std::vector<bool> writtenParameters(const ir::Function &fn);
+
+} // namespace libtile::runtime

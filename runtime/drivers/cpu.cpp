@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU as a device: objects are loaded into this process, programs run on the thread pool.
+#include "codegen/cpu/jit.h"
+#include "runtime/drivers/driver.h"
+#include "runtime/drivers/thread_pool.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace libtile::runtime {
+
+namespace {
+
+struct LoadedKernel : LoadedCode {
+  explicit LoadedKernel(const codegen::Code &code) : code(code), scratchBytes(code.info.scratchBytes) {}
+  [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const override {
+    return {{"code_bytes", static_cast<int64_t>(code.bytes())}};
+  }
+  codegen::cpu::CpuModule code;
+  int64_t scratchBytes;
+  JobCost cost;
+};
+
+struct Launch {
+  codegen::cpu::Kernel kernel;
+  const uint64_t *args;
+  const int32_t *grid;
+};
+
+void runPrograms(const void *context, uint64_t first, uint64_t count, uint8_t *arena) {
+  const auto &launch = *static_cast<const Launch *>(context);
+  launch.kernel(launch.args, launch.grid, first, count, arena);
+}
+
+uint64_t programs(const LaunchShape &shape) {
+  return static_cast<uint64_t>(shape.grid[0]) * static_cast<uint64_t>(shape.grid[1]) *
+         static_cast<uint64_t>(shape.grid[2]);
+}
+
+class CpuDriver : public Driver {
+public:
+  [[nodiscard]] std::string name() const override { return "cpu"; }
+  [[nodiscard]] std::string target() const override { return codegen::hostTarget().name; }
+  [[nodiscard]] bool runs(const ir::Target &target) const override { return codegen::runsHere(target); }
+  [[nodiscard]] std::shared_ptr<LoadedCode> load(const codegen::Code &code) override {
+    if (code.object.empty()) {
+      throw DeviceError("the kernel is not compiled for a CPU");
+    }
+    return std::make_shared<LoadedKernel>(code);
+  }
+
+  const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
+                     void *stream) noexcept override {
+    auto &loaded = static_cast<LoadedKernel &>(module);
+    const Launch launch = {loaded.code.entry(), args, shape.grid};
+    const Job job = {runPrograms, &launch, programs(shape), static_cast<size_t>(loaded.scratchBytes)};
+    return runJob(job, loaded.cost) ? nullptr : "there is no memory for the kernel's scratch";
+  }
+  [[nodiscard]] bool returnsQuickly(const LoadedCode &module,
+                                    const LaunchShape &shape) const noexcept override {
+    return isShortJob(static_cast<const LoadedKernel &>(module).cost, programs(shape));
+  }
+
+  [[nodiscard]] void *allocate(size_t bytes) override {
+    const size_t rounded = (bytes + 63) / 64 * 64;
+    void *memory = bytes <= SIZE_MAX - 63 ? std::aligned_alloc(64, rounded != 0 ? rounded : 64) : nullptr;
+    if (memory == nullptr) {
+      throw DeviceError("there is no memory for " + std::to_string(bytes) + " bytes");
+    }
+    return memory;
+  }
+  void free(void *memory) noexcept override { std::free(memory); }
+  void copyToDevice(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copyToHost(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void fill(void *memory, int byte, size_t bytes) override { std::memset(memory, byte, bytes); }
+  void synchronize(void *stream) override {}
+  [[nodiscard]] size_t cacheBytes() const override {
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+  }
+};
+
+} // namespace
+
+std::shared_ptr<Driver> openCpuDriver() { return std::make_shared<CpuDriver>(); }
+
+} // namespace libtile::runtime

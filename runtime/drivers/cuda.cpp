@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA GPUs through the driver's own library, opened with dlopen; its JIT assembles our PTX.
+//
+// Every call works in the device's primary context, the one that torch and the CUDA runtime use, so
+// memory and streams are shared with them. The context that was current before is restored: a thread
+// that works on another device does not notice.
+#include "runtime/drivers/cuda_api.h"
+#include "runtime/drivers/driver.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+
+namespace libtile::runtime {
+
+namespace cuda {
+
+namespace {
+
+Api openApi() {
+  Api api;
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    api.trouble = "no NVIDIA driver: libcuda.so.1 is not on this machine";
+    return api;
+  }
+#define LIBTILE_CUDA_LOAD(name, ...)                                                               \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, #name));                          \
+  if (api.name == nullptr) {                                                                       \
+    api.trouble = "the NVIDIA driver is too old: it has no " #name;                                \
+    return api;                                                                                    \
+  }
+  LIBTILE_CUDA_FUNCTIONS(LIBTILE_CUDA_LOAD)
+#undef LIBTILE_CUDA_LOAD
+  if (const Result result = api.cuInit(0)) {
+    const char *text = nullptr;
+    api.cuGetErrorString(result, &text);
+    api.trouble = std::string("the NVIDIA driver does not start: ") +
+                  (text != nullptr ? text : "unknown error");
+  }
+  return api;
+}
+
+} // namespace
+
+const Api &api() {
+  static const Api *opened = new Api(openApi());
+  return *opened;
+}
+
+} // namespace cuda
+
+namespace {
+
+using cuda::api;
+
+const char *describe(cuda::Result result, const char *doing) noexcept {
+  thread_local char text[512];
+  const char *name = nullptr;
+  const char *meaning = nullptr;
+  api().cuGetErrorName(result, &name);
+  api().cuGetErrorString(result, &meaning);
+  std::snprintf(text, sizeof text, "%s failed: %s (%s)%s", doing,
+                meaning != nullptr ? meaning : "unknown error", name != nullptr ? name : "?",
+                result == cuda::kErrorNotInitialized
+                    ? "; a process forked after the GPU was used cannot use it: start it by 'spawn'"
+                    : "");
+  return text;
+}
+
+void require(cuda::Result result, const char *doing) {
+  if (result != 0) {
+    throw DeviceError(describe(result, doing));
+  }
+}
+
+// Makes the context current for a scope.
+class Use {
+public:
+  explicit Use(cuda::Context context) noexcept : context_(context) {
+    result_ = api().cuCtxGetCurrent(&before_);
+    if (result_ == 0 && before_ != context) {
+      result_ = api().cuCtxSetCurrent(context);
+    }
+  }
+  ~Use() {
+    if (before_ != nullptr && before_ != context_) {
+      api().cuCtxSetCurrent(before_);
+    }
+  }
+  Use(const Use &) = delete;
+  Use &operator=(const Use &) = delete;
+  [[nodiscard]] cuda::Result result() const { return result_; }
+  const Use &orThrow() const {
+    require(result_, "making the GPU's context current");
+    return *this;
+  }
+
+private:
+  cuda::Context context_;
+  cuda::Context before_ = nullptr;
+  cuda::Result result_ = 0;
+};
+
+class CudaModule : public LoadedCode {
+public:
+  CudaModule(cuda::Context context, const codegen::Code &code) : info(code.info), context_(context) {
+    const Use use(context);
+    use.orThrow();
+    loadPtx(code.assembly);
+    try {
+      require(api().cuModuleGetFunction(&function, module_, info.symbol.c_str()), "finding the kernel");
+      if (info.sharedBytes > 0) {
+        require(api().cuFuncSetAttribute(function, cuda::kFunctionMaxDynamicShared,
+                                         static_cast<int>(info.sharedBytes)),
+                ("asking for " + std::to_string(info.sharedBytes) + " bytes of shared memory").c_str());
+      }
+      api().cuFuncGetAttribute(&registers_, cuda::kFunctionRegisters, function);
+      api().cuFuncGetAttribute(&spillBytes_, cuda::kFunctionLocalBytes, function);
+    } catch (...) {
+      api().cuModuleUnload(module_);
+      throw;
+    }
+  }
+  ~CudaModule() override {
+    const Use use(context_);
+    if (use.result() == 0) {
+      api().cuModuleUnload(module_);
+    }
+  }
+  CudaModule(const CudaModule &) = delete;
+  CudaModule &operator=(const CudaModule &) = delete;
+  [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const override {
+    return {{"registers", registers_}, {"local_bytes", spillBytes_}};
+  }
+
+  const codegen::KernelInfo info;
+  cuda::Function function = nullptr;
+
+private:
+  void loadPtx(const std::string &ptx) {
+    char log[8192] = "";
+    int options[] = {cuda::kJitErrorLog, cuda::kJitErrorLogBytes};
+    void *values[] = {log, reinterpret_cast<void *>(sizeof log)};
+    const cuda::Result result = api().cuModuleLoadDataEx(&module_, ptx.c_str(), 2, options, values);
+    if (result != 0) {
+      std::string message = describe(result, ("assembling " + info.symbol).c_str());
+      throw DeviceError(log[0] != 0 ? message + ":\n" + log : message);
+    }
+  }
+
+  cuda::Context context_;
+  cuda::ModuleHandle module_ = nullptr;
+  int registers_ = 0;
+  int spillBytes_ = 0;
+};
+
+class CudaDriver : public Driver {
+public:
+  explicit CudaDriver(int ordinal) : ordinal_(ordinal) {
+    require(api().cuDeviceGet(&device_, ordinal), "opening the GPU");
+    require(api().cuDevicePrimaryCtxRetain(&context_, device_), "making the GPU's context");
+    capability_ = attribute(cuda::kAttributeMajor) * 10 + attribute(cuda::kAttributeMinor);
+    target_ = bestTarget();
+  }
+
+  [[nodiscard]] std::string name() const override { return "cuda:" + std::to_string(ordinal_); }
+  [[nodiscard]] std::string target() const override { return target_; }
+  // PTX runs on its own and on newer GPUs, that of an "a" target on its own alone.
+  [[nodiscard]] bool runs(const ir::Target &target) const override {
+    if (!target.name.starts_with("sm_")) {
+      return false;
+    }
+    const int wanted = std::atoi(target.name.c_str() + 3);
+    return target.name.ends_with("a") ? wanted == capability_ : wanted <= capability_;
+  }
+  [[nodiscard]] std::shared_ptr<LoadedCode> load(const codegen::Code &code) override {
+    return std::make_shared<CudaModule>(context_, code);
+  }
+
+  const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
+                     void *stream) noexcept override {
+    constexpr size_t kMaxArgs = 512; // of the hardware: 4 KiB
+    auto &loaded = static_cast<CudaModule &>(module);
+    if (numArgs > kMaxArgs) {
+      return "a kernel has at most 512 arguments";
+    }
+    if (shape.grid[1] > 65535 || shape.grid[2] > 65535) {
+      return "the second and third extent of a grid are at most 65535 on this device";
+    }
+    void *slots[kMaxArgs];
+    for (size_t i = 0; i < numArgs; ++i) {
+      slots[i] = const_cast<uint64_t *>(&args[i]);
+    }
+    const Use use(context_);
+    if (use.result() != 0) {
+      return describe(use.result(), "making the GPU's context current");
+    }
+    const cuda::Result result = api().cuLaunchKernel(
+        loaded.function, shape.grid[0], shape.grid[1], shape.grid[2], loaded.info.threads, 1, 1,
+        loaded.info.sharedBytes, static_cast<cuda::Stream>(stream), slots, nullptr);
+    return result == 0 ? nullptr : describe(result, "launching");
+  }
+  [[nodiscard]] bool returnsQuickly(const LoadedCode &module,
+                                    const LaunchShape &shape) const noexcept override {
+    return false; // the queue may be full
+  }
+
+  [[nodiscard]] void *allocate(size_t bytes) override {
+    const Use use(context_);
+    use.orThrow();
+    cuda::Address address = 0;
+    require(api().cuMemAlloc_v2(&address, bytes != 0 ? bytes : 1), "allocating GPU memory");
+    return reinterpret_cast<void *>(address);
+  }
+  void free(void *memory) noexcept override {
+    const Use use(context_);
+    if (use.result() == 0) {
+      api().cuMemFree_v2(reinterpret_cast<cuda::Address>(memory));
+    }
+  }
+  void copyToDevice(void *to, const void *from, size_t bytes) override {
+    const Use use(context_);
+    use.orThrow();
+    require(api().cuMemcpyHtoD_v2(reinterpret_cast<cuda::Address>(to), from, bytes),
+            "copying to the GPU");
+  }
+  void copyToHost(void *to, const void *from, size_t bytes) override {
+    const Use use(context_);
+    use.orThrow();
+    require(api().cuMemcpyDtoH_v2(to, reinterpret_cast<cuda::Address>(from), bytes),
+            "copying from the GPU");
+  }
+  void fill(void *memory, int byte, size_t bytes) override {
+    const Use use(context_);
+    use.orThrow();
+    require(api().cuMemsetD8_v2(reinterpret_cast<cuda::Address>(memory), static_cast<unsigned char>(byte),
+                                bytes),
+            "filling GPU memory");
+  }
+  void synchronize(void *stream) override {
+    const Use use(context_);
+    use.orThrow();
+    require(stream != nullptr ? api().cuStreamSynchronize(static_cast<cuda::Stream>(stream))
+                              : api().cuCtxSynchronize(),
+            "waiting for the GPU");
+  }
+  [[nodiscard]] size_t cacheBytes() const override { return attribute(cuda::kAttributeL2Bytes); }
+
+  [[nodiscard]] void *recordTime(void *stream) override {
+    const Use use(context_);
+    use.orThrow();
+    cuda::Event event = nullptr;
+    require(api().cuEventCreate(&event, 0), "making an event");
+    require(api().cuEventRecord(event, static_cast<cuda::Stream>(stream)), "recording an event");
+    return event;
+  }
+  [[nodiscard]] double millisecondsBetween(void *start, void *stop) override {
+    const Use use(context_);
+    use.orThrow();
+    float milliseconds = 0;
+    require(api().cuEventSynchronize(static_cast<cuda::Event>(stop)), "waiting for an event");
+    require(api().cuEventElapsedTime(&milliseconds, static_cast<cuda::Event>(start),
+                                     static_cast<cuda::Event>(stop)),
+            "reading an event");
+    return milliseconds;
+  }
+  void freeTime(void *time) noexcept override {
+    const Use use(context_);
+    if (use.result() == 0) {
+      api().cuEventDestroy_v2(static_cast<cuda::Event>(time));
+    }
+  }
+
+private:
+  [[nodiscard]] int attribute(int which) const {
+    int value = 0;
+    require(api().cuDeviceGetAttribute(&value, which, device_), "reading a GPU's attribute");
+    return value;
+  }
+
+  // The newest target of this LLVM that the device runs: PTX for an older one is assembled for the
+  // device too, except for the architecture-specific targets ("a").
+  [[nodiscard]] std::string bestTarget() const {
+    const std::string own = "sm_" + std::to_string(capability_);
+    std::vector<std::string> candidates;
+    if (capability_ >= 90) {
+      candidates.push_back(own + "a");
+    }
+    candidates.push_back(own);
+    for (const int older : {120, 100, 90, 89, 86, 80}) {
+      if (older < capability_) {
+        candidates.push_back("sm_" + std::to_string(older));
+      }
+    }
+    for (const std::string &candidate : candidates) {
+      try {
+        return codegen::findTarget(candidate).name;
+      } catch (const ir::Error &) {
+        continue; // not in this LLVM, or not a target of ours
+      }
+    }
+    throw DeviceError("the GPU is an " + own + ": libtile needs sm_80 or newer");
+  }
+
+  int ordinal_;
+  int capability_ = 0; // 90 for 9.0
+  cuda::Device device_ = 0;
+  cuda::Context context_ = nullptr;
+  std::string target_;
+};
+
+} // namespace
+
+int cudaDeviceOf(const void *address) noexcept {
+  int ordinal = -1;
+  if (!api().trouble.empty() ||
+      api().cuPointerGetAttribute(&ordinal, cuda::kPointerDeviceOrdinal,
+                                  reinterpret_cast<cuda::Address>(address)) != 0) {
+    return -1;
+  }
+  return ordinal;
+}
+
+int cudaDeviceCount() noexcept {
+  int count = 0;
+  if (!api().trouble.empty() || api().cuDeviceGetCount(&count) != 0) {
+    return 0;
+  }
+  return count;
+}
+
+std::shared_ptr<Driver> openCudaDriver(int ordinal) {
+  if (!api().trouble.empty()) {
+    throw DeviceError(api().trouble);
+  }
+  const int count = cudaDeviceCount();
+  if (ordinal >= count) {
+    throw DeviceError("there is no cuda:" + std::to_string(ordinal) + ": the machine has " +
+                      std::to_string(count) + " GPUs");
+  }
+  return std::make_shared<CudaDriver>(ordinal);
+}
+
+} // namespace libtile::runtime

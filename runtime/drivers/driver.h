@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runtime asks of a kind of device. One implementation a driver: cpu, cuda (later hip), each
+// opening its library with dlopen. Compiling never comes here.
+#pragma once
+
+#include "codegen/codegen.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace libtile::runtime {
+
+// No such device, or the device refused: what the device's library says.
+class DeviceError : public ir::UserError {
+public:
+  explicit DeviceError(std::string message) : UserError(std::move(message)) {}
+};
+
+// Code loaded on a device; unloaded with the last handle.
+class LoadedCode {
+public:
+  virtual ~LoadedCode() = default;
+  // What loading found out: {"registers", 32}, {"spill_bytes", 0}.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, int64_t>> properties() const { return {}; }
+};
+
+struct LaunchShape {
+  int32_t grid[3]; // each >= 1
+};
+
+class Driver {
+public:
+  virtual ~Driver() = default;
+  [[nodiscard]] virtual std::string name() const = 0;   // "cpu", "cuda:0"
+  [[nodiscard]] virtual std::string target() const = 0; // for codegen::findTarget
+  // Whether code for that target runs here.
+  [[nodiscard]] virtual bool runs(const ir::Target &target) const = 0;
+  // Loads code; on a GPU the driver's JIT assembles it here.
+  [[nodiscard]] virtual std::shared_ptr<LoadedCode> load(const codegen::Code &code) = 0;
+  // The hot path: no allocation. `args`: one 8-byte slot an argument, its value in the low bytes.
+  // Every extent of the grid is >= 1. Returns nullptr, or a message (static or thread-local storage).
+  virtual const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args,
+                             size_t numArgs, void *stream) noexcept = 0;
+  // Whether such a launch returns within some microseconds: then it is not worth letting others run.
+  [[nodiscard]] virtual bool returnsQuickly(const LoadedCode &module,
+                                            const LaunchShape &shape) const noexcept = 0;
+
+  [[nodiscard]] virtual void *allocate(size_t bytes) = 0;
+  virtual void free(void *memory) noexcept = 0;
+  virtual void copyToDevice(void *to, const void *from, size_t bytes) = 0;
+  virtual void copyToHost(void *to, const void *from, size_t bytes) = 0;
+  virtual void fill(void *memory, int byte, size_t bytes) = 0;
+  // Waits for `stream`, or for everything on the device.
+  virtual void synchronize(void *stream = nullptr) = 0;
+  // Bytes of the last-level cache, for benchmarks that must not measure it; 0: unknown.
+  [[nodiscard]] virtual size_t cacheBytes() const { return 0; }
+
+  // ---- time on the device's own clock: start, work, stop; then the milliseconds between.
+  // nullptr where the host's clock serves (CPU).
+  [[nodiscard]] virtual void *recordTime(void *stream) { return nullptr; }
+  [[nodiscard]] virtual double millisecondsBetween(void *start, void *stop) { return 0; }
+  virtual void freeTime(void *time) noexcept {}
+};
+
+// The driver of "cpu", "cuda" or "cuda:N", made on first use and kept. Throws DeviceError with the
+// reason if there is no such device.
+[[nodiscard]] std::shared_ptr<Driver> openDriver(const std::string &name);
+// The names that openDriver takes on this machine: "cpu", then "cuda:0", ...
+[[nodiscard]] std::vector<std::string> availableDrivers();
+
+// The implementations, <kind>.cpp.
+[[nodiscard]] std::shared_ptr<Driver> openCpuDriver();
+[[nodiscard]] std::shared_ptr<Driver> openCudaDriver(int ordinal);
+// The device whose memory the address is in; -1: none.
+[[nodiscard]] int cudaDeviceOf(const void *address) noexcept;
+// 0 without a driver or a GPU.
+[[nodiscard]] int cudaDeviceCount() noexcept;
+
+} // namespace libtile::runtime

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a job's memory stays valid: it lies on the caller's stack in a list guarded by a mutex. A worker
+// attaches (users + 1) under the mutex while the job is listed; the caller takes it off the list under
+// the same mutex once nothing is left to hand out, then waits until the last user has detached.
+#include "runtime/drivers/thread_pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+
+namespace libtile::runtime {
+
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+// Below this estimated time a job is not worth waking a worker for.
+constexpr float kShortJobNanoseconds = 12000;
+// A chunk should last at least this long: the counter is no bottleneck then, and runs of memory stay
+// with one core (docs/decisions.md 28).
+constexpr float kChunkNanoseconds = 30000;
+// How often a thread looks for work (or the end of it) before it sleeps: some 20 microseconds.
+constexpr int kSpins = 400;
+
+struct Arena {
+  uint8_t *memory = nullptr;
+  size_t bytes = 0;
+  ~Arena() { std::free(memory); }
+};
+thread_local Arena arena;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+using Clock = std::chrono::steady_clock;
+float nanosecondsSince(Clock::time_point start) {
+  return std::chrono::duration<float, std::nano>(Clock::now() - start).count();
+}
+
+struct ListedJob {
+  const Job &job;
+  uint64_t chunk;
+  alignas(64) std::atomic<uint64_t> next{0};
+  std::atomic<int> users{0};  // workers inside; raised under the pool's mutex only
+  ListedJob *later = nullptr; // in the pool's list
+};
+
+// Takes chunks until none is left.
+void work(ListedJob &listed, uint8_t *memory) {
+  const Job &job = listed.job;
+  while (true) {
+    const uint64_t first = listed.next.fetch_add(listed.chunk, std::memory_order_relaxed);
+    if (first >= job.programs) {
+      return;
+    }
+    job.run(job.context, first, std::min(listed.chunk, job.programs - first), memory);
+  }
+}
+
+class Pool {
+public:
+  // A machine that gives no more threads still runs kernels on those it gave.
+  void start(int threads) noexcept {
+    try {
+      for (; threads_ < threads; ++threads_) {
+        std::thread([this] { workerLoop(); }).detach();
+      }
+    } catch (const std::exception &) {
+    }
+  }
+  // The calling thread included.
+  [[nodiscard]] int threads() const { return threads_; }
+
+  void run(ListedJob &listed, uint8_t *memory) {
+    publish(listed);
+    work(listed, memory);
+    retire(listed);
+  }
+  // The workers leave when they are done; the pool itself stays, since they still look at it.
+  void close() {
+    closed_.store(true);
+    published_.fetch_add(1);
+    published_.notify_all();
+  }
+
+private:
+  void publish(ListedJob &listed) {
+    {
+      const std::lock_guard lock(mutex_);
+      ListedJob **end = &jobs_;
+      while (*end != nullptr) {
+        end = &(*end)->later;
+      }
+      *end = &listed;
+    }
+    published_.fetch_add(1, std::memory_order_release);
+    if (sleepers_.load() != 0) {
+      published_.notify_all();
+    }
+  }
+
+  void retire(ListedJob &listed) {
+    {
+      const std::lock_guard lock(mutex_);
+      ListedJob **link = &jobs_;
+      while (*link != &listed) {
+        link = &(*link)->later;
+      }
+      *link = listed.later;
+    }
+    for (int spin = 0; listed.users.load() != 0 && spin < kSpins; ++spin) {
+      pause();
+    }
+    // The mutex is taken in any case: the last user may still hold it to wake us.
+    std::unique_lock lock(mutex_);
+    detached_.wait(lock, [&] { return listed.users.load() == 0; });
+  }
+
+  // A listed job with programs left, attached; nullptr if there is none.
+  ListedJob *attach() {
+    const std::lock_guard lock(mutex_);
+    for (ListedJob *job = jobs_; job != nullptr; job = job->later) {
+      if (job->next.load(std::memory_order_relaxed) < job->job.programs) {
+        ++job->users;
+        return job;
+      }
+    }
+    return nullptr;
+  }
+
+  void detach(ListedJob &listed) {
+    const std::lock_guard lock(mutex_);
+    --listed.users;
+    // Under the mutex: the job is gone as soon as its caller sees no users.
+    detached_.notify_all();
+  }
+
+  void workerLoop() {
+    while (!closed_.load(std::memory_order_relaxed)) {
+      const uint32_t seen = published_.load(std::memory_order_acquire);
+      if (ListedJob *listed = attach()) {
+        // Without memory the job is left to the others; its caller has an arena.
+        uint8_t *memory = threadArena(listed->job.arenaBytes);
+        if (memory != nullptr) {
+          work(*listed, memory);
+        }
+        detach(*listed);
+        if (memory != nullptr) {
+          continue;
+        }
+      }
+      waitForJob(seen);
+    }
+  }
+
+  void waitForJob(uint32_t seen) {
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (published_.load(std::memory_order_acquire) != seen) {
+        return;
+      }
+      pause();
+    }
+    sleepers_.fetch_add(1);
+    published_.wait(seen);
+    sleepers_.fetch_sub(1);
+  }
+
+  int threads_ = 1;
+  std::mutex mutex_;
+  std::condition_variable detached_;
+  ListedJob *jobs_ = nullptr;
+  std::atomic<uint32_t> published_{0};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> closed_{false};
+};
+
+// The pool lives for ever: threads of a dying process may still look at it. A replaced one leaks, a
+// few hundred bytes for each call of setPoolThreads or fork.
+std::atomic<Pool *> thePool{nullptr};
+std::mutex &poolMutex() {
+  static auto *mutex = new std::mutex;
+  return *mutex;
+}
+int wantedThreads = 0; // guarded by poolMutex; 0: not asked for
+
+int defaultThreads() {
+  if (const char *text = std::getenv("LIBTILE_NUM_THREADS")) {
+    const int threads = std::atoi(text);
+    if (threads > 0) {
+      return std::min(threads, 1024);
+    }
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+Pool *makePool(int threads) noexcept {
+  auto *made = new (std::nothrow) Pool;
+  if (made != nullptr) {
+    made->start(threads);
+  }
+  return made;
+}
+
+Pool *pool() noexcept {
+  Pool *current = thePool.load(std::memory_order_acquire);
+  if (current != nullptr) [[likely]] {
+    return current;
+  }
+  const std::lock_guard lock(poolMutex());
+  current = thePool.load(std::memory_order_acquire);
+  if (current == nullptr) {
+    current = makePool(wantedThreads > 0 ? wantedThreads : defaultThreads());
+    thePool.store(current, std::memory_order_release);
+  }
+  return current;
+}
+
+uint64_t chunkFor(const Job &job, float perProgram, int threads) {
+  const uint64_t fair = std::max<uint64_t>(1, job.programs / (uint64_t{8} * threads));
+  if (perProgram <= 0) {
+    return fair;
+  }
+  const auto worthwhile = static_cast<uint64_t>(kChunkNanoseconds / perProgram);
+  return std::clamp<uint64_t>(worthwhile, 1, fair);
+}
+
+} // namespace
+
+uint8_t *threadArena(size_t bytes) noexcept {
+  // A kernel without scratch gets a valid address all the same.
+  bytes = std::max<size_t>(bytes, 64);
+  if (arena.bytes >= bytes) {
+    return arena.memory;
+  }
+  std::free(arena.memory);
+  arena.memory = nullptr;
+  arena.bytes = 0;
+  const bool huge = bytes >= kHugePage / 2;
+  const size_t alignment = huge ? kHugePage : 64;
+  if (bytes > SIZE_MAX - alignment) {
+    return nullptr;
+  }
+  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  auto *memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, rounded));
+  if (memory == nullptr) {
+    return nullptr;
+  }
+  if (huge) {
+    madvise(memory, rounded, MADV_HUGEPAGE);
+  }
+  arena.memory = memory;
+  arena.bytes = rounded;
+  return memory;
+}
+
+void JobCost::record(float nanosecondsPerProgram) noexcept {
+  const float old = estimate_.load(std::memory_order_relaxed);
+  const float measured = std::max(nanosecondsPerProgram, 0.01F);
+  estimate_.store(old == 0 ? measured : 0.75F * old + 0.25F * measured, std::memory_order_relaxed);
+}
+
+bool isShortJob(const JobCost &cost, uint64_t programs) noexcept {
+  const float perProgram = cost.nanosecondsPerProgram();
+  return perProgram > 0 && perProgram * static_cast<float>(programs) < kShortJobNanoseconds;
+}
+
+bool runJob(const Job &job, JobCost &cost) noexcept {
+  uint8_t *memory = threadArena(job.arenaBytes);
+  if (memory == nullptr) {
+    return false;
+  }
+  // The first programs tell whether the estimate still holds: the same kernel may have longer rows now.
+  const auto start = Clock::now();
+  uint64_t done = 0;
+  if (job.programs == 1 || cost.nanosecondsPerProgram() == 0 || isShortJob(cost, job.programs)) {
+    done = cost.nanosecondsPerProgram() == 0 ? 1 : (job.programs + 3) / 4;
+    job.run(job.context, 0, done, memory);
+    const float each = nanosecondsSince(start) / static_cast<float>(done);
+    cost.record(each);
+    if (done == job.programs) {
+      return true;
+    }
+    if (each * static_cast<float>(job.programs - done) < kShortJobNanoseconds) {
+      job.run(job.context, done, job.programs - done, memory);
+      return true;
+    }
+  }
+  Pool *workers = pool();
+  if (workers == nullptr || workers->threads() == 1) {
+    job.run(job.context, done, job.programs - done, memory);
+    return true;
+  }
+  const int threads = workers->threads();
+  const auto parallelStart = Clock::now();
+  ListedJob listed{job, chunkFor(job, cost.nanosecondsPerProgram(), threads), done};
+  workers->run(listed, memory);
+  const uint64_t programs = job.programs - done;
+  const auto used = static_cast<float>(std::min<uint64_t>(threads, programs));
+  cost.record(nanosecondsSince(parallelStart) * used / static_cast<float>(programs));
+  return true;
+}
+
+void setPoolThreads(int threads) {
+  const std::lock_guard lock(poolMutex());
+  wantedThreads = threads > 0 ? std::min(threads, 1024) : defaultThreads();
+  Pool *old = thePool.exchange(makePool(wantedThreads));
+  if (old != nullptr) {
+    old->close();
+  }
+}
+
+int poolThreads() {
+  const Pool *current = pool();
+  return current != nullptr ? current->threads() : 1;
+}
+
+void forgetPoolAfterFork() noexcept {
+  // The parent's workers do not exist here; a mutex held by one of its threads would stay held.
+  new (&poolMutex()) std::mutex;
+  thePool.store(nullptr);
+}
+
+} // namespace libtile::runtime

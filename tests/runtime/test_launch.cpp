@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch.h"
+#include "runtime/cache/specialisation_table.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+using namespace libtile;
+using Kind = runtime::ArgumentValue::Kind;
+
+namespace {
+
+frontend::DType type(const char *name) { return *frontend::DType::byName(name); }
+
+// The value of f16 bits, exactly.
+double half(uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const int mantissa = bits & 1023;
+  const double size = exponent == 31  ? (mantissa != 0 ? std::nan("") : INFINITY)
+                      : exponent == 0 ? std::ldexp(mantissa, -24)
+                                      : std::ldexp(1024 + mantissa, exponent - 25);
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
+double bfloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+// Nearest, ties to even: no neighbour is nearer, and in a tie the last bit is 0.
+template <class Round, class Back> void expectNearest(double value, Round round, Back back) {
+  const uint16_t bits = round(value);
+  const double got = std::abs(back(bits) - value);
+  for (const int step : {-1, 1}) {
+    const auto neighbour = static_cast<uint16_t>(bits + step);
+    const double other = std::abs(back(neighbour) - value);
+    if (!std::isfinite(other) || std::signbit(back(neighbour)) != std::signbit(value)) {
+      continue;
+    }
+    EXPECT_LE(got, other) << value;
+    EXPECT_TRUE(got < other || (bits & 1) == 0) << value;
+  }
+}
+
+} // namespace
+
+TEST(Rounding, EveryHalfIsItself) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const double value = half(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(half(runtime::roundToHalf(value))));
+    } else {
+      EXPECT_EQ(runtime::roundToHalf(value), bits);
+    }
+  }
+}
+
+TEST(Rounding, Nearest) {
+  std::mt19937_64 generator(1);
+  std::uniform_real_distribution<double> exponent(-26, 16);
+  for (int i = 0; i < 20'000; ++i) {
+    const double value = std::ldexp(1 + std::uniform_real_distribution<>(0, 1)(generator),
+                                    static_cast<int>(exponent(generator))) *
+                         ((i & 1) != 0 ? -1 : 1);
+    if (std::abs(value) < 65504) {
+      expectNearest(value, runtime::roundToHalf, half);
+    }
+    expectNearest(value, runtime::roundToBfloat, bfloat);
+  }
+  // Halfway cases that double rounding through f32 gets wrong.
+  EXPECT_EQ(runtime::roundToBfloat(1 + 0x1p-8 + 0x1p-40), 0x3F81);
+  EXPECT_EQ(runtime::roundToBfloat(1 + 0x1p-8), 0x3F80);
+  EXPECT_EQ(runtime::roundToHalf(65520), 0x7C00);
+  EXPECT_EQ(runtime::roundToHalf(65519.99), 0x7BFF);
+  EXPECT_TRUE(std::isnan(bfloat(runtime::roundToBfloat(std::nan("")))));
+  EXPECT_TRUE(std::isinf(bfloat(runtime::roundToBfloat(1e300))));
+}
+
+TEST(Slots, ByType) {
+  uint64_t slot = 0;
+  EXPECT_TRUE(runtime::encodeSlot(type("i32"), {Kind::Int, static_cast<uint64_t>(-5)}, slot));
+  EXPECT_EQ(static_cast<int32_t>(slot), -5);
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Float, std::bit_cast<uint64_t>(1.5)}, slot));
+  EXPECT_EQ(slot, std::bit_cast<uint32_t>(1.5F));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp64"), {Kind::Int, 3}, slot));
+  EXPECT_EQ(slot, std::bit_cast<uint64_t>(3.0));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp16"), {Kind::Float, std::bit_cast<uint64_t>(1.0)}, slot));
+  EXPECT_EQ(slot, 0x3C00U);
+  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), {Kind::Bool, 1}, slot));
+  EXPECT_EQ(slot, 0x3F80U);
+  EXPECT_TRUE(runtime::encodeSlot(type("int1"), {Kind::Bool, 1}, slot));
+  EXPECT_EQ(slot, 1U);
+  EXPECT_TRUE(runtime::encodeSlot(type("*fp32"), {Kind::Pointer, 4096}, slot));
+  EXPECT_EQ(slot, 4096U);
+}
+
+TEST(Slots, Misfits) {
+  uint64_t slot = 0;
+  EXPECT_FALSE(runtime::encodeSlot(type("i32"), {Kind::Float, 0}, slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("i32"), {Kind::Pointer, 0}, slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("fp32"), {Kind::Pointer, 0}, slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("*fp32"), {Kind::Int, 0}, slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("i32"), {Kind::None, 0}, slot));
+}
+
+TEST(Grid, Extents) {
+  runtime::LaunchShape shape{};
+  const int64_t good[] = {3, 1, 2};
+  EXPECT_TRUE(runtime::checkGrid(good, shape));
+  EXPECT_EQ(shape.grid[2], 2);
+  const int64_t empty[] = {3, 0, 2};
+  EXPECT_FALSE(runtime::checkGrid(empty, shape));
+  const int64_t negative[] = {-1, 1, 1};
+  EXPECT_THROW((void)runtime::checkGrid(negative, shape), ir::UserError);
+  const int64_t large[] = {int64_t{1} << 31, 1, 1};
+  EXPECT_THROW((void)runtime::checkGrid(large, shape), ir::UserError);
+}
+
+TEST(SpecialisationTable, FindsWhatWasInserted) {
+  runtime::SpecialisationTable table;
+  std::mt19937_64 generator(2);
+  std::vector<std::vector<uint64_t>> keys;
+  for (int i = 0; i < 500; ++i) {
+    std::vector<uint64_t> key(1 + generator() % 9);
+    for (uint64_t &word : key) {
+      word = generator() % 3;
+    }
+    key.push_back(static_cast<uint64_t>(i));
+    EXPECT_EQ(table.find(key), nullptr);
+    auto entry = std::make_unique<lt_entry>();
+    entry->key = key;
+    entry->user = reinterpret_cast<void *>(static_cast<uintptr_t>(i + 1));
+    table.insert(std::move(entry));
+    keys.push_back(std::move(key));
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_NE(table.find(keys[i]), nullptr);
+    EXPECT_EQ(table.find(keys[i])->user, reinterpret_cast<void *>(i + 1));
+  }
+  table.find(keys[7])->retired.store(true);
+  EXPECT_EQ(table.find(keys[7]), nullptr);
+}
