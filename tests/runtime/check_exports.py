@@ -14,7 +14,7 @@ def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-declared = set(re.findall(r"\b(lt_\w+)\(", (ROOT / "runtime" / "bindings.h").read_text()))
+declared = set(re.findall(r"\b(lt_\w+)\(", (ROOT / "runtime" / "bindings" / "bindings.h").read_text()))
 exported, strange = set(), []
 for line in output("nm", "-D", "-C", "--defined-only", library).splitlines():
     kind, name = line.split(" ", 2)[1:]
