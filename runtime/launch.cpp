@@ -31,6 +31,39 @@ bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
   return false;
 }
 
+// i1 takes 0 and 1.
+bool fitsInteger(const frontend::DType &dtype, const ArgumentValue &value) noexcept {
+  const unsigned bits = ir::bitWidth(dtype.elem);
+  const bool isSigned = dtype.isSigned && bits > 1;
+  const auto number = static_cast<int64_t>(value.bits);
+  if (value.kind == Kind::UInt || number >= 0) {
+    const unsigned positive = isSigned ? bits - 1 : bits;
+    return positive >= 64 || value.bits >> positive == 0;
+  }
+  return isSigned && number >> (bits - 1) == -1;
+}
+
+double toDouble(const ArgumentValue &value) noexcept {
+  return value.kind == Kind::Float  ? std::bit_cast<double>(value.bits)
+         : value.kind == Kind::UInt ? static_cast<double>(value.bits)
+                                    : static_cast<double>(static_cast<int64_t>(value.bits));
+}
+
+// For a second rounding to fewer bits: an integer that a double does not hold becomes the neighbour whose
+// last bit is odd, so that the second rounding sees that something was dropped.
+double toDoubleByOdd(const ArgumentValue &value) noexcept {
+  const bool isNegative = value.kind == Kind::Int && static_cast<int64_t>(value.bits) < 0;
+  const uint64_t size = isNegative ? 0 - value.bits : value.bits;
+  const int dropped = 11 - std::countl_zero(size);
+  if (value.kind == Kind::Float || dropped <= 0) {
+    return toDouble(value);
+  }
+  const uint64_t rest = size & ((uint64_t{1} << dropped) - 1);
+  const uint64_t kept = size >> dropped | (rest != 0 ? 1 : 0);
+  const double rounded = std::ldexp(static_cast<double>(kept), dropped);
+  return isNegative ? -rounded : rounded;
+}
+
 } // namespace
 
 uint16_t roundToBfloat(double value) noexcept {
@@ -79,23 +112,43 @@ bool encodeSlot(const frontend::DType &dtype, const ArgumentValue &value, uint64
   }
   if (ir::isInt(dtype.elem)) {
     slot = value.bits;
-    if (dtype.elem == ir::Elem::I1) {
-      slot = value.bits != 0 ? 1 : 0;
-    }
-    return value.kind != Kind::Float;
+    return value.kind != Kind::Float && fitsInteger(dtype, value);
   }
-  const double number = value.kind == Kind::Float ? std::bit_cast<double>(value.bits)
-                                                  : static_cast<double>(static_cast<int64_t>(value.bits));
   if (dtype.elem == ir::Elem::F64) {
-    slot = std::bit_cast<uint64_t>(number);
+    slot = std::bit_cast<uint64_t>(toDouble(value));
   } else if (dtype.elem == ir::Elem::F32) {
-    slot = std::bit_cast<uint32_t>(static_cast<float>(number));
+    slot = std::bit_cast<uint32_t>(static_cast<float>(toDoubleByOdd(value)));
   } else if (dtype.elem == ir::Elem::F16) {
-    slot = roundToHalf(number);
+    slot = roundToHalf(toDoubleByOdd(value));
   } else {
-    slot = roundToBfloat(number);
+    slot = roundToBfloat(toDoubleByOdd(value));
   }
   return ir::isFloat(dtype.elem);
+}
+
+std::string describeMisfit(const frontend::DType &dtype, const ArgumentValue &value) {
+  std::string what;
+  switch (value.kind) {
+  case Kind::None:
+    what = "a constant";
+    break;
+  case Kind::Bool:
+    what = value.bits != 0 ? "True" : "False";
+    break;
+  case Kind::Int:
+    what = "the integer " + std::to_string(static_cast<int64_t>(value.bits));
+    break;
+  case Kind::UInt:
+    what = "the integer " + std::to_string(value.bits);
+    break;
+  case Kind::Float:
+    what = "the float " + frontend::constantText(frontend::Constant(std::bit_cast<double>(value.bits)));
+    break;
+  case Kind::Pointer:
+    what = "an array";
+    break;
+  }
+  return what + " does not fit " + dtype.name();
 }
 
 bool checkGrid(const int64_t grid[3], LaunchShape &shape) {

@@ -11,10 +11,10 @@
 
 namespace libtile::runtime {
 
-// One argument of a launch as the caller has it. Int: the bits of an int64 (or uint64); Float: those
-// of a double; Pointer: an address.
+// One argument of a launch as the caller has it. Int: the bits of an int64; UInt: those of a uint64
+// beyond it; Float: those of a double; Pointer: an address.
 struct ArgumentValue {
-  enum class Kind : uint8_t { None, Bool, Int, Float, Pointer } kind = Kind::None;
+  enum class Kind : uint8_t { None, Bool, Int, UInt, Float, Pointer } kind = Kind::None;
   uint64_t bits = 0;
 };
 
@@ -25,9 +25,12 @@ struct Extent {
 };
 
 // The slot for a value: integers sign-extended to 64 bits, floats in the low bytes in their own
-// format. Returns false if a value of that kind does not go with the type.
+// format, to which numbers are rounded once. Returns false if a value of that kind does not go with the
+// type, or an integer is not one of the type's.
 [[nodiscard]] bool encodeSlot(const frontend::DType &dtype, const ArgumentValue &value,
                               uint64_t &slot) noexcept;
+// What encodeSlot refused, in words: "the integer 300 does not fit uint8".
+[[nodiscard]] std::string describeMisfit(const frontend::DType &dtype, const ArgumentValue &value);
 
 // Bits of the nearest f16 or bf16 (ties to even).
 [[nodiscard]] uint16_t roundToHalf(double value) noexcept;

@@ -247,19 +247,6 @@ runtime::ArgumentValue toValue(const Argument &argument) {
   return {};
 }
 
-// Checks what the specialisation was promised of an integer's size.
-bool fits(const frontend::DType &dtype, const Argument &argument) {
-  if (dtype.isPointer() || !ir::isInt(dtype.elem) || ir::bitWidth(dtype.elem) == 64) {
-    return true;
-  }
-  const unsigned bits = ir::bitWidth(dtype.elem);
-  const auto value = static_cast<int64_t>(argument.bits);
-  const int64_t low = dtype.isSigned && bits > 1 ? -(int64_t{1} << (bits - 1)) : 0;
-  const int64_t high = dtype.isSigned && bits > 1 ? (int64_t{1} << (bits - 1)) - 1
-                                                  : (int64_t{1} << bits) - 1;
-  return value >= low && value <= high;
-}
-
 } // namespace
 
 void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
@@ -274,10 +261,10 @@ void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
     std::vector<uint64_t> slots(recipe.size());
     std::vector<runtime::Extent> extents(recipe.size());
     for (size_t i = 0; i < slots.size(); ++i) {
-      if (!runtime::encodeSlot(recipe[i].dtype, toValue(arguments[i]), slots[i]) ||
-          !fits(recipe[i].dtype, arguments[i])) {
-        throw ir::UserError("argument " + std::to_string(i) + " does not fit " +
-                            recipe[i].dtype.name());
+      const runtime::ArgumentValue value = toValue(arguments[i]);
+      if (!runtime::encodeSlot(recipe[i].dtype, value, slots[i])) {
+        throw ir::UserError("argument " + std::to_string(i) + ": " +
+                            runtime::describeMisfit(recipe[i].dtype, value));
       }
       if (static_cast<int64_t>(slots[i]) % recipe[i].divisible != 0) {
         throw ir::UserError("argument " + std::to_string(i) + " is not a multiple of " +

@@ -38,6 +38,13 @@ uint64_t multipleOf(uint64_t value, uint8_t flags, uint8_t without) {
   return (flags & without) == 0 && value % 16 == 0 ? 16 : 1;
 }
 
+// A number as a parameter of that type; only integers are multiples.
+uint64_t numberTag(uint16_t code, const lt_arg &arg, uint8_t flags) {
+  return typeTag(code, bindings::decodeType(code).isInt()
+                           ? multipleOf(arg.bits, flags, LT_NO_SPECIALIZE | LT_NO_ALIGNMENT)
+                           : 1);
+}
+
 uint16_t intCode(const lt_arg &arg) {
   const auto value = static_cast<int64_t>(arg.bits);
   frontend::DType dtype;
@@ -74,9 +81,7 @@ ArgumentKey classify(const lt_function &fn, size_t index, const lt_arg &arg) {
     }
     [[fallthrough]];
   case LT_ARG_UINT:
-    return {typeTag(forced != 0 ? forced : intCode(arg),
-                    multipleOf(arg.bits, flags, LT_NO_SPECIALIZE | LT_NO_ALIGNMENT)),
-            0};
+    return {numberTag(forced != 0 ? forced : intCode(arg), arg, flags), 0};
   case LT_ARG_FLOAT:
     return {typeTag(forced != 0 ? forced : simpleCode(ir::Elem::F32, true), 1), 0};
   case LT_ARG_POINTER: {
@@ -151,8 +156,9 @@ runtime::ArgumentValue valueOf(const lt_arg &arg) {
   case LT_ARG_BOOL:
     return {Kind::Bool, arg.bits};
   case LT_ARG_INT:
-  case LT_ARG_UINT:
     return {Kind::Int, arg.bits};
+  case LT_ARG_UINT:
+    return {Kind::UInt, arg.bits};
   case LT_ARG_FLOAT:
     return {Kind::Float, arg.bits};
   case LT_ARG_POINTER:
@@ -166,12 +172,12 @@ runtime::ArgumentValue valueOf(const lt_arg &arg) {
 }
 
 // Off the hot path, so that the hot path's frame stays small.
-[[gnu::noinline]] lt_status misfit(const lt_function &fn, uint32_t argument, bool isReadOnly) noexcept {
+[[gnu::noinline]] lt_status refuse(const lt_function &fn, const runtime::RecipeSlot &slot,
+                                   const lt_arg &arg, bool isMisfit) noexcept {
   return guarded(LT_ERROR, [&]() -> lt_status {
-    const std::string name = fn.params[argument].name;
-    throw ir::UserError(isReadOnly
-                            ? "argument '" + name + "' is a read-only array, and the kernel stores to it"
-                            : "argument '" + name + "' does not fit the type of its parameter");
+    const std::string name = "argument '" + std::string(fn.params[slot.argument].name) + "'";
+    throw ir::UserError(isMisfit ? name + ": " + runtime::describeMisfit(slot.dtype, valueOf(arg))
+                                 : name + " is a read-only array, and the kernel stores to it");
   });
 }
 
@@ -183,10 +189,10 @@ lt_status fillSlots(const lt_function &fn, const lt_entry &entry, const lt_arg *
   for (size_t i = 0; i < recipe.size(); ++i) {
     const lt_arg &arg = arguments[recipe[i].argument];
     if (!runtime::encodeSlot(recipe[i].dtype, valueOf(arg), plan.slots[i])) {
-      return misfit(fn, recipe[i].argument, false);
+      return refuse(fn, recipe[i], arg, true);
     }
     if ((arg.flags & LT_ARG_READ_ONLY) != 0 && kernel.written()[i]) {
-      return misfit(fn, recipe[i].argument, true);
+      return refuse(fn, recipe[i], arg, false);
     }
   }
   return LT_OK;

@@ -104,6 +104,51 @@ TEST(Slots, Misfits) {
   EXPECT_FALSE(runtime::encodeSlot(type("i32"), {Kind::None, 0}, slot));
 }
 
+TEST(Slots, IntegersThatAreNotOfTheType) {
+  const auto fits = [](const char *name, Kind kind, uint64_t bits) {
+    uint64_t slot = 0;
+    return runtime::encodeSlot(type(name), {kind, bits}, slot);
+  };
+  for (const char *name : {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "int1"}) {
+    const unsigned bits = ir::bitWidth(type(name).elem);
+    const bool isSigned = type(name).isSigned && bits > 1;
+    const uint64_t high = ~uint64_t{0} >> (isSigned ? 65 - bits : 64 - bits);
+    const uint64_t low = isSigned ? ~high : 0;
+    const auto kind = [&](uint64_t value) { return isSigned || value >> 63 == 0 ? Kind::Int : Kind::UInt; };
+    EXPECT_TRUE(fits(name, kind(high), high)) << name;
+    EXPECT_TRUE(fits(name, Kind::Int, low)) << name;
+    EXPECT_TRUE(fits(name, Kind::Bool, 1)) << name;
+    if (bits < 64) {
+      EXPECT_FALSE(fits(name, Kind::Int, high + 1)) << name;
+    }
+    if (bits < 64 || !isSigned) {
+      EXPECT_FALSE(fits(name, Kind::Int, low - 1)) << name;
+    }
+    EXPECT_EQ(fits(name, Kind::UInt, uint64_t{1} << 63), bits == 64 && !isSigned) << name;
+  }
+  EXPECT_EQ(runtime::describeMisfit(type("u8"), {Kind::Int, 300}), "the integer 300 does not fit uint8");
+  EXPECT_EQ(runtime::describeMisfit(type("i64"), {Kind::UInt, uint64_t{1} << 63}),
+            "the integer 9223372036854775808 does not fit int64");
+}
+
+TEST(Slots, IntegersRoundOnce) {
+  uint64_t slot = 0;
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::UInt, (uint64_t{1} << 63) + 1}, slot));
+  EXPECT_EQ(slot, std::bit_cast<uint32_t>(0x1p63F));
+  // Just above half of the last bit; a double takes each for the tie itself.
+  const uint64_t ties[] = {(uint64_t{1} << 62) + (uint64_t{1} << 38), (uint64_t{1} << 62) + (uint64_t{1} << 54)};
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Int, ties[0]}, slot));
+  EXPECT_EQ(slot, std::bit_cast<uint32_t>(0x1p62F));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Int, ties[0] + 1}, slot));
+  EXPECT_EQ(slot, std::bit_cast<uint32_t>(0x1.000002p62F));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Int, 0 - ties[0] - 1}, slot));
+  EXPECT_EQ(slot, std::bit_cast<uint32_t>(-0x1.000002p62F));
+  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), {Kind::Int, ties[1]}, slot));
+  EXPECT_EQ(bfloat(static_cast<uint16_t>(slot)), 0x1p62);
+  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), {Kind::Int, ties[1] + 1}, slot));
+  EXPECT_EQ(bfloat(static_cast<uint16_t>(slot)), 0x1.02p62);
+}
+
 TEST(Grid, Extents) {
   runtime::LaunchShape shape{};
   const int64_t good[] = {3, 1, 2};
