@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/diagnostic.h"
 
+#include "ir/source_text.h"
+
 #include <algorithm>
-#include <string_view>
 
 namespace libtile::ir {
 
 namespace {
-
-// The 1-based line of the text, without its end; empty past the last one.
-std::string_view lineOf(std::string_view text, uint32_t line) {
-  size_t start = 0;
-  for (uint32_t i = 1; i < line; ++i) {
-    const size_t end = text.find('\n', start);
-    if (end == std::string_view::npos) {
-      return {};
-    }
-    start = end + 1;
-  }
-  std::string_view out = text.substr(start, text.find('\n', start) - start);
-  if (!out.empty() && out.back() == '\r') {
-    out.remove_suffix(1);
-  }
-  return out;
-}
 
 // "   12 | source" and "      |   ^~~~" under it. Bytes of a UTF-8 sequence after the first take no
 // column; tabs are kept so that the caret stands right.

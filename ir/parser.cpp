@@ -7,9 +7,8 @@
 
 #include "ir/arity.h"
 #include "ir/builder.h"
+#include "ir/source_text.h"
 #include "ir/table_reader.h"
-
-#include <llvm/ADT/StringMap.h>
 
 namespace libtile::ir {
 
@@ -23,8 +22,8 @@ class Parser : public TableReader {
 public:
   using TableReader::TableReader;
 
-  std::vector<Function> run() {
-    std::vector<Function> out;
+  std::vector<Reading> run() {
+    std::vector<Reading> out;
     while (skipSpace(), pos_ < text_.size()) {
       out.push_back(function());
     }
@@ -81,11 +80,14 @@ private:
 
   LayoutId layoutReference() {
     expect("#");
-    const auto index = uint64_t(integer(0));
-    if (index >= tables_.layouts.size()) {
+    const std::string_view name = expectWord("a name");
+    const auto row = tables_.layouts.find(llvm::StringRef(name.data(), name.size()));
+    if (row == tables_.layouts.end()) {
       fail("unknown layout");
     }
-    return fn_->internLayout(tables_.layouts[index]);
+    const LayoutId layout = fn_->internLayout(row->second);
+    names_.set(layout, std::string(name));
+    return layout;
   }
 
   Type scalarType() {
@@ -116,8 +118,10 @@ private:
 
   // ---- functions
 
-  Function function() {
+  Reading function() {
     values_.clear();
+    names_ = {};
+    offsets_.clear();
     Function fn("");
     fn_ = &fn;
     readTables();
@@ -138,7 +142,7 @@ private:
     expect("{");
     block(fn.body(), 0);
     fn_ = nullptr;
-    return fn;
+    return {std::move(fn), std::move(names_), file_, std::move(offsets_)};
   }
 
   void options(Function &fn) {
@@ -212,8 +216,9 @@ private:
                                  : acceptWord("disjoint")
                                      ? Guard::Kind::Disjoint
                                      : (fail("expected a guard"), Guard::Kind());
-        const uint32_t param = smallInteger(0);
-        fn.guards.push_back({kind, param, integer()});
+        const uint32_t param = parameterNumber();
+        const int64_t value = kind == Guard::Kind::Disjoint ? parameterNumber() : integer();
+        fn.guards.push_back({kind, param, value});
       } else if (acceptWord("fallback")) {
         fn.fallbacks.push_back(string());
       } else {
@@ -222,12 +227,25 @@ private:
     }
   }
 
+  // A parameter by its name. Nothing else has one yet.
+  uint32_t parameterNumber() {
+    expect("%");
+    const size_t start = pos_;
+    const std::string_view name = expectWord("a parameter");
+    const auto it = values_.find(llvm::StringRef(name.data(), name.size()));
+    if (it == values_.end()) {
+      fail("%" + std::string(name) + " is no parameter", start);
+    }
+    return fn_->defIndex(it->second);
+  }
+
   // ---- ops
 
   void define(std::string_view name, ValueId value, size_t at) {
     if (!values_.try_emplace(llvm::StringRef(name.data(), name.size()), value).second) {
       fail("%" + std::string(name) + " is defined twice", at);
     }
+    names_.set(value, std::string(name));
   }
 
   // Ops up to the closing brace, which is taken too.
@@ -283,6 +301,7 @@ private:
     }
     const OpId op = fn_->createOp(*opcode, operands, {}, {});
     fn_->append(block, op);
+    offsets_.set(op, start);
     attributes(op, row, start);
     resultTypes(op, row, names.size(), start);
     canonicalise(op, start);
@@ -420,20 +439,24 @@ private:
 
   Function *fn_ = nullptr;
   llvm::StringMap<ValueId> values_;
+  Names names_;
+  IndexMap<OpId, size_t> offsets_;
 };
 
 } // namespace
 
+Location Reading::place(OpId op) const { return locationAt(file, offsets[op]); }
+
 Function parse(std::string_view text, const std::string &name) {
   Parser parser(text, name);
-  std::vector<Function> functions = parser.run();
-  if (functions.size() != 1) {
+  std::vector<Reading> readings = parser.run();
+  if (readings.size() != 1) {
     parser.fail("expected one function", 0);
   }
-  return std::move(functions[0]);
+  return std::move(readings[0].fn);
 }
 
-std::vector<Function> parseAll(std::string_view text, const std::string &name) {
+std::vector<Reading> parseAll(std::string_view text, const std::string &name) {
   return Parser(text, name).run();
 }
 

@@ -5,7 +5,7 @@
 // more is promised until verify() has passed.
 #pragma once
 
-#include "ir/function.h"
+#include "ir/names.h"
 
 #include <string>
 #include <string_view>
@@ -13,8 +13,18 @@
 
 namespace libtile::ir {
 
+// A function that was read, and what only its text knows.
+struct Reading {
+  Function fn;
+  Names names; // as in the text: printed with them, the function has the text that was read
+  std::shared_ptr<const SourceFile> file;
+  IndexMap<OpId, size_t> offsets; // of the ops in the file
+  // Where the text has the op.
+  [[nodiscard]] Location place(OpId op) const;
+};
+
 [[nodiscard]] Function parse(std::string_view text, const std::string &name = "<text>");
 // Several functions in one text.
-[[nodiscard]] std::vector<Function> parseAll(std::string_view text, const std::string &name);
+[[nodiscard]] std::vector<Reading> parseAll(std::string_view text, const std::string &name);
 
 } // namespace libtile::ir

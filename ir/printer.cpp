@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer of the text form. Numbering is by position in the text, so equal functions print
-// equally whatever their ids are; layouts are numbered by first use, and print only when used.
+// The writer of the text form. Without shared names numbering is by position in the text, so equal
+// functions print equally whatever their ids are. Layouts print only when used, in the order of use.
 #include "ir/printer.h"
 
+#include "ir/source_text.h"
+
 #include <llvm/ADT/DenseMap.h>
-#include <llvm/ADT/StringSet.h>
+#include <llvm/ADT/DenseSet.h>
 
 #include <cctype>
 #include <charconv>
@@ -66,7 +68,8 @@ namespace {
 
 class Printer {
 public:
-  Printer(const Function &fn, const PrintOptions &options) : fn_(fn), options_(options) {}
+  Printer(const Function &fn, const PrintOptions &options)
+      : fn_(fn), options_(options), names_(options.names != nullptr ? *options.names : own_) {}
 
   std::string run() {
     header();
@@ -87,13 +90,13 @@ private:
       out_ += " arena=" + std::to_string(fn_.arenaBytes);
     }
     out_ += " (";
-    llvm::StringSet<> params;
     for (size_t i = 0; i < fn_.args(fn_.body()).size(); ++i) {
       const ValueId value = fn_.arg(fn_.body(), i);
       const Param param = i < fn_.params.size() ? fn_.params[i] : Param{};
-      out_ += i == 0 ? "%" : ", %";
-      const bool named = isPlainName(param.name) && params.insert(param.name).second;
-      out_ += name(value, named ? param.name : "") + ": " + type(fn_.type(value));
+      const bool plain = isPlainName(param.name);
+      const std::string &name = names_.give(value, plain ? param.name : "");
+      const bool named = plain && name == param.name;
+      out_ += (i == 0 ? "%" : ", %") + name + ": " + type(fn_.type(value));
       std::string attributes;
       if (!named && !param.name.empty()) {
         attributes += ", name=" + quote(param.name);
@@ -118,42 +121,38 @@ private:
     out_ += " {\n";
   }
 
-  static std::string guardText(const Guard &guard) {
-    const std::string param = std::to_string(guard.param);
-    const std::string value = std::to_string(guard.value);
+  std::string guardText(const Guard &guard) const {
+    const std::string param = parameter(guard.param);
     switch (guard.kind) {
     case Guard::Kind::Divisible:
-      return "divisible " + param + " " + value;
+      return "divisible " + param + " " + std::to_string(guard.value);
     case Guard::Kind::Below:
-      return "below " + param + " " + value;
+      return "below " + param + " " + std::to_string(guard.value);
     case Guard::Kind::Disjoint:
-      return "disjoint " + param + " " + value;
+      return "disjoint " + param + " " + parameter(guard.value);
     }
     return {};
   }
 
-  // The wanted name, or without one the next number.
-  std::string name(ValueId value, const std::string &wanted = {}) {
-    const std::string text = wanted.empty() ? std::to_string(nextNumber_++) : wanted;
-    names_.set(value, text);
-    return text;
+  [[nodiscard]] std::string parameter(uint64_t index) const {
+    const std::span<const ValueId> args = fn_.args(fn_.body());
+    return use(index < args.size() ? args[index] : ValueId());
   }
 
   std::string type(const Type &type) {
-    if (!type.layout().valid()) {
-      return type.str();
+    const LayoutId layout = type.layout();
+    if (layout.valid() && used_.insert(layout.index).second) {
+      const bool known = layout.index < fn_.layouts().size();
+      const bool forms = options_.names != nullptr && known;
+      names_.give(layout, forms ? formOf(fn_.layout(layout)) : "");
+      layoutOrder_.push_back(layout);
     }
-    const auto [it, fresh] = layoutNumbers_.try_emplace(type.layout().index, layoutOrder_.size());
-    if (fresh) {
-      layoutOrder_.push_back(type.layout());
-    }
-    return type.withLayout({it->second}).str();
+    return names_.type(type);
   }
 
-  void use(ValueId value) {
-    const std::string &text = names_[value];
-    out_ += '%';
-    out_ += text.empty() ? "<undefined>" : text;
+  [[nodiscard]] std::string use(ValueId value) const {
+    const std::string &text = names_.of(value);
+    return "%" + (text.empty() ? "<undefined>" : text);
   }
 
   void block(BlockId block, unsigned depth) {
@@ -163,18 +162,21 @@ private:
   }
 
   void op(OpId op, unsigned depth) {
+    if (options_.source) {
+      sourceComment(fn_.locationOf(op), depth);
+    }
     const size_t start = out_.size();
     out_.append(2 * depth, ' ');
     const std::span<const ValueId> results = fn_.results(op);
     for (size_t i = 0; i < results.size(); ++i) {
       out_ += i == 0 ? "%" : ", %";
-      out_ += name(results[i]);
+      out_ += names_.give(results[i]);
     }
     out_ += results.empty() ? "" : " = ";
     out_ += fn_.opInfo(op).mnemonic;
     for (size_t i = 0; i < fn_.numOperands(op); ++i) {
       out_ += i == 0 ? " " : ", ";
-      use(fn_.operand(op, i));
+      out_ += use(fn_.operand(op, i));
     }
     attributes(op);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -200,6 +202,32 @@ private:
     endLine();
   }
 
+  // "// add.py:5: m = i < n", where the line is another than that of the last op. A place inside of a
+  // function that was inlined comes with that of the call in the kernel: "// math.py:9 in add.py:5: ...".
+  void sourceComment(const Location &location, unsigned depth) {
+    if (!location.known()) {
+      return;
+    }
+    const auto place = [](const Location &at) {
+      const std::string name = quote(at.file->name.substr(at.file->name.rfind('/') + 1));
+      return name.substr(1, name.size() - 2) + ":" +
+             std::to_string(at.file->firstLine + at.line - 1);
+    };
+    std::string comment = place(location);
+    const Location *kernel = &location;
+    while (kernel->caller != nullptr && kernel->caller->known()) {
+      kernel = kernel->caller.get();
+    }
+    comment += kernel == &location ? "" : " in " + place(*kernel);
+    if (comment != lastComment_) {
+      lastComment_ = comment;
+      const std::string_view line = lineOf(location.file->text, location.line);
+      const size_t start = std::min(line.find_first_not_of(" \t"), line.size());
+      out_ += std::string(2 * depth, ' ') + "// " + comment + ": " +
+              std::string(line.substr(start)) + "\n";
+    }
+  }
+
   void endLine() {
     out_ += '\n';
     out_ += note_;
@@ -215,7 +243,7 @@ private:
       out_ += "^(";
       for (size_t i = 0; i < args.size(); ++i) {
         out_ += i == 0 ? "%" : ", %";
-        out_ += name(args[i]) + ": " + type(fn_.type(args[i]));
+        out_ += names_.give(args[i]) + ": " + type(fn_.type(args[i]));
       }
       out_ += "):\n";
     }
@@ -324,7 +352,7 @@ private:
     }
     for (size_t i = 0; i < layoutOrder_.size(); ++i) {
       const bool known = layoutOrder_[i].index < fn_.layouts().size();
-      out += "#" + std::to_string(i) + " = layout " +
+      out += "#" + names_.of(layoutOrder_[i]) + " = layout " +
              (known ? fn_.layout(layoutOrder_[i]).str() : "<undefined>") + "\n";
     }
     return out;
@@ -332,11 +360,12 @@ private:
 
   const Function &fn_;
   const PrintOptions &options_;
+  Names own_;
+  Names &names_;
+  std::string lastComment_;
   std::string note_; // goes below the line that is being written
   std::string out_;
-  IndexMap<ValueId, std::string> names_;
-  uint32_t nextNumber_ = 0;
-  llvm::DenseMap<uint32_t, uint32_t> layoutNumbers_;
+  llvm::DenseSet<uint32_t> used_; // layouts of this text
   std::vector<LayoutId> layoutOrder_;
   llvm::DenseMap<const SourceFile *, uint32_t> fileNumbers_;
   std::vector<const SourceFile *> files_;

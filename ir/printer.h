@@ -4,7 +4,7 @@
 //
 //   #0 = layout regs=[[1],[2]] lanes=[...] ...
 //   func @add stage=tile warps=4 stages=3 arena=64 (%x: ptr<f32> {divisible=16, readonly}, %n: i32)
-//     guard below 1 2147483648
+//     guard below %n 2147483648
 //     fallback "add.py:3: ..." {
 //     %0 = program_id {axis=0} : i32
 //     %5 = load %4, %3 : tile<1024xf32>
@@ -15,7 +15,8 @@
 //     return
 //   }
 //
-// Parameters keep their names, other values are numbered in text order. Result types are printed
+// Parameters keep their names, other values and layouts are numbered in text order, or called as a
+// Names has it. Result types are printed
 // always, operand types never (they are known from the definitions). Floats always have a point, an
 // exponent or, when not finite, the 16 hex digits of their bits as f64 (0x7ff0000000000000). With
 // locations, the text opens with tables that ops refer to as loc(N):
@@ -25,7 +26,7 @@
 //   loc 1 0 7:5-6 from 0        inlined by the call at location 0
 #pragma once
 
-#include "ir/function.h"
+#include "ir/names.h"
 
 #include <functional>
 #include <string>
@@ -36,6 +37,10 @@ namespace libtile::ir {
 struct PrintOptions {
   // Print loc(N) behind each op, and the source texts and locations they refer to at the top.
   bool locations = false;
+  // Print the line of source text that ops come from, as a comment above the first of them.
+  bool source = false;
+  // Names that several texts share (names.h); null: numbers of this text alone.
+  Names *names = nullptr;
   // A comment to print below the op's line; empty: none.
   std::function<std::string(OpId)> note;
 };

@@ -70,9 +70,8 @@ void TableReader::locationRow() {
 }
 
 void TableReader::layoutRow() {
-  if (uint64_t(integer(0)) != tables_.layouts.size()) {
-    fail("layouts are numbered in order");
-  }
+  const size_t start = pos_;
+  const std::string_view name = expectWord("a name");
   expect("=");
   expect("layout");
   skipSpace();
@@ -88,7 +87,9 @@ void TableReader::layoutRow() {
       fail("a layout of too many elements");
     }
   }
-  tables_.layouts.push_back(*layout);
+  if (!tables_.layouts.try_emplace(llvm::StringRef(name.data(), name.size()), *layout).second) {
+    fail("#" + std::string(name) + " is defined twice", start);
+  }
   pos_ += rest.size();
 }
 

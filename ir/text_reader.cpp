@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/text_reader.h"
 
+#include "ir/source_text.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -18,14 +20,7 @@ bool isWordChar(char c) {
 } // namespace
 
 void TextReader::fail(const std::string &message, size_t at) const {
-  const std::string_view before = text_.substr(0, std::min(at, text_.size()));
-  const size_t lineStart = before.rfind('\n') + 1; // npos + 1 is 0
-  Location location;
-  location.file = file_;
-  location.line = 1 + std::count(before.begin(), before.end(), '\n');
-  location.column = before.size() - lineStart + 1;
-  location.endColumn = location.column + 1;
-  throw UserError(message, location);
+  throw UserError(message, locationAt(file_, at));
 }
 
 void TextReader::skipSpace() {

@@ -262,23 +262,50 @@ std::vector<Violation> verify(const Function &fn) {
   return std::move(checker.found);
 }
 
+std::string describe(const Function &fn, const Violation &violation, Names &names) {
+  std::string out = "[" + std::to_string(violation.invariant) + "] " + violation.message;
+  const OpId op = violation.op;
+  if (!op.valid()) {
+    return out;
+  }
+  const auto typesOf = [&](std::span<const ValueId> values) {
+    std::string text;
+    for (ValueId value : values) {
+      const LayoutId layout = fn.type(value).layout();
+      if (layout.index < fn.layouts().size()) {
+        names.give(layout, formOf(fn.layout(layout)));
+      }
+      text += (text.empty() ? "" : ", ") + names.type(fn.type(value));
+    }
+    return "(" + text + ")";
+  };
+  const std::span<const ValueId> results = fn.results(op);
+  out += ": " + (results.empty() ? "" : "%" + names.give(results[0]) + " = ") +
+         fn.opInfo(op).mnemonic + " " + typesOf(fn.operands(op));
+  out += results.empty() ? "" : " -> " + typesOf(results);
+  const Location &location = fn.locationOf(op);
+  return location.known() ? out + ", from " + location.str() : out;
+}
+
 void verifyOrThrow(const Function &fn, const std::string &after) {
   const std::vector<Violation> found = verify(fn);
   if (found.empty()) {
     return;
   }
+  Names names;
+  PrintOptions options;
+  options.names = &names;
+  (void)print(fn, options); // gives the names in the order of the text
   IndexMap<OpId, std::string> notes;
   std::string message = "invalid function after " + after + ":";
   for (const Violation &violation : found) {
-    const std::string text = "[" + std::to_string(violation.invariant) + "] " + violation.message;
-    message += "\n  " + text;
+    message += "\n  " + describe(fn, violation, names);
     if (violation.op.valid()) {
-      message += std::string(" (") + fn.opInfo(violation.op).mnemonic + ")";
       std::string &note = notes.at(violation.op);
-      note += (note.empty() ? "^ " : "; ") + text;
+      note += (note.empty() ? "^ [" : "; [") + std::to_string(violation.invariant) + "] " +
+              violation.message;
     }
   }
-  PrintOptions options;
   options.note = [&](OpId op) { return notes[op]; };
   const Location location = found[0].op.valid() ? fn.locationOf(found[0].op) : Location();
   throw InternalError(message + "\n" + print(fn, options), location);

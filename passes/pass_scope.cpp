@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/pass_scope.h"
 
-#include "ir/printer.h"
 #include "ir/verifier.h"
 
 #include <chrono>
 
 namespace libtile::passes {
-
-bool names(const std::string &pattern, const PassRun &run) {
-  return pattern == "all" || pattern == run.row.name ||
-         pattern == std::string(run.row.name) + ":" + std::to_string(run.nth);
-}
 
 bool PassScope::run() {
   try {
@@ -39,8 +33,8 @@ bool PassScope::runChecked() {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     options_.time(row.name, elapsed.count());
   }
-  if (options_.print && names(options_.printAfter, run_)) {
-    options_.print(row.name, ir::print(fn_));
+  if (options_.after) {
+    options_.after(run_, fn_);
   }
   if (options_.verifyEach) {
     ir::verifyOrThrow(fn_, row.name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What surrounds the run of a pass: time, verification and a dump after it, as the options ask, and
-// on a failure that is not the user's an InternalError that carries a reproducer: the function's
-// text before the pass, and the tile-opt command that runs it again. Nothing is printed or checked
+// What surrounds the run of a pass: time, verification and whom to call after it, as the options
+// ask, and on a failure that is not the user's an InternalError that carries a reproducer: the
+// function's text before the pass, and the tile-opt command that runs it again. Nothing is checked
 // unless asked for; the text before is made by replaying, only after a failure.
 #pragma once
 
@@ -11,11 +11,6 @@
 #include <string>
 
 namespace libtile::passes {
-
-struct PassRun {
-  const PassRow &row;
-  unsigned nth; // the how manyth run of a pass of this name, from 1
-};
 
 class PassScope {
 public:
@@ -38,8 +33,5 @@ private:
   const PipelineOptions &options_;
   std::function<std::string()> textBefore_;
 };
-
-// "simplify" names each run of that pass, "simplify:2" the second, "all" every pass.
-[[nodiscard]] bool names(const std::string &pattern, const PassRun &run);
 
 } // namespace libtile::passes

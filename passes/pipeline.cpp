@@ -154,30 +154,6 @@ bool holds(const OrderConstraint &constraint, std::span<const PassRow> rows) {
   return false;
 }
 
-bool isDisabled(const PipelineOptions &options, const PassRun &run) {
-  return std::ranges::any_of(options.disabled,
-                             [&](const std::string &pattern) { return names(pattern, run); });
-}
-
-// The runs that a pipeline makes, in order.
-std::vector<PassRun> schedule(const PassContext &context, const PipelineOptions &options) {
-  std::vector<PassRun> runs;
-  std::map<std::string_view, unsigned> count;
-  for (const PassRow &row : kTable) {
-    if (!runsOn(row, context.target.laysOut)) {
-      continue;
-    }
-    const PassRun run{row, ++count[row.name]};
-    if (!isDisabled(options, run)) {
-      runs.push_back(run);
-    }
-    if (names(options.stopAfter, run)) {
-      break;
-    }
-  }
-  return runs;
-}
-
 // The text after the first `count` runs on the function.
 std::string replay(const Function &start, std::span<const PassRun> runs,
                    const PassContext &context) {
@@ -197,6 +173,33 @@ const PassRow *findPass(std::string_view name) {
   const auto found =
       std::ranges::find_if(kTable, [&](const PassRow &row) { return row.name == name; });
   return found == kTable.end() ? nullptr : &*found;
+}
+
+bool matches(const std::string &pattern, const PassRun &run) {
+  return pattern == "all" || pattern == run.row.name ||
+         pattern == std::string(run.row.name) + ":" + std::to_string(run.nth);
+}
+
+std::vector<PassRun> schedule(const ir::Target &target, const PipelineOptions &options) {
+  std::vector<PassRun> runs;
+  std::map<std::string_view, unsigned> count;
+  bool started = options.startAfter.empty();
+  for (const PassRow &row : kTable) {
+    if (!runsOn(row, target.laysOut)) {
+      continue;
+    }
+    const PassRun run{row, ++count[row.name]};
+    const bool disabled = std::ranges::any_of(
+        options.disabled, [&](const std::string &pattern) { return matches(pattern, run); });
+    if (started && !disabled) {
+      runs.push_back(run);
+    }
+    started = started || matches(options.startAfter, run);
+    if (matches(options.stopAfter, run)) {
+      break;
+    }
+  }
+  return runs;
 }
 
 std::vector<std::string> checkPipeline(std::span<const PassRow> table,
@@ -225,7 +228,7 @@ std::vector<std::string> checkPipeline(std::span<const PassRow> table,
 }
 
 void runPipeline(Function &fn, const PassContext &context, const PipelineOptions &options) {
-  const std::vector<PassRun> runs = schedule(context, options);
+  const std::vector<PassRun> runs = schedule(context.target, options);
   const Function start = fn.clone();
   for (size_t i = 0; i < runs.size(); ++i) {
     PassScope scope(runs[i], fn, context, options,

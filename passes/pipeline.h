@@ -42,20 +42,33 @@ struct OrderConstraint {
 [[nodiscard]] std::vector<std::string> checkPipeline(std::span<const PassRow> table,
                                                      std::span<const OrderConstraint> constraints);
 
-// A pass is named by its name (every run of it), "name:2" (the second run), or "all".
+// One run of a pass in a pipeline.
+struct PassRun {
+  const PassRow &row;
+  unsigned nth; // the how manyth run of a pass of this name, from 1
+};
+
+// "simplify" names each run of that pass, "simplify:2" the second, "all" every pass.
+[[nodiscard]] bool matches(const std::string &pattern, const PassRun &run);
+
+// A pass is named by a pattern (matches).
 struct PipelineOptions {
   bool verifyEach = false;           // after each pass
   bool verifyEnd = true;             // after the last one
-  std::string printAfter;            // "" for none
+  std::string startAfter;            // "" for the beginning
   std::string stopAfter;             // "" for the end
   std::vector<std::string> disabled; // passes left out
-  std::function<void(std::string_view pass, const std::string &text)> print;
+  // Called after each pass, before the function is verified.
+  std::function<void(const PassRun &run, const ir::Function &fn)> after;
   std::function<void(std::string_view pass, double seconds)> time;
 };
 
-// Takes the function from the tile stage to Staged (GPU) or Nested (CPU). A failure inside a pass
-// that is not the user's becomes InternalError with the text before the pass and a tile-opt
-// command.
+// The runs that the options leave of the pipeline for the target, in order.
+[[nodiscard]] std::vector<PassRun> schedule(const ir::Target &target,
+                                            const PipelineOptions &options = {});
+// Takes the function from the tile stage (startAfter: from where that pass left it) to Staged (GPU)
+// or Nested (CPU). A failure inside a pass that is not the user's becomes InternalError with the
+// text before the pass and a tile-opt command.
 void runPipeline(ir::Function &fn, const PassContext &context, const PipelineOptions &options = {});
 // One pass, under the same PassScope.
 void runPass(const PassRow &row, ir::Function &fn, const PassContext &context,

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "ir/diagnostic.h"
+#include "runtime/tools/text_diff.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -42,33 +43,6 @@ inline std::vector<std::string> splitText(const std::string &text, char separato
   std::stringstream stream(text);
   for (std::string part; std::getline(stream, part, separator);) {
     out.push_back(part);
-  }
-  return out;
-}
-
-// "-" expected only, "+" seen only, " " both; from the longest common subsequence.
-inline std::string diffText(const std::string &expected, const std::string &seen) {
-  const std::vector<std::string> a = splitText(expected, '\n');
-  const std::vector<std::string> b = splitText(seen, '\n');
-  std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1));
-  for (size_t i = a.size(); i-- > 0;) {
-    for (size_t j = b.size(); j-- > 0;) {
-      common[i][j] =
-          a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
-    }
-  }
-  std::string out;
-  size_t i = 0;
-  size_t j = 0;
-  while (i < a.size() || j < b.size()) {
-    if (i < a.size() && j < b.size() && a[i] == b[j]) {
-      out += "  " + a[i++] + "\n";
-      ++j;
-    } else if (j == b.size() || (i < a.size() && common[i + 1][j] >= common[i][j + 1])) {
-      out += "- " + a[i++] + "\n";
-    } else {
-      out += "+ " + b[j++] + "\n";
-    }
   }
   return out;
 }
@@ -128,7 +102,7 @@ inline std::string checkGoldenFile(const std::filesystem::path &path, const Gold
     seen += seen.empty() || seen.back() == '\n' ? "" : "\n";
     if (seen != cases[i].expected) {
       wrong += path.string() + ": case " + std::to_string(i + 1) + "\n" +
-               diffText(cases[i].expected, seen);
+               diff(cases[i].expected, seen);
     }
     blessed += (i == 0 ? "" : "// ----\n") + cases[i].input + "// expect:\n" + seen;
   }

@@ -93,17 +93,6 @@ std::vector<RecipeSlot> makeRecipe(const ir::Function &tile, const frontend::Sig
   return recipe;
 }
 
-// Before printing, a name for the moment when the function reaches a stage.
-using StageTexts = std::vector<std::pair<std::string, std::string>>;
-void keepStage(StageTexts &texts, ir::Stage stage, std::string text) {
-  const std::string name = ir::stageName(stage);
-  if (!texts.empty() && texts.back().first == name) {
-    texts.back().second = std::move(text);
-  } else {
-    texts.emplace_back(name, std::move(text));
-  }
-}
-
 } // namespace
 
 std::string constantKey(const frontend::Value &value) {
@@ -209,21 +198,19 @@ std::string Compiled::text(const std::string &stage) const {
   ir::Function fn = tile_.clone();
   const passes::PassContext context{target_, options_.numWarps, options_.numStages, true,
                                     &functionLibrary()};
-  StageTexts texts;
   if (stage != "llvm" && stage != "asm") {
+    // As the last pass of the stage leaves it. A value has one name in the texts of all stages.
+    ir::Names names;
+    ir::PrintOptions print;
+    print.names = &names;
+    std::map<std::string, std::string> texts = {{"tile", ir::print(tile_, print)}};
     passes::PipelineOptions options;
-    options.printAfter = "all";
-    options.print = [&](std::string_view pass, const std::string &text) {
-      const passes::PassRow *row = passes::findPass(pass);
-      if (row != nullptr) {
-        keepStage(texts, row->gives, text);
-      }
+    options.after = [&](const passes::PassRun &, const ir::Function &now) {
+      texts[ir::stageName(now.stage)] = ir::print(now, print);
     };
     passes::runPipeline(fn, context, options);
-    for (auto &[name, text] : texts) {
-      if (name == stage) {
-        return std::move(text);
-      }
+    if (const auto found = texts.find(stage); found != texts.end()) {
+      return std::move(found->second);
     }
   } else if (stage == "llvm" || !target_.laysOut) {
     passes::runPipeline(fn, context);

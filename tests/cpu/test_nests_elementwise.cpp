@@ -35,7 +35,7 @@ func @add stage=tile warps=4 stages=3 (%x: ptr<ELEM>, %y: ptr<ELEM>, %o: ptr<ELE
 template <class T> void checkAdd(const std::string &target, const char *elem) {
   for (int block : {1, 5, 16, 96, 1000, 1024}) {
     for (int n : {1, 15, 17, 1000, 1500}) {
-      for (const char *guards : {"", "\n  guard disjoint 0 2\n  guard disjoint 1 2"}) {
+      for (const char *guards : {"", "\n  guard disjoint %x %o\n  guard disjoint %y %o"}) {
         TileKernel kernel(fill(kAdd, {{"GUARDS", guards}, {"ELEM", elem}, {"BLOCK", std::to_string(block)}}),
                           target);
         std::vector<T> x(n), y(n), o(n + 64, T(77));

@@ -209,7 +209,7 @@ func @softmax stage=tile warps=4 stages=3 (%x: ptr<f32>, %o: ptr<f32>, %n: i32)G
 }
 )";
   for (int size : {16, 100, 1024, 65536}) {
-    for (const char *guards : {"", "\n  guard disjoint 0 1"}) {
+    for (const char *guards : {"", "\n  guard disjoint %x %o"}) {
       TileKernel kernel(fill(text, {{"GUARDS", guards}, {"<Nx", "<" + std::to_string(size) + "x"}}), GetParam());
       for (int n : {1, size - 7, size}) {
         const int rows = 3;

@@ -129,8 +129,9 @@ public:
       for (const char *target : {"avx512bf16", "sm_80"}) {
         ir::Function fn = tile.clone();
         passes::PipelineOptions options;
-        options.printAfter = "all";
-        options.print = [&](std::string_view, const std::string &text) { late_.push_back(text); };
+        options.after = [&](const passes::PassRun &, const ir::Function &now) {
+          late_.push_back(ir::print(now));
+        };
         passes::runPipeline(fn, contextOf(codegen::findTarget(target)), options);
       }
     }

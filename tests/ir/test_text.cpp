@@ -87,6 +87,112 @@ TEST(Text, LayoutsAreNumberedByUse) {
   EXPECT_TRUE(verify(parse(once)).empty());
 }
 
+// What the text calls values and layouts, it is called again; what is new gets numbers above.
+TEST(Text, NamesOfTheTextStay) {
+  const std::string text =
+      "#tall = layout regs=[] lanes=[[1],[2],[4],[8],[16]] warps=[[32],[64]] subtile=[128] "
+      "repeats=[1]\n"
+      "func @f stage=laid-out warps=4 stages=3 (%p: ptr<f32>, %7: i32 {name=\"n 1\"})\n"
+      "  guard below %7 64\n"
+      "  guard disjoint %p %p {\n"
+      "  %sum = arange {start=0} : tile<128xi32, #tall>\n"
+      "  %40 = add %sum, %sum : tile<128xi32, #tall>\n"
+      "  return\n"
+      "}\n";
+  std::vector<Reading> readings = parseAll(text + text, "t");
+  ASSERT_EQ(readings.size(), 2u);
+  for (Reading &reading : readings) {
+    PrintOptions options;
+    options.names = &reading.names;
+    EXPECT_EQ(print(reading.fn, options), text);
+    Function &fn = reading.fn;
+    Builder builder(fn, fn.last(fn.body()));
+    const ValueId added = builder.i32(5);
+    EXPECT_EQ(fn.guards[0], (Guard{Guard::Kind::Below, 1, 64}));
+    const OpId first = fn.first(fn.body());
+    fn.erase(fn.next(first));
+    EXPECT_NE(print(fn, options).find("%sum = arange"), std::string::npos);
+    EXPECT_NE(print(fn, options).find("  %41 = constant {value=5}"), std::string::npos);
+    EXPECT_EQ(reading.names.of(added), "41");
+    EXPECT_NE(print(fn).find("%1 = arange"), std::string::npos) << "without names: numbers";
+  }
+  EXPECT_EQ(readings[1].place(readings[1].fn.first({0})).str(), "t:13:10");
+}
+
+// Random functions, edited: values that stay keep their names, and each text reads back as itself.
+TEST(Text, ValuesKeepTheirNames) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Function fn = randomFunction(seed);
+    Names names;
+    PrintOptions options;
+    options.names = &names;
+    (void)print(fn, options);
+    IndexMap<ValueId, std::string> before;
+    for (uint32_t i = 0; i < fn.numValues(); ++i) {
+      before.set({i}, names.of(ValueId{i}));
+    }
+    Builder builder(fn, fn.first(fn.body()));
+    (void)builder.i32(7); // shifts all numbers of a fresh text
+    const std::string after = print(fn, options);
+    for (uint32_t i = 0; i < fn.numValues() - 1; ++i) {
+      EXPECT_EQ(names.of(ValueId{i}), before[{i}]) << after;
+    }
+    std::vector<Reading> again = parseAll(after, "t");
+    options.names = &again[0].names;
+    EXPECT_EQ(print(again[0].fn, options), after);
+    EXPECT_EQ(print(again[0].fn), print(fn));
+  }
+}
+
+TEST(Text, LayoutsAreCalledAfterTheirForm) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"regs=[[0,1],[0,2]] lanes=[[0,4],[1,0]] warps=[[2,0]] subtile=[4,8] repeats=[1,2]", "blocked"},
+      {"regs=[[0,1],[2,0]] lanes=[[0,2],[1,0]] warps=[[4,0]] subtile=[8,4] repeats=[1,1]",
+       "fragment"},
+      {"regs=[] lanes=[[1],[0]] warps=[] subtile=[2] repeats=[1]", "replicated"},
+      {"regs=[] lanes=[[1],[2]] warps=[[0]] subtile=[4] repeats=[1]", "replicated"},
+      {"offsets=[[0,1],[0,2],[1,0]] subtile=[2,4] repeats=[1,1]", "rows"},
+      {"offsets=[[1,0],[2,0],[0,1]] subtile=[4,2] repeats=[1,1]", "columns"},
+      {"offsets=[[0,1],[0,2],[1,1]] subtile=[2,4] repeats=[1,1]", "swizzled"},
+  };
+  for (const auto &[text, form] : cases) {
+    const std::optional<Layout> layout = Layout::parse(text);
+    ASSERT_TRUE(layout) << text;
+    EXPECT_EQ(formOf(*layout), form) << text;
+  }
+}
+
+TEST(Text, SourceLinesAreComments) {
+  Function fn("f");
+  const auto at = [](const char *name, const char *text, uint32_t line) {
+    auto file = std::make_shared<SourceFile>(SourceFile{name, text, 5});
+    return Location{std::move(file), line, 1, 2, nullptr};
+  };
+  const Location call = at("/home/k.py", "one\n  two  # why\n", 2);
+  Location inlined = at("lib/m.py", "three\n", 1);
+  inlined.caller = std::make_shared<Location>(call);
+  Builder builder(fn);
+  for (const Location &location : {call, call, inlined, call}) {
+    builder.loc = fn.internLocation(location);
+    (void)builder.i32(1);
+  }
+  builder.op(Opcode::Return, {});
+  PrintOptions options;
+  options.source = true;
+  const std::string text = print(fn, options);
+  EXPECT_EQ(text, "func @f stage=tile warps=4 stages=3 () {\n"
+                  "  // k.py:6: two  # why\n"
+                  "  %0 = constant {value=1} : i32\n"
+                  "  %1 = constant {value=1} : i32\n"
+                  "  // m.py:5 in k.py:6: three\n"
+                  "  %2 = constant {value=1} : i32\n"
+                  "  // k.py:6: two  # why\n"
+                  "  %3 = constant {value=1} : i32\n"
+                  "  return\n"
+                  "}\n");
+  EXPECT_EQ(print(parse(text)), print(fn));
+}
+
 struct Wrong {
   const char *text;
   const char *message;
@@ -123,6 +229,19 @@ TEST(Text, ErrorsSayWhatAndWhere) {
       EXPECT_EQ(error.location().str(), std::string("t:") + wrong.place) << wrong.text;
     }
   }
+  for (const auto &[text, message] :
+       {std::pair("func @f (%p: ptr<f32>) guard below %q 1 { return }", "%q is no parameter"),
+        std::pair("#a = layout regs=[] lanes=[[1]] warps=[] subtile=[2] repeats=[1]\n"
+                  "#a = layout regs=[] lanes=[[1]] warps=[] subtile=[2] repeats=[1]\n"
+                  "func @f () { return }",
+                  "#a is defined twice")}) {
+    try {
+      (void)parse(text, "t");
+      ADD_FAILURE() << "no error: " << text;
+    } catch (const UserError &error) {
+      EXPECT_EQ(error.message(), message);
+    }
+  }
   EXPECT_THROW((void)parse(""), UserError);
   EXPECT_THROW((void)parse("func @a () {\n return\n}\nfunc @b () {\n return\n}\n"), UserError);
 }
@@ -157,6 +276,13 @@ TEST(Text, MutatedTextsNeverCrash) {
       (void)verify(fn);
       const std::string once = print(fn);
       ASSERT_EQ(print(parse(once)), once) << text;
+      PrintOptions named;
+      std::vector<Reading> readings = parseAll(text, "t");
+      named.names = &readings[0].names;
+      const std::string again = print(readings[0].fn, named);
+      readings = parseAll(again, "t");
+      named.names = &readings[0].names;
+      ASSERT_EQ(print(readings[0].fn, named), again) << text;
       ++accepted;
     } catch (const UserError &) {
     }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -243,6 +244,35 @@ TEST(Verifier, ValidFunctionsPass) {
   for (const char *body : bodies) {
     const std::vector<Violation> found = verify(parse(function("tile", body)));
     EXPECT_TRUE(found.empty()) << body << ": " << (found.empty() ? "" : found[0].message);
+  }
+}
+
+// A violation is described with the types of its op and the place that the op comes from.
+TEST(Verifier, ViolationsHaveTypesAndAPlace) {
+  const Function fn = parse("file 0 \"add.py\" line 5 \"x\\ny = a + b\\n\"\n"
+                            "loc 0 0 2:5-10\n" +
+                            function("laid-out", "%t = splat %n : tile<128xi32, #0> "
+                                                 "%s = broadcast %t : tile<256xf32> loc(0) "
+                                                 "store %p, %n"));
+  std::vector<std::string> seen;
+  Names names;
+  for (const Violation &violation : verify(fn)) {
+    seen.push_back(describe(fn, violation, names));
+  }
+  const auto expect = [&](const std::string &text) {
+    EXPECT_NE(std::ranges::find(seen, text), seen.end()) << testing::PrintToString(seen);
+  };
+  expect("[16] an extent that is neither 1 nor the result's: %0 = broadcast (tile<128xi32, "
+         "#blocked0>) -> (tile<256xf32>), from add.py:6:5");
+  expect("[11] operand value is i32, not f32: store (ptr<f32>, i32)");
+  try {
+    verifyOrThrow(fn, "a test");
+    FAIL();
+  } catch (const InternalError &error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("broadcast (tile<128xi32, #blocked0>) -> (tile<256xf32>), from add.py:6:5"),
+              std::string::npos)
+        << text;
   }
 }
 

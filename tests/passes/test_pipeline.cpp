@@ -53,15 +53,16 @@ TEST(Pipeline, ConstraintsCanFail) {
   }
 }
 
-TEST(Pipeline, PrintsStopsAndLeavesOut) {
+TEST(Pipeline, CallsStopsAndLeavesOut) {
   ir::Target target;
   PipelineOptions options;
   std::vector<std::string> printed, timed;
-  options.printAfter = "simplify:1";
   options.stopAfter = "hoist_loop_invariants";
   options.disabled = {"eliminate_common_subexpressions"};
-  options.print = [&](std::string_view pass, const std::string &text) {
-    printed.push_back(std::string(pass) + text);
+  options.after = [&](const passes::PassRun &run, const ir::Function &now) {
+    if (passes::matches("simplify:1", run)) {
+      printed.push_back(ir::print(now));
+    }
   };
   options.time = [&](std::string_view pass, double) { timed.emplace_back(pass); };
   ir::Function fn = ir::parse(kText);
@@ -70,6 +71,23 @@ TEST(Pipeline, PrintsStopsAndLeavesOut) {
   EXPECT_NE(printed[0].find("store %p, %n"), std::string::npos);
   EXPECT_EQ(timed, (std::vector<std::string>{"simplify", "split_carried_offsets",
                                              "hoist_loop_invariants"}));
+}
+
+// What is started after a pass is the rest of the pipeline.
+TEST(Pipeline, StartsAfterAPass) {
+  ir::Target target;
+  target.laysOut = true;
+  const std::vector<passes::PassRun> all = passes::schedule(target);
+  for (size_t i = 0; i < all.size(); ++i) {
+    PipelineOptions options;
+    options.startAfter = std::string(all[i].row.name) + ":" + std::to_string(all[i].nth);
+    const std::vector<passes::PassRun> rest = passes::schedule(target, options);
+    ASSERT_EQ(rest.size(), all.size() - i - 1) << options.startAfter;
+    for (size_t k = 0; k < rest.size(); ++k) {
+      EXPECT_EQ(&rest[k].row, &all[i + 1 + k].row);
+      EXPECT_EQ(rest[k].nth, all[i + 1 + k].nth);
+    }
+  }
 }
 
 bool failing(ir::Function &fn, const PassContext &) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The jit interface: binding, grids, specialisation, caching, warm-up, compiled kernels."""
+import re
 import subprocess
 import sys
 import threading
@@ -299,6 +300,19 @@ def test_warmup_for_cpus(target):
     assert kernel.metadata["name"] == "scale"
     with pytest.raises(KeyError, match="stages are"):
         kernel.asm["cubin"]
+
+
+@pytest.mark.parametrize("target, stages", [("avx512", ["tile", "nested", "llvm", "asm"]),
+                                            ("sm_80", ["tile", "laid-out", "staged", "llvm", "ptx"])])
+def test_stage_texts(target, stages):
+    """Each text is of its stage, and a value has one name in all of them."""
+    kernel = scale.warmup("*fp32", "*fp32", "i32", "fp32", grid=(1,), target=target, BLOCK=1024)
+    assert list(kernel.asm) == stages
+    defined = {}
+    for stage in stages[:-2]:
+        assert f" stage={stage} " in kernel.asm[stage]
+        for name, op in re.findall(r"^ *%(\d+) = (\w+)", kernel.asm[stage], re.M):
+            assert defined.setdefault(name, op) == op, (stage, name)
 
 
 def test_warmup_takes_dtypes_and_arrays():

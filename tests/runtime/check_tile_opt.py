@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """check_tile_opt.py TILE_OPT TUTORIALS: the tool's options do what its manual says."""
+import re
 import subprocess
 import sys
 import tempfile
@@ -8,7 +9,22 @@ from pathlib import Path
 
 TOOL, TUTORIALS = sys.argv[1], Path(sys.argv[2])
 ADD = [TUTORIALS / "01_vector_add.py", "--sig", "x=*fp32:16,y=*fp32:16,out=*fp32:16,n=i32",
-       "--const", "BLOCK=1024", "--target", "avx512"]
+       "--const", "BLOCK=1024"]
+SOFTMAX = [TUTORIALS / "02_fused_softmax.py", "--sig", "out=*fp32:16,x=*fp32:16,out_stride=i32,x_stride=i32,"
+           "n_rows=i32,n_cols=i32", "--const", "BLOCK=1024"]
+KERNELS = '''import libtile, libtile.language as tl
+
+def host(n):
+    return n
+
+@libtile.jit
+def one(x):
+    tl.store(x, 1)
+
+@libtile.jit
+def two(x):
+    tl.store(x, 2)
+'''
 
 
 def run(*arguments, status=0):
@@ -18,27 +34,160 @@ def run(*arguments, status=0):
     return result.stdout, result.stderr
 
 
+def wrong(*arguments):
+    """What an error of the user's says."""
+    out, error = run(*arguments, status=1)
+    assert out == "", out
+    return error
+
+
+def sections(text):
+    """(pass, text) of each that was printed."""
+    parts = re.split(r"^// ---- (?:after )?(.*)\n", text, flags=re.M)
+    return list(zip(parts[1::2], parts[2::2]))
+
+
 def headings(text):
-    return [line.removeprefix("// ---- after ") for line in text.splitlines() if line.startswith("// ---- ")]
+    return [title for title, _ in sections(text)]
 
 
-tile, _ = run(*ADD)  # the file has one function with @jit and others without
-assert tile.startswith("func @add stage=tile")
-with tempfile.TemporaryDirectory() as folder:
-    text = Path(folder) / "add.tile"
+def patched(text, changes):
+    """The text after the hunks of a diff."""
+    lines, out, at = text.splitlines(), [], 0
+    for line in changes.splitlines():
+        hunk = re.match(r"@@ -(\d+),(\d+) \+(\d+),(\d+) @@$", line)
+        if hunk:
+            out += lines[at:int(hunk[1]) - 1]
+            at = int(hunk[1]) - 1
+            assert len(out) == int(hunk[3]) - 1, line
+            continue
+        if line[0] != "+":
+            assert lines[at] == line[1:], (lines[at], line)
+            at += 1
+        if line[0] != "-":
+            out.append(line[1:])
+    return "\n".join(out + lines[at:]) + "\n"
+
+
+def names_and_definitions(text):
+    """Each value's name, with what defines it."""
+    return dict(re.findall(r"^ *%(\d+) = (\w+)", text, flags=re.M))
+
+
+def check_prints(folder):
+    tile, _ = run(*ADD)  # the file has one function with @jit and others without
+    assert tile.startswith("func @add stage=tile")
+    text = folder / "add.tile"
     text.write_text(tile)
     assert run(text)[0] == tile, "the text form is its own fixed point"
     every = run(text, "--target", "avx512", "--print-after", "all")[0]
     assert headings(every)[0] == "simplify" and "form_nests" in headings(every), "the pipeline ran"
+    assert "simplify:2" in headings(every), "a second run has its number"
     one = run(text, "--target", "avx512", "--print-after", "form_nests")[0]
     assert headings(one) == ["form_nests"] and one.count("stage=nested") == 2
+    second = run(text, "--target", "avx512", "--print-after", "simplify:2", "--emit", "none")[0]
+    assert headings(second) == ["simplify:2"]
     alone = run(text, "--passes", "simplify", "--print-after", "all")[0]
     assert headings(alone) == ["simplify"] and "stage=nested" not in alone, "--passes is all that runs"
     assert "zmm" in run(text, "--target", "avx512", "--emit", "asm")[0]
     assert ".entry" in run(text, "--target", "sm_80", "--emit", "ptx")[0]
+    assert run(text, "--pipeline", "--emit", "none")[0] == ""
     stopped = run(text, "--target", "sm_80", "--stop-after", "assign_layouts")[0]
     assert "stage=laid-out" in stopped
     assert "form_nests" in run(text, "--target", "avx512", "--pipeline", "--time")[1]
-    assert "no pass named" in run(text, "--print-after", "nothing", status=2)[1]
+    source = run(*ADD, "--source")[0]
+    assert re.search(r"^  // 01_vector_add.py:\d+: mask = i < n\n  %\d+ = splat %n", source, re.M)
+    text.write_text(source)
+    assert run(text)[0] == tile, "source lines are comments"
+    text.write_text(run(*ADD, "--locations")[0])
+    assert "// 01_vector_add.py:" in run(text, "--source")[0], "locations carry the source"
+
+
+def check_changes():
+    for kernel in (ADD, SOFTMAX):
+        for target in ("avx512", "sm_80"):
+            options = (*kernel, "--target", target)
+            final = run(*options, "--pipeline")[0]
+            whole = sections(run(*options, "--print-changed", "--emit", "none")[0])
+            changes = sections(run(*options, "--print-changed=diff", "--emit", "none")[0])
+            assert [title for title, _ in whole] == [title for title, _ in changes]
+            assert changes[0] == ("at first", run(*kernel)[0])
+            text, seen = changes[0][1], names_and_definitions(changes[0][1])
+            for (title, change), (_, now) in zip(changes[1:], whole[1:]):
+                assert change != "" and patched(text, change) == now != text, title
+                text = now
+                # A name stands for one value for ever.
+                for name, op in names_and_definitions(now).items():
+                    assert seen.setdefault(name, op) == op, (title, name)
+            assert text == final, "the last change leads to the end"
+            assert 4 < len(changes) < 16, "passes that changed nothing are left out"
+
+
+def check_stages(folder):
+    """A text from between two passes goes on to the same code, with its names."""
+    text = folder / "stage.tile"
+    for target, middle, code in (("avx512", "form_nests", "asm"), ("sm_80", "assign_layouts", "ptx"),
+                                 ("sm_80", "allocate_shared", "ptx")):
+        options = ("--target", target)
+        text.write_text(run(*SOFTMAX, *options, "--stop-after", middle)[0])
+        whole = run(*SOFTMAX, *options, "--emit", code)[0]
+        assert run(text, *options, "--start-after", middle, "--emit", code)[0] == whole, middle
+        assert run(text, *options)[0] == text.read_text(), "names stay"
+        assert "is in stage" in wrong(text, *options, "--pipeline")
+        assert "--start-after" in wrong(text, *options, "--pipeline")
+        if target == "sm_80":
+            assert "is made in stage staged" in wrong(text, *options, "--emit", code)
+        assert "takes a function in stage tile" in wrong(text, *options, "--passes", "request_guards")
+        text.write_text(run(*SOFTMAX, *options, "--pipeline")[0])
+        assert run(text, *options, "--emit", code)[0] == whole, "a finished text needs no pass"
+    assert "#blocked0" in run(*SOFTMAX, "--target", "sm_80", "--pipeline")[0]
+    assert "guard disjoint %x %out" in run(*ADD, "--pipeline")[0]
+
+
+def check_names(folder):
+    text, kernels = folder / "two.tile", folder / "kernels.py"
+    kernels.write_text(KERNELS)
+    sig = ("--sig", "x=*i32")
+    error = wrong(kernels, *sig)
+    assert "one, two" in error and "--kernel" in error, error
+    error = wrong(kernels, *sig, "--kernel", "three")
+    assert "no function three" in error and "one, two" in error, error
+    both = [run(kernels, *sig, "--kernel", name)[0] for name in ("one", "two")]
+    text.write_text("".join(both))
+    assert run(text)[0] == "".join(both)
+    assert run(text, "--kernel", "two")[0] == both[1]
+    assert "one, two" in wrong(text, "--kernel", "three")
+    assert "sm_90a" in wrong(text, "--target", "pdp11")
+    for target, kinds in (("avx512", "tile, llvm, asm, none"), ("sm_80", "tile, llvm, ptx, none")):
+        assert kinds in wrong(text, "--target", target, "--emit", "object")
+    for option in ("--passes", "--stop-after", "--start-after", "--disable", "--print-after"):
+        for name in ("nothing", "simplify:9", "form_nests"):
+            error = wrong(text, "--target", "sm_80", option, name)
+            assert f"{option}: no pass named {name}" in error and "simplify:2" in error, error
+    for arguments in ((), (text, text), (text, "--what"), (text, "--warps"), (text, "--warps", "many"),
+                      (text, "--passes", "simplify", "--pipeline"), (kernels, "--kernel", "one")):
+        assert "--help" in run(*arguments, status=2)[1], arguments
+
+
+def check_faults(folder):
+    text = folder / "wrong.tile"
+    tile = run(*ADD)[0]
     text.write_text(tile.replace("add %", "add %9", 1))
-    assert "^" in run(text, status=1)[1], "an error has a caret"
+    assert "^" in wrong(text), "an error has a caret"
+    text.write_text("func @k stage=tile warps=4 stages=3 (%n: i32, %p: ptr<f32>) {\n"
+                    "  %a = splat %n : tile<4xi32>\n"
+                    "  %b = broadcast %a : tile<8xi32>\n"
+                    "  store %p, %n\n"
+                    "  return\n}\n")
+    error = wrong(text)
+    assert f"{text}:3:8: error: [16] " in error and "  3 |   %b = broadcast" in error, error
+    assert "%b = broadcast (tile<4xi32>) -> (tile<8xi32>)" in error, error
+    assert f"{text}:4:3: error: [11] operand value is i32, not f32" in error, error
+
+
+with tempfile.TemporaryDirectory() as name:
+    check_prints(Path(name))
+    check_changes()
+    check_stages(Path(name))
+    check_names(Path(name))
+    check_faults(Path(name))
