@@ -23,6 +23,7 @@ struct KernelInfo {
   int32_t threads = 0;       // GPU: threads of a program
   int64_t sharedBytes = 0;   // GPU: dynamic shared memory of a program
   int64_t scratchBytes = 0;  // CPU: the program's arena, 64-byte aligned
+  uint32_t frameVersion = 0; // CPU: of the frame that the code reads (codegen/cpu/frame.h)
 };
 
 struct Code {
@@ -46,11 +47,10 @@ struct Code {
 // `fn` has passed the pipeline for `target`. Thread-safe. LLVM's fatal errors come as InternalError.
 //
 // The function made:
-//   CPU     void symbol(const uint64_t *args, const int32_t *grid, uint64_t first, uint64_t count,
-//                       uint8_t *arena)
-//           runs the programs first .. first+count-1, program = x + grid[0] * (y + grid[1] * z); one
-//           8-byte slot an argument, its value in the low bytes.
-//   NVIDIA  a kernel with one parameter an argument (i1 as i8), dynamic shared memory.
+//   CPU     a libtile_kernel (codegen/cpu/frame.h): it runs a range of programs of a launch, whose frame
+//           has the arguments and the grid.
+//   NVIDIA  a kernel with one parameter an argument (i1 as i8), dynamic shared memory. Others launch it
+//           too, so there is no frame: docs/abi.md.
 [[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,
                             const CodeOptions &options = {});
 

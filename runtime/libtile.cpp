@@ -5,6 +5,7 @@
 #include "runtime/errors.h"
 #include "runtime/launch.h"
 #include "runtime/drivers/thread_pool.h"
+#include "runtime/drivers/watch.h"
 
 #include <bit>
 #include <fstream>
@@ -283,7 +284,7 @@ void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
       module = executable.select(slots, extents);
     }
     if (const char *message = executable.driver().launch(*module, shape, slots.data(), slots.size(),
-                                                         stream)) {
+                                                         stream, {})) {
       throw runtime::DeviceError(message);
     }
   });
@@ -300,6 +301,7 @@ const std::vector<std::string> &Kernel::fallbacks() const {
 }
 const std::string &Kernel::target() const { return contentOf(impl, "Kernel").target; }
 
+void interruptLaunches() noexcept { runtime::interruptLaunches(); }
 void setNumThreads(int threads) { runtime::setPoolThreads(threads); }
 int numThreads() { return runtime::poolThreads(); }
 const char *version() { return LIBTILE_VERSION; }

@@ -139,6 +139,9 @@ public:
   std::shared_ptr<Impl> impl;
 };
 
+// Ends the CPU launches under way in all threads within a second: they throw Error (Device), and their arrays
+// hold whatever was written. Launches of microseconds end as they are. May be called by a signal handler.
+LIBTILE_API void interruptLaunches() noexcept;
 // Threads that CPU kernels use; 0: all cores. LIBTILE_NUM_THREADS sets the first value.
 LIBTILE_API void setNumThreads(int threads);
 LIBTILE_API int numThreads();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// for, while and if. Their conditions are scalars of the kernel, hence uniform; inside of lanes the
+// for, while and if. Loops of the kernel's own ask at each turn whether the launch is to end, but for a
+// `for` inside of lanes. Their conditions are scalars of the kernel, hence uniform; inside of lanes the
 // values that while and if carry are vectors throughout.
 //
 // A `for` inside of lanes (sink_loops.h) is made once for all vectors of the group: what it carries is
@@ -138,6 +139,9 @@ void Emitter::emitFor(ir::OpId op) {
   }
   defineSlots(fn_.args(body).subspan(1), varying, std::vector<Value *>(phis.begin(), phis.end()));
   std::vector<Value *> next = emitForBody(op, varying);
+  if (lanes_.id < 0) {
+    emitPoll();
+  }
   Value *left =
       builder_.CreateSelect(isDown, builder_.CreateSub(index, hi), builder_.CreateSub(hi, index));
   Value *again = builder_.CreateICmpUGT(left, stride);
@@ -276,6 +280,7 @@ void Emitter::emitWhile(ir::OpId op) {
   emitBlock(body);
   const std::vector<Value *> next = yielded(body, stops ? 1 : 0);
   Value *stop = stops ? uniformCondition(fn_.operand(fn_.last(body), 0)) : nullptr;
+  emitPoll();
   llvm::BasicBlock *latch = builder_.GetInsertBlock();
   if (stops) {
     builder_.CreateCondBr(stop, exit, head);

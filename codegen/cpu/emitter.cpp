@@ -1,120 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cpu/emitter.h"
 
-#include "codegen/llvm_compat.h"
-
-#include <llvm/Transforms/Utils/Local.h>
-
 namespace libtile::codegen::cpu {
 
 using ir::Attr;
 using ir::Opcode;
 using ir::ValueId;
 using llvm::Value;
-
-// ---- the function
-
-std::string symbolOf(const ir::Function &fn) { return "kernel." + fn.name; }
-
-Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module)
-    : fn_(fn), target_(target), module_(module), builder_(module.getContext()),
-      elementwise_(builder_), forms_(1, std::vector<Form>(fn.numValues())) {}
-
-void Emitter::run() {
-  ir::check(fn_.stage == ir::Stage::Nested, "the CPU's generator takes the nested stage");
-  llvm::Type *pointer = builder_.getPtrTy();
-  llvm::Type *int64 = builder_.getInt64Ty();
-  auto *type = llvm::FunctionType::get(builder_.getVoidTy(),
-                                       {pointer, pointer, int64, int64, pointer}, false);
-  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbolOf(fn_), module_);
-  function_->setDoesNotThrow();
-  for (unsigned i : {0u, 1u, 4u}) {
-    function_->addParamAttr(i, llvm::Attribute::NoAlias);
-  }
-  arena_ = function_->getArg(4);
-  builder_.SetInsertPoint(newBlock("entry"));
-  scopes_.emplace_back();
-  loadArguments();
-  emitPrograms(function_->getArg(2), function_->getArg(3));
-  scopes_.pop_back();
-  sweep();
-}
-
-void Emitter::loadArguments() {
-  for (unsigned i = 0; i < fn_.args(fn_.body()).size(); ++i) {
-    const ValueId argument = fn_.arg(fn_.body(), i);
-    const ir::Type type = fn_.type(argument);
-    Value *slot =
-        builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), function_->getArg(0), i);
-    Value *value = builder_.CreateLoad(elementwise_.memoryType(type), slot);
-    define(argument, elementwise_.fromMemory(type, value), 0, false);
-  }
-  for (unsigned axis = 0; axis < 3; ++axis) {
-    Value *slot =
-        builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), function_->getArg(1), axis);
-    grid_[axis] = builder_.CreateLoad(builder_.getInt32Ty(), slot);
-  }
-}
-
-// Program indices count up with carries; one division at the start finds the first.
-void Emitter::emitPrograms(Value *first, Value *count) {
-  llvm::BasicBlock *begin = newBlock("begin");
-  llvm::BasicBlock *exit = newBlock("exit");
-  builder_.CreateCondBr(builder_.CreateICmpNE(count, builder_.getInt64(0)), begin, exit);
-  builder_.SetInsertPoint(begin);
-  llvm::Type *int32 = builder_.getInt32Ty();
-  llvm::Type *int64 = builder_.getInt64Ty();
-  Value *x64 = builder_.CreateZExt(grid_[0], int64);
-  Value *y64 = builder_.CreateZExt(grid_[1], int64);
-  Value *rows = builder_.CreateUDiv(first, x64);
-  Value *start[3] = {builder_.CreateTrunc(builder_.CreateURem(first, x64), int32),
-                     builder_.CreateTrunc(builder_.CreateURem(rows, y64), int32),
-                     builder_.CreateTrunc(builder_.CreateUDiv(rows, y64), int32)};
-  llvm::BasicBlock *entry = builder_.GetInsertBlock();
-  llvm::BasicBlock *head = newBlock("program");
-  openScope(builder_.CreateBr(head), false, fn_.ownEffects(fn_.last(fn_.body())));
-  builder_.SetInsertPoint(head);
-  llvm::PHINode *left = builder_.CreatePHI(int64, 2);
-  left->addIncoming(count, entry);
-  llvm::PHINode *index[3];
-  for (unsigned axis = 0; axis < 3; ++axis) {
-    index[axis] = builder_.CreatePHI(int32, 2);
-    index[axis]->addIncoming(start[axis], entry);
-    program_[axis] = index[axis];
-  }
-  emitBlock(fn_.body());
-  Value *one = builder_.getInt32(1);
-  Value *next = builder_.CreateAdd(index[0], one);
-  Value *wrapsX = builder_.CreateICmpEQ(next, grid_[0]);
-  Value *nextX = builder_.CreateSelect(wrapsX, builder_.getInt32(0), next);
-  Value *nextY = builder_.CreateAdd(index[1], builder_.CreateZExt(wrapsX, int32));
-  Value *wrapsY = builder_.CreateICmpEQ(nextY, grid_[1]);
-  nextY = builder_.CreateSelect(wrapsY, builder_.getInt32(0), nextY);
-  Value *nextZ = builder_.CreateAdd(index[2], builder_.CreateZExt(wrapsY, int32));
-  llvm::BasicBlock *latch = builder_.GetInsertBlock();
-  index[0]->addIncoming(nextX, latch);
-  index[1]->addIncoming(nextY, latch);
-  index[2]->addIncoming(nextZ, latch);
-  Value *rest = builder_.CreateSub(left, builder_.getInt64(1));
-  left->addIncoming(rest, latch);
-  builder_.CreateCondBr(builder_.CreateICmpNE(rest, builder_.getInt64(0)), head, exit);
-  closeScope();
-  builder_.SetInsertPoint(exit);
-  builder_.CreateRetVoid();
-}
-
-// Drops what nothing uses: vectors of addresses above all.
-void Emitter::sweep() {
-  llvm::SmallVector<llvm::WeakTrackingVH, 64> dead;
-  for (llvm::BasicBlock &block : *function_) {
-    for (llvm::Instruction &instruction : block) {
-      if (llvm::isInstructionTriviallyDead(&instruction)) {
-        dead.emplace_back(&instruction);
-      }
-    }
-  }
-  llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(dead);
-}
 
 // ---- scopes
 

@@ -14,8 +14,8 @@
 // leave a branch or a loop of the kernel's own, which may not run at all.
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
-// memory. Files: emitter.cpp (scopes, values), control.cpp, nests.cpp, folds.cpp, memory.cpp,
-// atomics.cpp, contract.cpp.
+// memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
+// folds.cpp, memory.cpp, atomics.cpp, contract.cpp.
 #pragma once
 
 #include "codegen/cpu/elementwise.h"
@@ -24,6 +24,7 @@
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <tuple>
 
 namespace libtile::codegen::cpu {
@@ -34,7 +35,7 @@ namespace libtile::codegen::cpu {
 class Emitter {
 public:
   Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module);
-  // Adds the function of codegen.h's ABI to the module.
+  // Adds the kernel (frame.h) to the module.
   void run();
 
 private:
@@ -110,7 +111,10 @@ private:
   llvm::IRBuilder<> builder_;
   CpuElementwise elementwise_;
   llvm::Function *function_ = nullptr;
+  llvm::Value *frame_ = nullptr;
+  llvm::Value *status_ = nullptr; // the address of the launch's status word
   llvm::Value *arena_ = nullptr;
+  llvm::BasicBlock *leave_ = nullptr; // returns in the midst of a program
   llvm::Value *program_[3] = {};
   llvm::Value *grid_[3] = {};
   // By ValueId: what all lanes share, then what varies, a row for each vector of the group.
@@ -120,10 +124,21 @@ private:
   Lanes lanes_; // the first of the group
   int numLanes_ = 0;
 
-  // ---- emitter.cpp: the function, scopes, values
-  void loadArguments();
+  // ---- entry.cpp: the function, the loop over programs
+  // Loads a field of the frame, at the builder's place.
+  llvm::Value *frameField(llvm::Type *type, size_t offset);
+  void loadFrame();
   void emitPrograms(llvm::Value *first, llvm::Value *count);
+  // Program indices, from one program to the next.
+  std::array<llvm::Value *, 3> firstProgram(llvm::Value *first);
+  std::array<llvm::Value *, 3> nextProgram();
+  // Whether the launch wants something: an i1.
+  llvm::Value *isCalled();
+  // At the end of a loop's body: leaves the kernel if the launch is to end.
+  void emitPoll();
   void sweep();
+
+  // ---- emitter.cpp: scopes, values
   void emitBlock(ir::BlockId block);
   void emitOps(ir::OpId first, ir::OpId end);
   void emitOp(ir::OpId op);

@@ -164,6 +164,13 @@ CpuModule::CpuModule(std::span<const char> object, const std::string &symbol)
   entry_ = reinterpret_cast<Kernel>(address);
 }
 
+CpuModule::CpuModule(const Code &code) : CpuModule(code.object, code.info.symbol) {
+  if (code.info.frameVersion != LIBTILE_FRAME_VERSION) {
+    throw ir::InternalError("@" + code.info.symbol + " is made for version " +
+                            std::to_string(code.info.frameVersion) + " of the frame, not " +
+                            std::to_string(LIBTILE_FRAME_VERSION));
+  }
+}
 CpuModule::~CpuModule() = default;
 CpuModule::CpuModule(CpuModule &&) noexcept = default;
 CpuModule &CpuModule::operator=(CpuModule &&) noexcept = default;

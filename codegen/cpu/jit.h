@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codegen/codegen.h"
+#include "codegen/cpu/frame.h"
 
 #include <memory>
 #include <span>
@@ -10,9 +11,22 @@
 
 namespace libtile::codegen::cpu {
 
-// The function of codegen.h's ABI.
-using Kernel = void (*)(const uint64_t *args, const int32_t *grid, uint64_t first, uint64_t count,
-                        uint8_t *arena);
+using Frame = libtile_frame;
+using Kernel = libtile_kernel;
+
+// A frame without poll, message sink and extents: the status word stays 0, or the caller adds them.
+[[nodiscard]] inline Frame makeFrame(const uint64_t *arguments, const int32_t grid[3],
+                                     uint32_t *status) {
+  Frame frame{};
+  frame.version = LIBTILE_FRAME_VERSION;
+  frame.bytes = sizeof(Frame);
+  frame.arguments = arguments;
+  frame.status = status;
+  for (int axis = 0; axis < 3; ++axis) {
+    frame.grid[axis] = grid[axis];
+  }
+  return frame;
+}
 
 // Owns the code: `entry` is valid as long as the module lives. Loading and destroying are
 // thread-safe, calls of `entry` are the caller's affair. Throws InternalError where the object is
@@ -21,7 +35,8 @@ using Kernel = void (*)(const uint64_t *args, const int32_t *grid, uint64_t firs
 class CpuModule {
 public:
   CpuModule(std::span<const char> object, const std::string &symbol);
-  explicit CpuModule(const Code &code) : CpuModule(code.object, code.info.symbol) {}
+  // Also where the code was made for another version of the frame.
+  explicit CpuModule(const Code &code);
   ~CpuModule();
   CpuModule(CpuModule &&) noexcept;
   CpuModule &operator=(CpuModule &&) noexcept;

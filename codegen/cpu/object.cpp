@@ -7,6 +7,7 @@
 // a quarter of the time of a matmul's compilation.
 #include "codegen/backends.h"
 #include "codegen/cpu/emitter.h"
+#include "codegen/cpu/frame.h"
 #include "codegen/llvm_compat.h"
 
 #include <llvm/IR/LegacyPassManager.h>
@@ -87,6 +88,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   }
   code.info.symbol = symbolOf(fn);
   code.info.scratchBytes = fn.arenaBytes;
+  code.info.frameVersion = LIBTILE_FRAME_VERSION;
   llvm::SmallVector<char, 0> out;
   if (options.keepAssembly) {
     // The back end changes the module, so the text comes from a copy made by a second emission.

@@ -9,6 +9,7 @@
 
 #include "runtime/bindings/bindings.h"
 
+#include <unistd.h>
 #include <utility>
 
 namespace libtile::python {
@@ -38,10 +39,23 @@ private:
   PyObject *object_ = nullptr;
 };
 
+// Takes the interpreter's lock by `take`. While the interpreter ends, versions before 3.14 unwind the stack
+// of a thread that asks for it (pthread_exit), and no destructor or noexcept function on the way bears
+// that: such a thread waits here for the end of the process, as 3.14 lets it wait.
+template <class Take> auto takeGil(Take &&take) {
+  try {
+    return take();
+  } catch (...) {
+    while (true) {
+      pause();
+    }
+  }
+}
+
 // The interpreter's lock for a scope, from any thread.
 class WithGil {
 public:
-  WithGil() : state_(PyGILState_Ensure()) {}
+  WithGil() : state_(takeGil([] { return PyGILState_Ensure(); })) {}
   ~WithGil() { PyGILState_Release(state_); }
   WithGil(const WithGil &) = delete;
   WithGil &operator=(const WithGil &) = delete;
@@ -54,7 +68,9 @@ private:
 class WithoutGil {
 public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  ~WithoutGil() {
+    takeGil([this] { PyEval_RestoreThread(state_); });
+  }
   WithoutGil(const WithoutGil &) = delete;
   WithoutGil &operator=(const WithoutGil &) = delete;
 

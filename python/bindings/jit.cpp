@@ -130,6 +130,28 @@ const lt_extent *extentsOf(const lt_plan &plan, const Call &call, lt_extent *sto
   return storage;
 }
 
+// A launch that lasts runs without the interpreter's lock, and takes it now and then for signals.
+struct LaunchingThread {
+  PyThreadState *state = nullptr; // null: it has the lock
+  void letGo() { state = PyEval_SaveThread(); }
+  void takeBack() {
+    if (state != nullptr) {
+      takeGil([this] { PyEval_RestoreThread(std::exchange(state, nullptr)); });
+    }
+  }
+  [[nodiscard]] lt_caller caller() {
+    const auto lasts = [](void *self) { static_cast<LaunchingThread *>(self)->letGo(); };
+    const auto isInterrupted = [](void *self) {
+      auto &thread = *static_cast<LaunchingThread *>(self);
+      thread.takeBack();
+      const int interrupted = PyErr_CheckSignals();
+      thread.letGo();
+      return interrupted;
+    };
+    return {lasts, isInterrupted, this};
+  }
+};
+
 bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *stream) {
   lt_extent storage[LT_MAX_ARGUMENTS];
   const lt_extent *extents = extentsOf(plan, call, storage);
@@ -141,13 +163,14 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
     }
     status = status == LT_OK ? lt_select(&plan, grid, extents) : status;
   }
-  if (status == LT_OK && plan.is_quick != 0) {
-    status = lt_launch(&plan, stream);
-  } else if (status == LT_OK) {
-    const WithoutGil scope;
-    status = lt_launch(&plan, stream);
+  if (status == LT_OK) {
+    LaunchingThread thread;
+    const lt_caller caller = thread.caller();
+    status = lt_launch(&plan, stream, &caller);
+    thread.takeBack();
   }
-  if (status != LT_OK) {
+  // What a signal's handler raised is the error.
+  if (status != LT_OK && PyErr_Occurred() == nullptr) {
     raiseError(true);
   }
   return status == LT_OK;

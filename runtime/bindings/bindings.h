@@ -11,7 +11,7 @@
  *     LT_COMPILE:   lt_compile (without the interpreter's lock), lt_find again
  *     lt_select     grid, extents -> the variant
  *     LT_COMPILE:   lt_prepare (without the lock): another variant or a first load; lt_select again
- *     lt_launch     stream; with the lock only if plan.is_quick
+ *     lt_launch     stream; it lets go of the lock itself, through lt_caller, if it lasts
  */
 #pragma once
 
@@ -198,7 +198,6 @@ typedef struct lt_plan {
   int32_t grid[3];
   uint32_t count;
   uint8_t needs_extents;
-  uint8_t is_quick; /* the launch returns so soon that releasing a lock around it does not pay */
   uint64_t slots[LT_MAX_ARGUMENTS];
 } lt_plan;
 LT_API lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *arguments,
@@ -215,7 +214,13 @@ LT_API void lt_function_users(const lt_function *function, void (*visit)(void *u
 LT_API void lt_retire(lt_function *function, const lt_plan *plan);
 /* extents, here and below: one an argument, or NULL. */
 LT_API lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *extents);
-LT_API lt_status lt_launch(const lt_plan *plan, void *stream);
+/* runtime/drivers/caller.h: both called in the thread that launches, by launches that last. */
+typedef struct lt_caller {
+  void (*lasts)(void *context);
+  int (*is_interrupted)(void *context);
+  void *context;
+} lt_caller;
+LT_API lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller);
 LT_API lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents);
 
 /* ---- process */

@@ -333,7 +333,6 @@ lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *exten
   return guarded(LT_ERROR, [&] {
     runtime::LaunchShape shape{};
     plan->module = nullptr;
-    plan->is_quick = 1;
     if (!runtime::checkGrid(grid, shape)) {
       return LT_OK; // lt_launch has nothing to run
     }
@@ -346,19 +345,19 @@ lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *exten
       return LT_COMPILE;
     }
     plan->module = module;
-    plan->is_quick = executable.driver().returnsQuickly(*module, shape) ? 1 : 0;
     return LT_OK;
   });
 }
 
-lt_status lt_launch(const lt_plan *plan, void *stream) {
+lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller) {
   if (plan->module == nullptr) {
     return LT_OK;
   }
   runtime::LaunchShape shape{};
   std::copy_n(plan->grid, 3, shape.grid);
   const char *message = plan->entry->executable->driver().launch(
-      *static_cast<runtime::LoadedCode *>(plan->module), shape, plan->slots, plan->count, stream);
+      *static_cast<runtime::LoadedCode *>(plan->module), shape, plan->slots, plan->count, stream,
+      {caller->lasts, caller->is_interrupted, caller->context});
   if (message != nullptr) {
     lt_set_error(static_cast<int>(Error::Kind::Device), message);
     return LT_ERROR;

@@ -22,17 +22,6 @@ struct LoadedKernel : LoadedCode {
   JobCost cost;
 };
 
-struct Launch {
-  codegen::cpu::Kernel kernel;
-  const uint64_t *args;
-  const int32_t *grid;
-};
-
-void runPrograms(const void *context, uint64_t first, uint64_t count, uint8_t *arena) {
-  const auto &launch = *static_cast<const Launch *>(context);
-  launch.kernel(launch.args, launch.grid, first, count, arena);
-}
-
 uint64_t programs(const LaunchShape &shape) {
   return static_cast<uint64_t>(shape.grid[0]) * static_cast<uint64_t>(shape.grid[1]) *
          static_cast<uint64_t>(shape.grid[2]);
@@ -51,15 +40,20 @@ public:
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
-                     void *stream) noexcept override {
+                     void *stream, const Caller &caller) noexcept override {
     auto &loaded = static_cast<LoadedKernel &>(module);
-    const Launch launch = {loaded.code.entry(), args, shape.grid};
-    const Job job = {runPrograms, &launch, programs(shape), static_cast<size_t>(loaded.scratchBytes)};
-    return runJob(job, loaded.cost) ? nullptr : "there is no memory for the kernel's scratch";
-  }
-  [[nodiscard]] bool returnsQuickly(const LoadedCode &module,
-                                    const LaunchShape &shape) const noexcept override {
-    return isShortJob(static_cast<const LoadedKernel &>(module).cost, programs(shape));
+    codegen::cpu::Frame frame = codegen::cpu::makeFrame(args, shape.grid, nullptr);
+    const Job job = {loaded.code.entry(), &frame, programs(shape),
+                     static_cast<size_t>(loaded.scratchBytes)};
+    switch (runJob(job, loaded.cost, caller)) {
+    case JobEnd::Done:
+      return nullptr;
+    case JobEnd::NoMemory:
+      return "there is no memory for the kernel's scratch";
+    case JobEnd::Stopped:
+      return "the launch was interrupted";
+    }
+    return nullptr;
   }
 
   [[nodiscard]] void *allocate(size_t bytes) override {

@@ -179,7 +179,7 @@ public:
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
-                     void *stream) noexcept override {
+                     void *stream, const Caller &caller) noexcept override {
     constexpr size_t kMaxArgs = 512; // of the hardware: 4 KiB
     auto &loaded = static_cast<CudaModule &>(module);
     if (numArgs > kMaxArgs) {
@@ -196,14 +196,13 @@ public:
     if (use.result() != 0) {
       return describe(use.result(), "making the GPU's context current");
     }
+    if (caller.lasts != nullptr) {
+      caller.lasts(caller.context); // the queue may be full
+    }
     const cuda::Result result = api().cuLaunchKernel(
         loaded.function, shape.grid[0], shape.grid[1], shape.grid[2], loaded.info.threads, 1, 1,
         loaded.info.sharedBytes, static_cast<cuda::Stream>(stream), slots, nullptr);
     return result == 0 ? nullptr : describe(result, "launching");
-  }
-  [[nodiscard]] bool returnsQuickly(const LoadedCode &module,
-                                    const LaunchShape &shape) const noexcept override {
-    return false; // the queue may be full
   }
 
   [[nodiscard]] void *allocate(size_t bytes) override {

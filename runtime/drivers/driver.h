@@ -4,6 +4,7 @@
 #pragma once
 
 #include "codegen/codegen.h"
+#include "runtime/drivers/caller.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -43,11 +44,9 @@ public:
   [[nodiscard]] virtual std::shared_ptr<LoadedCode> load(const codegen::Code &code) = 0;
   // The hot path: no allocation. `args`: one 8-byte slot an argument, its value in the low bytes.
   // Every extent of the grid is >= 1. Returns nullptr, or a message (static or thread-local storage).
+  // `caller` hears of a launch that may last, and may end one on a CPU: that is a message, too.
   virtual const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args,
-                             size_t numArgs, void *stream) noexcept = 0;
-  // Whether such a launch returns within some microseconds: then it is not worth letting others run.
-  [[nodiscard]] virtual bool returnsQuickly(const LoadedCode &module,
-                                            const LaunchShape &shape) const noexcept = 0;
+                             size_t numArgs, void *stream, const Caller &caller) noexcept = 0;
 
   [[nodiscard]] virtual void *allocate(size_t bytes) = 0;
   virtual void free(void *memory) noexcept = 0;

@@ -4,6 +4,8 @@
 // the same mutex once nothing is left to hand out, then waits until the last user has detached.
 #include "runtime/drivers/thread_pool.h"
 
+#include "runtime/drivers/watch.h"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -26,6 +28,8 @@ constexpr float kShortJobNanoseconds = 12000;
 constexpr float kChunkNanoseconds = 30000;
 // How often a thread looks for work (or the end of it) before it sleeps: some 20 microseconds.
 constexpr int kSpins = 400;
+// How often a thread that only waits asks whether the launch is interrupted.
+constexpr std::chrono::milliseconds kAskEvery{50};
 
 struct Arena {
   uint8_t *memory = nullptr;
@@ -45,24 +49,95 @@ float nanosecondsSince(Clock::time_point start) {
   return std::chrono::duration<float, std::nano>(Clock::now() - start).count();
 }
 
+// A launch under way, on the stack of the thread that launches.
+class RunningJob {
+public:
+  RunningJob(const Job &job, const Caller &caller) noexcept : job_(job), caller_(caller) {
+    job.frame->status = watch_.status();
+    job.frame->poll = poll;
+    job.frame->launcher = this;
+  }
+  [[nodiscard]] bool isWatched() const { return job_.frame->status != nullptr; }
+  [[nodiscard]] const Job &job() const { return job_; }
+
+  // Runs programs first .. end-1 in this thread, or fewer if the status word changes. Returns the
+  // first that has not run to its end.
+  [[nodiscard]] uint64_t run(uint64_t first, uint64_t end, uint8_t *memory) const {
+    return first + job_.kernel(job_.frame, first, end - first, memory);
+  }
+  [[nodiscard]] bool stops() const { return status().load(std::memory_order_relaxed) >= LIBTILE_STOP; }
+
+  // In the launching thread, here and below: the launch is not a short one.
+  void last() noexcept {
+    if (!lasts_ && caller_.lasts != nullptr) {
+      caller_.lasts(caller_.context);
+    }
+    lasts_ = true;
+  }
+  void ask() noexcept {
+    last();
+    if (watch_.isInterrupted() ||
+        (caller_.isInterrupted != nullptr && caller_.isInterrupted(caller_.context) != 0)) {
+      status().store(LIBTILE_STOP, std::memory_order_relaxed);
+    }
+  }
+  // Nobody calls this thread any more: it waits for the others, and asks by itself.
+  void endWatch() noexcept { watch_.end(); }
+  // In any thread: what it is called for, if it is.
+  void answer() noexcept {
+    if (status().load(std::memory_order_relaxed) == LIBTILE_ATTEND &&
+        std::this_thread::get_id() == thread_) {
+      watch_.goOn();
+      ask();
+    }
+  }
+
+private:
+  [[nodiscard]] std::atomic_ref<uint32_t> status() const {
+    return std::atomic_ref(*job_.frame->status);
+  }
+  static uint32_t poll(const codegen::cpu::Frame *frame) {
+    auto &self = *static_cast<RunningJob *>(frame->launcher);
+    self.answer();
+    return self.stops() ? 1 : 0;
+  }
+
+  const Job &job_;
+  const Caller &caller_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  bool lasts_ = false;
+  WatchedLaunch watch_;
+};
+
 struct ListedJob {
-  const Job &job;
+  RunningJob &running;
   uint64_t chunk;
   alignas(64) std::atomic<uint64_t> next{0};
-  std::atomic<int> users{0};  // workers inside; raised under the pool's mutex only
-  ListedJob *later = nullptr; // in the pool's list
+  std::atomic<uint64_t> busy{0};  // nanoseconds, of all threads
+  std::atomic<int> users{0};      // workers inside; raised under the pool's mutex only
+  ListedJob *later = nullptr;     // in the pool's list
+  [[nodiscard]] bool hasMore() const {
+    return next.load(std::memory_order_relaxed) < running.job().programs && !running.stops();
+  }
 };
 
 // Takes chunks until none is left.
 void work(ListedJob &listed, uint8_t *memory) {
-  const Job &job = listed.job;
-  while (true) {
-    const uint64_t first = listed.next.fetch_add(listed.chunk, std::memory_order_relaxed);
-    if (first >= job.programs) {
-      return;
+  const auto start = Clock::now();
+  RunningJob &running = listed.running;
+  const uint64_t programs = running.job().programs;
+  while (!running.stops()) {
+    uint64_t at = listed.next.fetch_add(listed.chunk, std::memory_order_relaxed);
+    if (at >= programs) {
+      break;
     }
-    job.run(job.context, first, std::min(listed.chunk, job.programs - first), memory);
+    const uint64_t end = std::min(at + listed.chunk, programs);
+    while (at < end && !running.stops()) {
+      at = running.run(at, end, memory);
+      running.answer();
+    }
   }
+  listed.busy.fetch_add(static_cast<uint64_t>(nanosecondsSince(start)), std::memory_order_relaxed);
 }
 
 class Pool {
@@ -119,16 +194,21 @@ private:
     for (int spin = 0; listed.users.load() != 0 && spin < kSpins; ++spin) {
       pause();
     }
+    listed.running.endWatch();
     // The mutex is taken in any case: the last user may still hold it to wake us.
     std::unique_lock lock(mutex_);
-    detached_.wait(lock, [&] { return listed.users.load() == 0; });
+    while (!detached_.wait_for(lock, kAskEvery, [&] { return listed.users.load() == 0; })) {
+      lock.unlock();
+      listed.running.ask();
+      lock.lock();
+    }
   }
 
   // A listed job with programs left, attached; nullptr if there is none.
   ListedJob *attach() {
     const std::lock_guard lock(mutex_);
     for (ListedJob *job = jobs_; job != nullptr; job = job->later) {
-      if (job->next.load(std::memory_order_relaxed) < job->job.programs) {
+      if (job->hasMore()) {
         ++job->users;
         return job;
       }
@@ -148,7 +228,7 @@ private:
       const uint32_t seen = published_.load(std::memory_order_acquire);
       if (ListedJob *listed = attach()) {
         // Without memory the job is left to the others; its caller has an arena.
-        uint8_t *memory = threadArena(listed->job.arenaBytes);
+        uint8_t *memory = threadArena(listed->running.job().arenaBytes);
         if (memory != nullptr) {
           work(*listed, memory);
         }
@@ -223,13 +303,31 @@ Pool *pool() noexcept {
   return current;
 }
 
-uint64_t chunkFor(const Job &job, float perProgram, int threads) {
-  const uint64_t fair = std::max<uint64_t>(1, job.programs / (uint64_t{8} * threads));
+uint64_t chunkFor(uint64_t programs, float perProgram, int threads) {
+  const uint64_t fair = std::max<uint64_t>(1, programs / (uint64_t{8} * threads));
   if (perProgram <= 0) {
     return fair;
   }
   const auto worthwhile = static_cast<uint64_t>(kChunkNanoseconds / perProgram);
   return std::clamp<uint64_t>(worthwhile, 1, fair);
+}
+
+bool isShort(float perProgram, uint64_t programs) {
+  return perProgram > 0 && perProgram * static_cast<float>(programs) < kShortJobNanoseconds;
+}
+
+// Runs the programs from `first` on, which cost about so much each, in all threads. Returns the
+// nanoseconds that these were busy.
+float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *memory) noexcept {
+  Pool *workers = pool();
+  const int threads = workers != nullptr ? workers->threads() : 1;
+  ListedJob listed{running, chunkFor(running.job().programs - first, perProgram, threads), first};
+  if (threads == 1) {
+    work(listed, memory);
+  } else {
+    workers->run(listed, memory);
+  }
+  return static_cast<float>(listed.busy.load());
 }
 
 } // namespace
@@ -268,44 +366,37 @@ void JobCost::record(float nanosecondsPerProgram) noexcept {
 }
 
 bool isShortJob(const JobCost &cost, uint64_t programs) noexcept {
-  const float perProgram = cost.nanosecondsPerProgram();
-  return perProgram > 0 && perProgram * static_cast<float>(programs) < kShortJobNanoseconds;
+  return isShort(cost.nanosecondsPerProgram(), programs);
 }
 
-bool runJob(const Job &job, JobCost &cost) noexcept {
+JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller) noexcept {
   uint8_t *memory = threadArena(job.arenaBytes);
-  if (memory == nullptr) {
-    return false;
+  RunningJob running(job, caller);
+  if (memory == nullptr || !running.isWatched()) {
+    return JobEnd::NoMemory;
   }
-  // The first programs tell whether the estimate still holds: the same kernel may have longer rows now.
   const auto start = Clock::now();
+  float perProgram = cost.nanosecondsPerProgram();
   uint64_t done = 0;
-  if (job.programs == 1 || cost.nanosecondsPerProgram() == 0 || isShortJob(cost, job.programs)) {
-    done = cost.nanosecondsPerProgram() == 0 ? 1 : (job.programs + 3) / 4;
-    job.run(job.context, 0, done, memory);
-    const float each = nanosecondsSince(start) / static_cast<float>(done);
-    cost.record(each);
-    if (done == job.programs) {
-      return true;
-    }
-    if (each * static_cast<float>(job.programs - done) < kShortJobNanoseconds) {
-      job.run(job.context, done, job.programs - done, memory);
-      return true;
-    }
+  if (perProgram == 0) {
+    running.last();
+    done = running.run(0, 1, memory);
+    perProgram = nanosecondsSince(start);
   }
-  Pool *workers = pool();
-  if (workers == nullptr || workers->threads() == 1) {
-    job.run(job.context, done, job.programs - done, memory);
-    return true;
+  if (isShort(perProgram, job.programs - done)) {
+    done = running.run(done, job.programs, memory);
   }
-  const int threads = workers->threads();
-  const auto parallelStart = Clock::now();
-  ListedJob listed{job, chunkFor(job, cost.nanosecondsPerProgram(), threads), done};
-  workers->run(listed, memory);
-  const uint64_t programs = job.programs - done;
-  const auto used = static_cast<float>(std::min<uint64_t>(threads, programs));
-  cost.record(nanosecondsSince(parallelStart) * used / static_cast<float>(programs));
-  return true;
+  float busy = nanosecondsSince(start);
+  running.answer();
+  if (done < job.programs && !running.stops()) {
+    running.last();
+    busy += runOnAll(running, done, done > 0 ? busy / static_cast<float>(done) : perProgram, memory);
+  }
+  if (running.stops()) {
+    return JobEnd::Stopped;
+  }
+  cost.record(busy / static_cast<float>(job.programs));
+  return JobEnd::Done;
 }
 
 void setPoolThreads(int threads) {
@@ -326,6 +417,7 @@ void forgetPoolAfterFork() noexcept {
   // The parent's workers do not exist here; a mutex held by one of its threads would stay held.
   new (&poolMutex()) std::mutex;
   thePool.store(nullptr);
+  forgetWatcherAfterFork();
 }
 
 } // namespace libtile::runtime

@@ -8,10 +8,14 @@
 // threads may launch at once.
 //
 // Waking a worker costs microseconds. A job whose estimated time is below that stays on the calling
-// thread; the estimate is the caller's (see JobCost).
+// thread; the estimate is the caller's (see JobCost), learnt from whole jobs. Where it is wrong the
+// watcher (watch.h) calls the thread back, and the rest of the job is shared after all.
 //
 // At fork the child forgets the parent's pool and builds its own on its first launch.
 #pragma once
+
+#include "codegen/cpu/jit.h"
+#include "runtime/drivers/caller.h"
 
 #include <atomic>
 #include <cstddef>
@@ -34,16 +38,21 @@ private:
   std::atomic<float> estimate_{0};
 };
 
-// Runs the programs first .. first+count-1 in this order.
 struct Job {
-  void (*run)(const void *context, uint64_t first, uint64_t count, uint8_t *arena) = nullptr;
-  const void *context = nullptr;
+  codegen::cpu::Kernel kernel = nullptr;
+  codegen::cpu::Frame *frame = nullptr; // status, poll and launcher are the pool's to set
   uint64_t programs = 0;
   size_t arenaBytes = 0;
 };
 
-// Runs the job to its end. Returns false if the calling thread's arena could not be had (nothing ran).
-[[nodiscard]] bool runJob(const Job &job, JobCost &cost) noexcept;
+enum class JobEnd {
+  Done,
+  NoMemory, // for the calling thread's arena: nothing ran
+  Stopped   // by the caller, by interruptLaunches(), or by a program; some programs did not run
+};
+
+// Runs the job to its end.
+[[nodiscard]] JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller = {}) noexcept;
 
 // Whether a job of so many programs would stay on the calling thread.
 [[nodiscard]] bool isShortJob(const JobCost &cost, uint64_t programs) noexcept;

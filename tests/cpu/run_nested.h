@@ -9,6 +9,8 @@
 #include "passes/expand_functions.h"
 #include "runtime/cache/function_library.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -66,7 +68,9 @@ public:
 
   void run(std::vector<uint64_t> args, Grid grid, uint64_t first, uint64_t count) {
     const int32_t extents[3] = {grid.x, grid.y, grid.z};
-    module_.entry()(args.data(), extents, first, count, arena_.get());
+    uint32_t status = LIBTILE_RUN;
+    const codegen::cpu::Frame frame = codegen::cpu::makeFrame(args.data(), extents, &status);
+    EXPECT_EQ(module_.entry()(&frame, first, count, arena_.get()), count);
   }
   void run(std::vector<uint64_t> args, Grid grid = {}) {
     run(std::move(args), grid, 0, uint64_t(grid.x) * grid.y * grid.z);

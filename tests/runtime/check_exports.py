@@ -21,7 +21,7 @@ for line in output("nm", "-D", "-C", "--defined-only", library).splitlines():
     if name.startswith("lt_"):
         exported.add(name)
     elif not re.match(r"((typeinfo( name)?|vtable) for libtile::Error$)|libtile::(Error|Argument|Kernel|"
-                      r"Program|Buffer|Device)::(?!Impl)|libtile::(setNumThreads|numThreads|version)\(",
+                      r"Program|Buffer|Device)::(?!Impl)|libtile::(interruptLaunches|setNumThreads|numThreads|version)\(",
                       name):
         strange.append(name)
 missing = {name for name in declared if name not in exported}

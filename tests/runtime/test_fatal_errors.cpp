@@ -59,7 +59,9 @@ void compileAndRun() {
   const int32_t grid[3] = {1, 1, 1};
   alignas(64) uint8_t arena[4096];
   ASSERT_LE(code.info.scratchBytes, static_cast<int64_t>(sizeof(arena)));
-  module.entry()(&slot, grid, 0, 1, arena);
+  uint32_t status = LIBTILE_RUN;
+  const codegen::cpu::Frame frame = codegen::cpu::makeFrame(&slot, grid, &status);
+  EXPECT_EQ(module.entry()(&frame, 0, 1, arena), 1U);
   EXPECT_EQ(x, std::vector<float>(64, 3.0F));
 }
 

@@ -21,11 +21,8 @@ public:
     return std::make_shared<Recorded>();
   }
   const char *launch(runtime::LoadedCode &, const runtime::LaunchShape &, const uint64_t *, size_t,
-                     void *) noexcept override {
+                     void *, const runtime::Caller &) noexcept override {
     return nullptr;
-  }
-  bool returnsQuickly(const runtime::LoadedCode &, const runtime::LaunchShape &) const noexcept override {
-    return true;
   }
   void *allocate(size_t) override { return nullptr; }
   void free(void *) noexcept override {}

@@ -1,54 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/drivers/thread_pool.h"
 
+#include "runtime/drivers/watch.h"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <set>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
+using namespace libtile;
 using namespace libtile::runtime;
 
 namespace {
+
+using codegen::cpu::Frame;
+
+// A job of C++ functions: `Programs` has program(index, arena), which runs on any thread.
+template <class Programs> class TestJob {
+public:
+  TestJob(Programs &programs, uint64_t count, size_t arenaBytes = 0)
+      : frame_(codegen::cpu::makeFrame(reinterpret_cast<const uint64_t *>(&programs), kOne, nullptr)),
+        job_{run, &frame_, count, arenaBytes} {}
+  JobEnd run(JobCost &cost, const Caller &caller = {}) { return runJob(job_, cost, caller); }
+
+private:
+  static constexpr int32_t kOne[3] = {1, 1, 1};
+  // As compiled kernels do: back between programs if the status word says so.
+  static uint64_t run(const Frame *frame, uint64_t first, uint64_t count, uint8_t *arena) {
+    auto *programs = reinterpret_cast<Programs *>(const_cast<uint64_t *>(frame->arguments));
+    uint64_t done = 0;
+    while (done < count) {
+      if (!programs->program(first + done, arena, *frame)) {
+        return done;
+      }
+      ++done;
+      if (std::atomic_ref(*frame->status).load() != LIBTILE_RUN) {
+        break;
+      }
+    }
+    return done;
+  }
+  Frame frame_;
+  Job job_;
+};
+
+// Turns of a loop, asking as compiled loops do. False: the launch ends.
+bool waitUntil(const Frame &frame, const std::function<bool()> &done) {
+  while (!done()) {
+    if (std::atomic_ref(*frame.status).load() != LIBTILE_RUN && frame.poll(&frame) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
 
 // Counts how often each program ran.
 struct Counts {
   explicit Counts(size_t programs) : times(programs) {}
   std::vector<std::atomic<int>> times;
-  static void run(const void *context, uint64_t first, uint64_t count, uint8_t *arena) {
-    auto &self = *const_cast<Counts *>(static_cast<const Counts *>(context));
-    for (uint64_t i = first; i < first + count; ++i) {
-      self.times[i].fetch_add(1);
-      arena[0] = static_cast<uint8_t>(i);
-    }
+  bool program(uint64_t index, uint8_t *arena, const Frame &) {
+    times[index].fetch_add(1);
+    arena[0] = static_cast<uint8_t>(index);
+    return true;
   }
   [[nodiscard]] bool allOnce() const {
-    for (const auto &time : times) {
-      if (time.load() != 1) {
-        return false;
-      }
-    }
-    return true;
+    return std::ranges::all_of(times, [](const auto &time) { return time.load() == 1; });
   }
 };
 
 bool runOnce(size_t programs, JobCost &cost) {
   Counts counts(programs);
-  return runJob({Counts::run, &counts, programs, 64}, cost) && counts.allOnce();
+  return TestJob(counts, programs, 64).run(cost) == JobEnd::Done && counts.allOnce();
 }
 
 // Program p waits for p - 1.
 struct Chain {
   std::vector<std::atomic<int>> done;
   explicit Chain(size_t programs) : done(programs) {}
-  static void run(const void *context, uint64_t first, uint64_t count, uint8_t *) {
-    auto &self = *const_cast<Chain *>(static_cast<const Chain *>(context));
-    for (uint64_t i = first; i < first + count; ++i) {
-      while (i > 0 && self.done[i - 1].load() == 0) {
-      }
-      self.done[i].store(1);
+  bool program(uint64_t index, uint8_t *, const Frame &) {
+    while (index > 0 && done[index - 1].load() == 0) {
     }
+    done[index].store(1);
+    return true;
+  }
+};
+
+// The first programs return at once; each of the others lasts until as many threads as there are to be
+// are inside of one. Alone in the pool, it lasts 20 ms.
+struct LateWork {
+  explicit LateWork(unsigned threads) : threads(threads) {}
+  static constexpr uint64_t kQuick = 16;
+  unsigned threads;
+  std::mutex mutex;
+  std::set<std::thread::id> inside, ever;
+  std::atomic<bool> met{false};
+  bool program(uint64_t index, uint8_t *, const Frame &frame) {
+    if (index < kQuick) {
+      return true;
+    }
+    {
+      const std::lock_guard lock(mutex);
+      inside.insert(std::this_thread::get_id());
+      ever.insert(std::this_thread::get_id());
+      met.store(met.load() || inside.size() >= threads);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const bool ended = waitUntil(frame, [&] {
+      return met.load() || std::chrono::steady_clock::now() - start > std::chrono::milliseconds(20);
+    });
+    const std::lock_guard lock(mutex);
+    inside.erase(std::this_thread::get_id());
+    return ended;
   }
 };
 
@@ -72,7 +141,7 @@ TEST_P(ThreadPool, WaitingForALowerProgramEnds) {
   JobCost cost;
   for (int round = 0; round < 20; ++round) {
     Chain chain(500);
-    ASSERT_TRUE(runJob({Chain::run, &chain, chain.done.size(), 0}, cost));
+    ASSERT_EQ(TestJob(chain, chain.done.size()).run(cost), JobEnd::Done);
     // Pretend that programs are long, so that the next round uses every thread.
     cost.record(1e6);
   }
@@ -138,4 +207,170 @@ TEST(JobCost, ShortJobsAreKnownAfterTheFirst) {
   cost.record(100);
   EXPECT_TRUE(isShortJob(cost, 10));
   EXPECT_FALSE(isShortJob(cost, 100'000));
+}
+
+TEST(LongJobs, GetHelpWhateverTheFirstProgramsSay) {
+  setPoolThreads(3);
+  for (const float estimate : {0.0F, 1.0F}) { // not known; known to be short
+    JobCost cost;
+    if (estimate > 0) {
+      cost.record(estimate);
+    }
+    LateWork first(3);
+    EXPECT_EQ(TestJob(first, 64).run(cost), JobEnd::Done);
+    EXPECT_EQ(first.ever.size(), 3U);
+    // The whole job is what the next one is judged by.
+    EXPECT_FALSE(isShortJob(cost, 64));
+    LateWork next(3);
+    EXPECT_EQ(TestJob(next, 64).run(cost), JobEnd::Done);
+    EXPECT_EQ(next.ever.size(), 3U);
+  }
+}
+
+namespace {
+
+// What a launch says to its caller, and an interruption at the given question.
+struct Asked {
+  int lasts = 0, questions = 0, interruptAt = 0;
+  std::thread::id thread = std::this_thread::get_id();
+  bool inThread = true, inOrder = true;
+  [[nodiscard]] Caller caller() {
+    return {[](void *self) {
+              auto &asked = *static_cast<Asked *>(self);
+              ++asked.lasts;
+              asked.inThread = asked.inThread && asked.thread == std::this_thread::get_id();
+            },
+            [](void *self) {
+              auto &asked = *static_cast<Asked *>(self);
+              asked.inOrder = asked.inOrder && asked.lasts == 1;
+              asked.inThread = asked.inThread && asked.thread == std::this_thread::get_id();
+              return ++asked.questions == asked.interruptAt ? 1 : 0;
+            },
+            this};
+  }
+};
+
+// Program `endless` never ends by itself.
+struct OneEndless {
+  uint64_t endless;
+  std::atomic<uint64_t> ended{0};
+  bool program(uint64_t index, uint8_t *, const Frame &frame) {
+    if (index == endless) {
+      return waitUntil(frame, [] { return false; });
+    }
+    ended.fetch_add(1);
+    return true;
+  }
+};
+
+} // namespace
+
+TEST(LongJobs, ShortOnesAskNothing) {
+  JobCost cost;
+  cost.record(1);
+  Asked asked;
+  Counts counts(64);
+  EXPECT_EQ(TestJob(counts, 64).run(cost, asked.caller()), JobEnd::Done);
+  EXPECT_EQ(asked.lasts + asked.questions, 0);
+}
+
+TEST(LongJobs, SayWhenTheyLast) {
+  JobCost cost;
+  cost.record(1);
+  Asked asked;
+  LateWork work(1);
+  work.threads = 100; // each program lasts its 20 ms
+  setPoolThreads(1);
+  EXPECT_EQ(TestJob(work, LateWork::kQuick + 6).run(cost, asked.caller()), JobEnd::Done);
+  EXPECT_EQ(asked.lasts, 1);
+  EXPECT_GE(asked.questions, 1);
+  EXPECT_TRUE(asked.inThread && asked.inOrder);
+}
+
+TEST_P(ThreadPool, EndlessJobsAreInterrupted) {
+  // The endless program is the calling thread's, or where there are several any thread's.
+  for (const uint64_t endless : {0U, 40U}) {
+    for (const float estimate : {0.0F, 1.0F, 1e6F}) {
+      JobCost cost;
+      if (estimate > 0) {
+        cost.record(estimate);
+      }
+      const float before = cost.nanosecondsPerProgram();
+      Asked asked;
+      asked.interruptAt = 2;
+      OneEndless programs{endless};
+      EXPECT_EQ(TestJob(programs, 64).run(cost, asked.caller()), JobEnd::Stopped);
+      EXPECT_EQ(asked.questions, 2);
+      EXPECT_TRUE(asked.inThread && asked.inOrder);
+      EXPECT_LT(programs.ended.load(), 64U);
+      EXPECT_EQ(cost.nanosecondsPerProgram(), before) << "a part of a job says nothing";
+      EXPECT_TRUE(runOnce(1000, cost));
+    }
+  }
+}
+
+TEST_P(ThreadPool, InterruptionsReachAllLaunches) {
+  std::vector<std::thread> users;
+  std::atomic<int> stopped{0};
+  for (int user = 0; user < 3; ++user) {
+    users.emplace_back([&] {
+      JobCost cost;
+      OneEndless programs{5};
+      stopped += TestJob(programs, 64).run(cost) == JobEnd::Stopped ? 1 : 0;
+    });
+  }
+  // Each of them is under way at one of these.
+  while (stopped.load() < 3) {
+    interruptLaunches();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  for (std::thread &user : users) {
+    user.join();
+  }
+  JobCost cost;
+  EXPECT_TRUE(runOnce(1000, cost));
+}
+
+// A signal's handler may launch, too.
+TEST(LongJobs, LaunchesNest) {
+  setPoolThreads(2);
+  JobCost cost;
+  int inner = 0;
+  const Caller caller = {nullptr,
+                         [](void *inner) {
+                           JobCost own;
+                           own.record(1e6);
+                           OneEndless endless{3};
+                           Asked asked;
+                           asked.interruptAt = 1;
+                           const bool ended =
+                               runOnce(100, own) &&
+                               TestJob(endless, 64).run(own, asked.caller()) == JobEnd::Stopped;
+                           *static_cast<int *>(inner) += ended ? 1 : 100;
+                           return 0;
+                         },
+                         &inner};
+  LateWork work(100);
+  EXPECT_EQ(TestJob(work, LateWork::kQuick + 6).run(cost, caller), JobEnd::Done);
+  EXPECT_GE(inner, 1);
+  EXPECT_LT(inner, 100);
+}
+
+TEST(LongJobs, AProgramMayStopItsLaunch) {
+  struct Stopping {
+    std::atomic<int> ran{0};
+    bool program(uint64_t index, uint8_t *, const Frame &frame) {
+      if (index == 3) {
+        std::atomic_ref(*frame.status).store(LIBTILE_STOP + 1);
+        return false;
+      }
+      ran.fetch_add(1);
+      return true;
+    }
+  };
+  setPoolThreads(1);
+  JobCost cost;
+  Stopping programs;
+  EXPECT_EQ(TestJob(programs, 1000).run(cost), JobEnd::Stopped);
+  EXPECT_EQ(programs.ran.load(), 3);
 }

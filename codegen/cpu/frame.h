@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ABI of a CPU kernel: what compiled code and the program that calls it know of each other. This
+ * header is its single source; it is C, so that whoever links a kernel's object can include it.
+ *
+ * A launch has one frame, which all threads share and none writes. Each call runs a range of programs
+ * of the launch's grid, program = x + grid[0] * (y + grid[1] * z), in ascending order; the range and
+ * the scratch of the calling thread go in registers:
+ *
+ *     libtile_frame frame = {.version = LIBTILE_FRAME_VERSION, .bytes = sizeof frame,
+ *                            .arguments = slots, .grid = {x, y, z}, .status = &status};
+ *     done = kernel(&frame, first, count, arena);
+ *
+ * The status word is how a launch ends early, from either side. Code looks at it after each program
+ * and at each turn of a loop that may be long: not zero between programs, the call returns; not zero
+ * within a program, the code asks poll(), and leaves if that says so. So whoever launches can take
+ * programs back for other threads (ATTEND, back to RUN when seen), and can end an endless loop.
+ *
+ * Fields are appended only. The version rises with each change of what stands; code runs under the
+ * version that it was made for.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LIBTILE_FRAME_VERSION 1
+
+/* The values of the status word. */
+enum {
+  LIBTILE_RUN = 0,
+  LIBTILE_ATTEND = 1, /* come back after this program, ask poll() within it */
+  LIBTILE_STOP = 2    /* and above: the launch ends; programs that have not begun do not begin */
+};
+
+/* The bytes of an array: begin <= address < end; equal: not known. */
+typedef struct libtile_extent {
+  uint64_t begin, end;
+} libtile_extent;
+
+typedef struct libtile_frame libtile_frame;
+struct libtile_frame {
+  uint32_t version; /* LIBTILE_FRAME_VERSION */
+  uint32_t bytes;   /* of the frame */
+  /* One 8-byte slot an argument, its value in the low bytes. */
+  const uint64_t *arguments;
+  int32_t grid[3]; /* each >= 1 */
+  uint32_t reserved;
+  /* Written by several threads: read and written atomically. A program that gives up sets STOP. */
+  uint32_t *status;
+  /* Asked while the status is not zero; not 0: leave the program. NULL: only where the status word is
+     zero as long as the kernel runs. */
+  uint32_t (*poll)(const libtile_frame *frame);
+  void *launcher; /* poll's own */
+  /* Takes what programs print, from any thread. NULL: nobody listens. */
+  void (*message)(void *context, const void *record, uint64_t bytes);
+  void *message_context;
+  /* One an argument, for code that checks its accesses. NULL: not known. */
+  const libtile_extent *extents;
+};
+
+/* Runs the programs first .. first + count - 1; returns how many ran to their end: fewer than `count`
+   only where the status word is not zero, and at least one where count is not 0 and it is below STOP.
+   `arena`: the scratch bytes that the kernel asks for, 64-byte aligned, of this call alone. */
+typedef uint64_t (*libtile_kernel)(const libtile_frame *frame, uint64_t first, uint64_t count,
+                                   uint8_t *arena);
+
+#ifdef __cplusplus
+}
+#endif
