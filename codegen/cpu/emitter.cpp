@@ -176,14 +176,15 @@ void Emitter::emitPure(ir::OpId op) {
   }
 }
 
-// An index that wraps is a wild pointer, and only addresses use anchors, so sign extension and
-// arithmetic pass through.
+// Only addresses use anchors, and 32-bit index arithmetic that wraps makes a wild pointer (ptr_add in
+// ops.def): so arithmetic passes through, and sign extension of what is such arithmetic throughout. A
+// truncation is low bits, and narrower arithmetic wraps: neither grows by a constant from lane to lane.
 void Emitter::deriveAnchor(ir::OpId op, Form &made) {
   const Opcode opcode = fn_.opcode(op);
   const auto strideOf = [&](unsigned i) {
     return isVarying(fn_.operand(op, i)) ? form(fn_.operand(op, i)).stride : 0;
   };
-  const bool isCast = opcode == Opcode::SExt || opcode == Opcode::Trunc ||
+  const bool isCast = opcode == Opcode::SExt ||
                       (opcode == Opcode::Bitcast && fn_.type(fn_.result(op)).isPointer());
   const bool isSum = opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::PtrAdd;
   const bool isProduct = opcode == Opcode::Mul || opcode == Opcode::Shl;

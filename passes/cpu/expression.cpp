@@ -5,6 +5,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -54,47 +55,90 @@ namespace {
 class ExpressionWalker {
 public:
   ExpressionWalker(const NestState &state, ValueId root,
-         const std::function<bool(const ExpressionNode &)> &visit)
+                   const std::function<bool(const ExpressionNode &)> &visit)
       : state_(state), fn_(state.fn), visit_(visit), rootShape_(fn_.type(root).shape()) {}
 
-  void walk(ValueId value, const IndexPath &path, bool address) {
-    std::vector<int> key{int(value.index), int(path.reshapes), int(address)};
-    key.insert(key.end(), path.axes.begin(), path.axes.end());
-    if (!seen_.insert(std::move(key)).second) {
-      return;
-    }
-    if (!visit_({value, path, sameElement(value, path), address}) || state_.stored(value)) {
-      return;
-    }
-    const OpId op = fn_.def(value);
-    if (op.valid() && isInlinable(fn_, op)) {
-      operands(op, path, address);
-    } else if (const auto slot = sunkSlot(state_, value)) {
-      walk(slot->init, path, address);
-      walk(slot->next, path, address);
+  void run(ValueId root) {
+    walk(root, IndexPath::identity(rootShape_.size()), Part::Element);
+    // Grows on the way, as initial values come out of other loops.
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      const SunkLoop sunk = loops_[i];
+      beside(sunk);
     }
   }
 
 private:
+  struct SunkLoop {
+    OpId loop;
+    IndexPath path;
+    friend bool operator==(const SunkLoop &, const SunkLoop &) = default;
+  };
+
+  void walk(ValueId value, const IndexPath &path, Part part) {
+    std::vector<int> key{int(value.index), int(path.reshapes)};
+    key.insert(key.end(), path.axes.begin(), path.axes.end());
+    std::set<Part> &parts = seen_[std::move(key)];
+    if ((part == Part::Beside && !parts.empty()) || !parts.insert(part).second) {
+      return;
+    }
+    if (!visit_({value, path, sameElement(value, path), part}) || state_.stored(value)) {
+      return;
+    }
+    const OpId op = fn_.def(value);
+    if (op.valid() && isInlinable(fn_, op)) {
+      operands(op, path, part);
+    } else if (const auto slot = sunkSlot(state_, value)) {
+      enterSunk(value, path);
+      walk(slot->init, path, part);
+      walk(slot->next, path, part);
+    }
+  }
+
+  void enterSunk(ValueId value, const IndexPath &path) {
+    const OpId loop = fn_.isArg(value) ? fn_.parentOp(fn_.defBlock(value)) : fn_.def(value);
+    const SunkLoop sunk{loop, path};
+    if (std::ranges::find(loops_, sunk) == loops_.end()) {
+      loops_.push_back(sunk);
+    }
+  }
+
+  // What no value on the way has named of a loop that one of them runs.
+  void beside(const SunkLoop &sunk) {
+    for (unsigned i = 0; i < fn_.results(sunk.loop).size(); ++i) {
+      const Slot slot = slotOf(fn_, sunk.loop, i);
+      if (fn_.type(slot.init).isTile()) {
+        walk(slot.init, sunk.path, Part::Beside);
+        walk(slot.next, sunk.path, Part::Beside);
+      }
+    }
+    for (OpId op : fn_.opsIn(fn_.region(sunk.loop))) {
+      for (ValueId result : fn_.results(op)) {
+        if (!fn_.type(result).isTile()) {
+          walk(result, IndexPath(), Part::Beside);
+        }
+      }
+    }
+  }
+
   bool sameElement(ValueId value, const IndexPath &path) const {
     return path.reshapes == 0 && llvm::equal(fn_.type(value).shape(), rootShape_) &&
            path == IndexPath::identity(rootShape_.size());
   }
 
-  void operands(OpId op, const IndexPath &path, bool address) {
+  void operands(OpId op, const IndexPath &path, Part part) {
     const Opcode opcode = fn_.opcode(op);
     if (opcode == Opcode::Load) {
       for (unsigned i = 0; i < fn_.numOperands(op); ++i) {
-        walk(fn_.operand(op, i), path, address || i < 2);
+        walk(fn_.operand(op, i), path, i < 2 && part == Part::Element ? Part::Address : part);
       }
     } else if (isElementwise(opcode) || opcode == Opcode::Hint) {
       for (ValueId operand : fn_.operands(op)) {
-        walk(operand, path, address);
+        walk(operand, path, part);
       }
     } else if (opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ||
                opcode == Opcode::Reshape || opcode == Opcode::Trans) {
       const ValueId operand = fn_.operand(op, 0);
-      walk(operand, shapeOp(op, operand, path), address);
+      walk(operand, shapeOp(op, operand, path), part);
     }
   }
 
@@ -145,7 +189,8 @@ private:
   const Function &fn_;
   const std::function<bool(const ExpressionNode &)> &visit_;
   std::span<const int32_t> rootShape_;
-  std::set<std::vector<int>> seen_;
+  std::map<std::vector<int>, std::set<Part>> seen_;
+  std::vector<SunkLoop> loops_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> chains_;
 };
 
@@ -153,7 +198,7 @@ private:
 
 void walkExpression(const NestState &state, ValueId root,
                     const std::function<bool(const ExpressionNode &)> &visit) {
-  ExpressionWalker(state, root, visit).walk(root, IndexPath::identity(state.fn.type(root).rank()), false);
+  ExpressionWalker(state, root, visit).run(root);
 }
 
 } // namespace libtile::passes

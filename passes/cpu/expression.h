@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values that a nest evaluates when it computes a tile: the tile itself and, through inline ops,
-// everything below it, each with the index map under which it is read.
+// Everything that a nest evaluates when it computes a tile: the tile itself and, through inline ops and
+// sunk loops, what lies below it, each with the index map under which it is read. A sunk loop runs as a
+// whole (element_builder.h): all that it carries and the scalar ops of its body are part of it, whether
+// the tile needs them or not. So who asks what a nest reads, and when, asks this walk and nothing else.
 //
 // The map says for each axis of a value which axis of the nest's space runs along it. Trans,
 // broadcast, expand_dims and reshapes that keep an axis whole change it exactly; a reshape that cuts
@@ -24,18 +26,24 @@ struct IndexPath {
   friend bool operator==(const IndexPath &, const IndexPath &) = default;
 };
 
-struct ExpressionNode {
-  ir::ValueId value;
-  const IndexPath &path;
-  // Element i of the space reads element i of the value.
-  bool sameElement;
-  // Only feeds addresses or masks.
-  bool address;
+// What a value is evaluated for.
+enum class Part : uint8_t {
+  Element, // the elements of the tile
+  Address, // addresses or masks only
+  Beside,  // nothing that was asked for: it runs along with the rest of a sunk loop
 };
 
-// Calls `visit` for each pair of value and path, root first, each pair once; stored values and
-// values that no inline op or sunk loop defines are visited, not entered. Stops below a value when `visit`
-// returns false.
+struct ExpressionNode {
+  ir::ValueId value;
+  const IndexPath &path; // of a scalar of a sunk loop's body: without axes
+  // Element i of the space reads element i of the value.
+  bool sameElement;
+  Part part;
+};
+
+// Calls `visit` for each triple of value, path and part, root first, each once, what is Beside last and
+// only where it has no other part; stored values and values that no inline op or sunk loop defines are
+// visited, not entered. Stops below a value when `visit` returns false.
 void walkExpression(const NestState &state, ir::ValueId root,
                     const std::function<bool(const ExpressionNode &)> &visit);
 

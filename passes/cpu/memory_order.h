@@ -5,7 +5,8 @@
 // nothing between writes what it reads. So, walking in program order: before an op that may write what
 // a pending load reads, everything that still needs the load afterwards is stored (settle). A store
 // whose own operands read what it writes is right element by element only if each element reads
-// exactly what it overwrites; otherwise the operands are stored first (stageOperands).
+// exactly what it overwrites; otherwise the operands are stored first (stageOperands). What a nest reads
+// is what walkExpression names (expression.h).
 // The loads of a sunk loop move with the loop, the scalar ones too; what is stored are its results.
 // Atomic and volatile accesses count as writes to everything.
 #pragma once

@@ -94,8 +94,8 @@ uint32_t widestElement(const NestState &state, std::span<const ValueId> values) 
     walkExpression(state, root, [&](const ExpressionNode &node) {
       const Type &type = state.fn.type(node.value);
       const OpId op = state.fn.def(node.value);
-      if (node.address || type.isBool()) {
-        return !node.address;
+      if (node.part != Part::Element || type.isBool()) {
+        return node.part == Part::Element;
       }
       const bool computed = op.valid() && isElementwise(state.fn.opcode(op)) &&
                             state.fn.opcode(op) != Opcode::Load && type.isFloating();
@@ -128,7 +128,7 @@ ValueId unreadyValue(const NestState &state, OpId position, ValueId root, bool f
     }
     const OpId op = fn.def(node.value);
     const bool sunk = sunkSlot(state, node.value).has_value();
-    check(sunk || (op.valid() && isInlinable(fn, op)),
+    check(sunk || !fn.type(node.value).isTile() || (op.valid() && isInlinable(fn, op)),
           "a tile from elsewhere is stored before it is read");
     const Keep keep = force && node.value == root && node.sameElement ? Keep::Inline
                                                                        : state.keep[node.value];

@@ -199,7 +199,7 @@ private:
         return false;
       }
       if (!op.valid() || !isInlinable(fn_, op) || state_.facts.isUniform(node.value) ||
-          node.address ||
+          node.part != Part::Element ||
           fn_.type(node.value).numElements() != fn_.type(root).numElements()) {
         return false;
       }

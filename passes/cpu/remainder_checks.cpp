@@ -47,7 +47,7 @@ std::vector<OpId> remaindersAlong(const NestState &state, const NestWork &work, 
   const auto look = [&](const ExpressionNode &node) {
     const OpId op = fn.def(node.value);
     const bool remainder = op.valid() && (fn.opcode(op) == Opcode::SRem || fn.opcode(op) == Opcode::URem);
-    if (remainder && node.address && node.path.reshapes == 0) {
+    if (remainder && node.part == Part::Address && node.path.reshapes == 0) {
       const int axis = countingAxis(state, fn.operand(op, 0));
       if (axis != IndexPath::kNoAxis && node.path.axes[axis] == int(laneAxis) &&
           state.facts.isUniform(fn.operand(op, 1)) && isArithmetic(state, fn.operand(op, 0)) &&
@@ -62,7 +62,7 @@ std::vector<OpId> remaindersAlong(const NestState &state, const NestWork &work, 
   }
   for (ValueId pointer : work.pointers) {
     walkExpression(state, pointer, [&](const ExpressionNode &node) {
-      return look({node.value, node.path, node.sameElement, true});
+      return look({node.value, node.path, node.sameElement, Part::Address});
     });
   }
   return found;

@@ -50,7 +50,7 @@ bool keepsElements(const NestState &state, ValueId next, BlockId body) {
     const bool carried = fn.isArg(node.value);
     const bool remainder = !carried && (fn.opcode(fn.def(node.value)) == Opcode::SRem ||
                                         fn.opcode(fn.def(node.value)) == Opcode::URem);
-    keeps &= (!carried || node.sameElement) && !(remainder && node.address);
+    keeps &= (!carried || node.sameElement) && !(remainder && node.part == Part::Address);
     return keeps;
   });
   return keeps;

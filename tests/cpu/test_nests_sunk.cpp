@@ -55,6 +55,14 @@ const char *const kLoads[] = {
     // Masked by what does not change, and by both.
     "%v = load %xp, %inside, %zero : tile<BLOCKxELEM>",
     "%both = and %inside, %mask : tile<BLOCKxi1>\n %v = load %xp, %both, %zero : tile<BLOCKxELEM>",
+    // One number for all elements: as it is, masked, and as a condition.
+    "%sp = ptr_add %x, %k : ptr<ELEM>\n %sv = load %sp : ELEM\n %v = splat %sv : tile<BLOCKxELEM>",
+    "%sp = ptr_add %x, %k : ptr<ELEM>\n %sm = cmp %k, %n {predicate=slt} : i1\n"
+    " %sv = load %sp, %sm : ELEM\n %sw = splat %sv : tile<BLOCKxELEM>\n"
+    " %xv = load %xp, %mask, %zero : tile<BLOCKxELEM>\n %v = sub %xv, %sw : tile<BLOCKxELEM>",
+    "%sp = ptr_add %x, %p : ptr<ELEM>\n %sv = load %sp : ELEM\n %s0 = constant {value=ZERO} : ELEM\n"
+    " %sc = cmp %sv, %s0 {predicate=LESS} : i1\n %cc = splat %sc : tile<BLOCKxi1>\n"
+    " %v = select %cc, %part, %x0 : tile<BLOCKxELEM>",
 };
 
 const char *const kBodies[] = {
@@ -93,10 +101,19 @@ std::string endOf(int which) {
   case 4: // one fold of both, and the scalar
     return "%m = MAX %a9, %b9 : tile<BLOCKxELEM>\n" + reduce("s", "%m", "MIN") +
            " %rp = ptr_add %r, %p9 : ptr<ELEM>\n store %rp, %s\n";
-  default:
+  case 5:
     return reduce("s", "%a9", "add") + " store %o, %s\n";
+  // Stores over what the loop reads: of its results, of both, and where one of them says so.
+  case 6:
+    return "store %xi, %a9\n store %oi, %b9\n";
+  case 7:
+    return "%u = sub %a9, %b9 : tile<BLOCKxELEM>\n store %xi, %u, %inside\n";
+  default:
+    return "%u = cmp %b9, %zero {predicate=LESS} : tile<BLOCKxi1>\n store %xi, %a9, %u\n";
   }
 }
+constexpr int kEnds = 9;
+bool reduces(int end) { return end >= 3 && end <= 5; }
 
 struct Case {
   std::string elem;
@@ -110,6 +127,7 @@ struct Case {
                  {"BLOCK", std::to_string(block)},
                  {"STEP", std::to_string(step)},
                  {"PREDICATE", predicate},
+                 {"LESS", isFloat ? "olt" : "slt"},
                  {"MAX", isFloat ? "fmax" : "smax"},
                  {"MIN", isFloat ? "fmin" : "smin"},
                  {"ZERO", isFloat ? "0.0" : "0"},
@@ -135,8 +153,8 @@ Case randomCase(std::mt19937 &random) {
   c.predicate = pick(random, {"slt", "slt", "sle"});
   c.init = pick(random, {"%zero, %zero", "%x0, %zero", "%zero, %part"});
   c.load = pick(random, kLoads);
-  const int end = int(random() % 6);
-  const bool ordered = c.elem == "f32" && end < 3 && random() % 2 == 0;
+  const int end = int(random() % kEnds);
+  const bool ordered = c.elem == "f32" && !reduces(end) && random() % 2 == 0;
   c.body = ordered ? kOrdered : pick(random, kBodies);
   c.end = endOf(end);
   return c;

@@ -30,6 +30,15 @@ MOST = 4096  # elements of a tile
 HEADER = "import libtile\nimport libtile.language as tl\n\n\n@libtile.jit\ndef kernel({}):\n"
 
 
+def truncated(a, b):
+    """Quotient towards 0 and what is left, in the arrays' type: x // 0 is 0 and x % 0 is x."""
+    x, y = a.astype(object), np.where(b == 0, 1, b).astype(object)
+    quotient = np.where(b == 0, 0, np.sign(x) * np.sign(y) * (abs(x) // abs(y)))
+    bits = 8 * a.itemsize
+    wrapped = (quotient + 2**(bits - 1)) % 2**bits - 2**(bits - 1)
+    return wrapped.astype(a.dtype), (x - quotient * b.astype(object)).astype(a.dtype)
+
+
 class Value:
     def __init__(self, name, array):
         self.name, self.array = name, array
@@ -165,7 +174,8 @@ class Kernel:
         value = self.one_of(self.values[-4:])
         self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
                      self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
-                     self.round_trip, self.condition, self.atomic, self.attention, self.rotate])(value)
+                     self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
+                     self.overwrite, self.narrow_index, self.ends_of_types, self.remainders])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""
@@ -379,6 +389,99 @@ class Kernel:
         self.line(f"tl.store({scratch} + tl.arange(0, {size}), {flat.name})")
         return self.one_of([back, self.let(f"tl.load({scratch} + {self.index(value.shape, strides)})",
                                            flat.array.reshape(value.shape))])
+
+    def overwrite(self, _):
+        """A loop reads an array number by number, and what it makes of them is stored over the array."""
+        dtype = self.one_of([np.dtype(t) for t in (np.int32, np.int64, np.float32, np.float64)])
+        shape = self.one_of([(5,), (64,), (250,), (300,), (1000,), (4, 40), (16, 33)])
+        size, trips = math.prod(shape), int(self.rng.integers(0, math.prod(shape) + 1))
+        x, y = self.numbers(size, dtype, 3), self.numbers(size + trips + 4, dtype, 3)
+        array, other, bound = self.argument("s", x.copy()), self.argument("x", y), self.argument("n", trips)
+        use, store = int(self.rng.integers(4)), int(self.rng.integers(4))
+        stops, masked, acc = self.rng.random() < 0.2, self.rng.random() < 0.3, self.fresh("acc")
+        place = self.index(shape, [math.prod(shape[d + 1:]) for d in range(len(shape))])
+        self.line(f"{acc} = tl.zeros({shape}, dtype=tl.{NAMES[dtype]})")
+        self.line(f"for k in range({bound}):")
+        self.indent += 1
+        self.line(f"one = tl.load({array} + k" + (f", k < {bound} - 2, 1)" if masked else ")"))
+        self.line([f"{acc} += one * tl.load({other} + k + {place})",
+                   f"{acc} = tl.where(one > 0, {acc} + tl.load({other} + k + {place}), {acc} - 1)",
+                   f"{acc} += tl.load({other} + tl.minimum(tl.abs(one), 3).to(tl.int32) + {place})",
+                   f"{acc} += one"][use])
+        if stops:
+            self.line("if one > 2:")
+            self.line("    break")
+        self.indent -= 1
+        total, where = np.zeros(size, dtype), np.arange(size)
+        for k in range(trips):
+            one = x[k] if not masked or k < trips - 2 else dtype.type(1)
+            total = [total + one * y[k + where], np.where(one > 0, total + y[k + where], total - 1),
+                     total + y[abs(int(one)) + where], total + one][use]
+            if stops and one > 2:
+                break
+        want = [total, np.where(total > 0, 7, x), np.where(total > 0, total, x), np.where(where < trips, total, x)][store]
+        self.line(f"tl.store({array} + {place}, " + [acc, f"7, {acc} > 0", f"{acc}, {acc} > 0",
+                                                     f"{acc}, {place} < {bound}"][store] + ")")
+        self.outputs[array] = want.astype(dtype)
+        return self.let(acc, total.astype(dtype).reshape(shape))
+
+    def narrow_index(self, value):
+        """Indices of few bits, which wrap: what is read there, and written where they are all different."""
+        narrow = self.one_of([np.dtype(t) for t in (np.int8, np.int16, np.uint8, np.uint16)])
+        least, most = np.iinfo(narrow).min, np.iinfo(narrow).max
+        size, step = int(self.one_of([40, 128, 200, 300, 500])), int(self.one_of([0, 0, 1, 50, 100]))
+        start = self.one_of([0, least - 9, most - 37, most // 2 - 3])
+        text = f"(tl.arange(0, {size}) + {start}).to(tl.{narrow.name})" + (f" + {step}" if step else "")
+        index = ((np.arange(size) + start).astype(narrow) + narrow.type(step)).astype(np.int64)
+        if self.rng.random() < 0.4:
+            text = f"({text}).to(tl.{self.one_of(['int32', 'int64'])})"
+        base, dtype = -int(index.min()), self.some_type()
+        # With room for an index that does not wrap.
+        memory = self.numbers(max(int(index.max()), start + size + step) + base + 1, dtype)
+        read = self.let(f"tl.load({self.argument('x', memory)} + {base} + ({text}))", memory[index + base])
+        if size <= most - least + 1:
+            out = poisoned(memory.size, dtype)
+            name = self.argument("o", out)
+            self.line(f"tl.store({name} + {base} + ({text}), {read.name})")
+            self.outputs[name] = out.copy()
+            self.outputs[name][index + base] = read.array
+        return read
+
+    def ends_of_types(self, _):
+        """Arithmetic on the least and the greatest numbers, widened afterwards."""
+        dtype = self.one_of([np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64)])
+        shape, info = self.some_shape(), np.iinfo(dtype)
+        ends = np.array([info.min, info.min + 1, -3, -1, 0, 1, 7, info.max - 1, info.max], dtype)
+        strides = [math.prod(shape[d + 1:]) for d in range(len(shape))]
+        a, b = (self.rng.choice(ends, shape) for _ in range(2))
+        x, y = (self.let(f"tl.load({self.argument('x', m.ravel())} + {self.index(shape, strides)})", m) for m in (a, b))
+        quotient, remainder = truncated(a, b)
+        text, result = self.one_of([(f"-{x.name}", -a), (f"tl.abs({x.name})", np.abs(a)),
+                                    (f"{x.name} // {y.name}", quotient), (f"{x.name} % {y.name}", remainder),
+                                    (f"{x.name} - {y.name}", a - b), (f"tl.minimum({x.name}, -{y.name})", np.minimum(a, -b))])
+        to = self.one_of([dtype, np.dtype(np.int64), np.dtype(np.int64), np.dtype(np.int32)])
+        return self.let(f"({text}).to(tl.{NAMES[to]})", result.astype(to))
+
+    def remainders(self, _):
+        """Quotients and remainders of indices on both sides of 0, as numbers and in conditions; those that are
+        not negative in addresses too."""
+        shape = self.some_shape(most=2000)
+        axis, by = int(self.rng.integers(len(shape))), int(self.one_of([3, 7, 16, 16, 32, 48, 100]))
+        start = int(self.one_of([-2 * by, -by, -shape[axis], -7, 0, 5, by]))
+        wide = self.one_of(["", ".to(tl.int64)"])
+        first, ids = self.argument("n", start), self.fresh("ids")
+        self.line(f"{ids} = tl.broadcast_to({first} + {self.axis_index(shape, axis)}, {shape}){wide}")
+        index = np.arange(start, start + shape[axis], dtype=np.int64 if wide else np.int32)
+        index = np.broadcast_to(index.reshape([-1 if d == axis else 1 for d in range(len(shape))]), shape)
+        quotient, remainder = truncated(index, np.full_like(index, by))
+        if start >= 0 and self.rng.random() < 0.6:
+            memory, last = self.numbers(by * 4, self.some_type()), self.argument("n", by)
+            return self.let(f"tl.load({self.argument('x', memory)} + {ids} % {last} * 4)", memory[remainder * 4])
+        some, part = int(quotient.flat[quotient.size // 2]), int(remainder.flat[0])
+        text, result = self.one_of([(f"{ids} // {by}", quotient), (f"{ids} % {by}", remainder),
+                                    (f"tl.where({ids} // {by} == {some}, 1, 2)", np.where(quotient == some, 1, 2)),
+                                    (f"tl.where({ids} % {by} < {part}, 1, 2)", np.where(remainder < part, 1, 2))])
+        return self.let(text, result.astype(np.int32) if "where" in text else result)
 
     def condition(self, value):
         if value.dtype == np.bool_:
