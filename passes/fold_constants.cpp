@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace libtile::passes {
 
@@ -236,6 +237,26 @@ std::optional<double> floatBinary(Opcode op, double x, double y, Elem elem) {
   return doubleOf(a);
 }
 
+// Where every target is exact.
+std::optional<double> function(Opcode op, double a) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (std::isnan(a)) {
+    return a;
+  }
+  if (op == Opcode::Exp || op == Opcode::Exp2) {
+    return a == 0          ? std::optional(1.0)
+           : std::isinf(a) ? std::optional(a < 0 ? 0.0 : infinity)
+                           : std::nullopt;
+  }
+  if (op == Opcode::Log || op == Opcode::Log2) {
+    return a == 1          ? std::optional(0.0)
+           : a == 0        ? std::optional(-infinity)
+           : std::isinf(a) ? std::optional(a < 0 ? std::nan("") : infinity)
+                           : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 // Operands of the op as constants of one sort.
 template <class T, class Get>
 std::optional<std::vector<T>> constants(const Function &fn, OpId op, Get get) {
@@ -337,7 +358,7 @@ std::optional<AttrValue> foldFloats(const Function &fn, OpId op) {
     result.fusedMultiplyAdd(floatOf((*values)[1], elem), floatOf(b, elem), kNearest);
     return doubleOf(result);
   }
-  return values->size() == 2 ? number(floatBinary(opcode, a, b, elem)) : std::nullopt;
+  return number(values->size() == 2 ? floatBinary(opcode, a, b, elem) : function(opcode, a));
 }
 
 } // namespace

@@ -32,10 +32,16 @@ def polynomial(x, coefficients: tl.constexpr):
 
 
 @libtile.jit
-def clamp(x, low: tl.constexpr, high: tl.constexpr):
-    """x within [low, high]; a NaN stays."""
-    x = tl.where(x > high, high, x)
-    return tl.where(x < low, low, x)
+def exponent(x, low: tl.constexpr, high: tl.constexpr):
+    """(keep, y): whether the power of x is more than 0, and x as an exponent that gives no 0.
+
+    keep is false below `low`, where powers are 0. y is 0 there, at most `high`, and else x; a NaN stays. So
+    no power is computed that vanishes: a CPU may spend a hundred cycles on an instruction whose exact
+    result lies below the least normal number, one that rounds to 0 too, and zeros are common (softmax
+    over masked-off elements).
+    """
+    keep = not (x < low)
+    return keep, tl.where(keep, tl.where(x > high, high, x), 0.0)
 
 
 @libtile.jit
@@ -75,7 +81,7 @@ def exp(x):
     """
     if x.dtype == tl.float64:
         # Beyond, the result is 0 or infinite anyway.
-        x = clamp(x, -746.0, 710.0)
+        keep, x = exponent(x, -746.0, 710.0)
         n = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 52) - 1.5 * 2.0 ** 52
         r = tl.fma(-n, 2.8235290563031577e-13, tl.fma(-n, 0.693147180559663, x))
         # (e^r - 1 - r) / r^2
@@ -84,11 +90,11 @@ def exp(x):
                            2.4801521295954376e-05, 2.7557268459997064e-06, 2.7620088445409746e-07,
                            2.510038549551032e-08))
     else:
-        x = clamp(x, -104.0, 89.0)
+        keep, x = exponent(x, -104.0, 89.0)
         n = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 23) - 1.5 * 2.0 ** 23
         r = tl.fma(-n, 1.4286068203094173e-06, tl.fma(-n, 0.693145751953125, x))
         q = polynomial(r, (0.5, 0.166665763, 0.0416665561, 0.00836317893, 0.0013926184))
-    return tl.scalb(1.0 + tl.fma(r * r, q, r), n)
+    return tl.where(keep, tl.scalb(1.0 + tl.fma(r * r, q, r), n), 0.0)
 
 
 @libtile.jit
@@ -98,7 +104,7 @@ def exp2(x):
     2^x = 2^n 2^r with n the nearest integer of x; x - n is exact.
     """
     if x.dtype == tl.float64:
-        x = clamp(x, -1076.0, 1025.0)
+        keep, x = exponent(x, -1075.0, 1025.0)
         n = (x + 1.5 * 2.0 ** 52) - 1.5 * 2.0 ** 52
         r = x - n
         # (2^r - 1) / r
@@ -107,12 +113,12 @@ def exp2(x):
                            1.5252733841561274e-05, 1.321548680870779e-06, 1.0178057085418509e-07,
                            7.054897303009422e-09, 4.455818319966744e-10, 2.5729326214820692e-11))
     else:
-        x = clamp(x, -151.0, 129.0)
+        keep, x = exponent(x, -150.0, 129.0)
         n = (x + 1.5 * 2.0 ** 23) - 1.5 * 2.0 ** 23
         r = x - n
         p = polynomial(r, (0.693147182, 0.240226507, 0.0555035695, 0.00961808302, 0.00133908656,
                            0.000154531648))
-    return tl.scalb(tl.fma(r, p, 1.0), n)
+    return tl.where(keep, tl.scalb(tl.fma(r, p, 1.0), n), 0.0)
 
 
 # ---- logarithms

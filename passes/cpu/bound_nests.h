@@ -4,7 +4,9 @@
 // A tile is as long as its BLOCK, a row of the user's as long as n. What lies past n is masked off: by a
 // compare of the index with n, which is false from some index on. From there on a nest whose only
 // effects are stores under such masks has none, and the elements of a fold are often all one number
-// that changes nothing any more: the `other` of a load, say, 0 in a sum or -inf in a maximum.
+// that changes nothing any more: the `other` of a load, say, 0 in a sum or -inf in a maximum, or what
+// is computed from it: exp(-inf - most) is 0, or NaN, in a sum (masked_numbers.h). Scratch that is written
+// along the way need not be where nobody reads it.
 //
 //   nest {extents=[1024]} {              %end = clamp(n - start, 0, 1024)
 //   ^(%i):                               nest %end {extents=[1024]} { ...

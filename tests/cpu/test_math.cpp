@@ -4,6 +4,9 @@
 // the same bounds.
 #include "tests/cpu/numbers.h"
 #include "tests/cpu/run_nested.h"
+#include "tests/passes/evaluate.h"
+
+#include "ir/builder.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +16,9 @@ namespace libtile::test {
 namespace {
 
 using ir::Elem;
+using ir::Opcode;
+using ir::OpId;
+using ir::Type;
 
 constexpr int kBatch = 1 << 16;
 
@@ -191,6 +197,64 @@ void checkEveryHalf(const Function &function, Elem elem, const std::string &targ
                                              1.001L * std::fabs(decode(elem, want) - exact));
     ASSERT_TRUE(isNan(elem, want) ? isNan(elem, out[i]) : near)
         << function.name << " on " << target << " of bits " << i;
+  }
+}
+
+// On some CPUs an instruction whose result lies below the least normal number takes a hundred cycles,
+// one that rounds to 0 too. Where e^x is 0 (or a normal number) there is no such instruction.
+void checkNothingVanishes(Opcode function, Elem elem, double x) {
+  const Type type = Type::scalar(elem);
+  ir::Function fn("f");
+  ir::Builder b(fn);
+  b.make(function, {b.constFloat(type, x)}, type);
+  b.op(Opcode::Return, {});
+  passes::expandFunctions(fn, contextOf("x86-64-v3"));
+  const double least = elem == Elem::F32 ? 0x1p-126 : 0x1p-1022;
+  std::vector<Element> seen(fn.numValues());
+  Machine machine;
+  machine.observe = [&](ir::ValueId value, const Elements &elements) {
+    const OpId op = fn.def(value);
+    seen.at(value.index) = elements[0];
+    if (!fn.type(value).isFloating() || fn.opcode(op) == Opcode::Constant) {
+      return;
+    }
+    const double result = elements[0].f;
+    const bool isProduct = fn.opcode(op) == Opcode::Mul;
+    const bool vanished = isProduct && result == 0 && seen[fn.operand(op, 0).index].f != 0 &&
+                          seen[fn.operand(op, 1).index].f != 0;
+    EXPECT_TRUE(!vanished && (result == 0 || !(std::fabs(result) < least)))
+        << ir::info(function).mnemonic << "(" << x << "): " << fn.opInfo(op).mnemonic << " gives "
+        << result;
+  };
+  evaluate(fn, {}, machine);
+}
+
+TEST(Math, ZerosComeFromNoSmallNumber) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::mt19937_64 random(4);
+  const auto between = [&](double low, double high) {
+    return low + (high - low) * double(random() >> 11) * 0x1p-53;
+  };
+  struct Range {
+    Opcode function;
+    Elem elem;
+    double zeroBelow, normalFrom; // of the argument
+  };
+  for (const Range &range : {Range{Opcode::Exp, Elem::F32, -104, -87},
+                             {Opcode::Exp2, Elem::F32, -150, -125},
+                             {Opcode::Exp, Elem::F64, -746, -707},
+                             {Opcode::Exp2, Elem::F64, -1075, -1021}}) {
+    for (const double x : {-infinity, infinity, double(NAN), -1e30, 1e30, 0.0, 1.0, -1.0}) {
+      checkNothingVanishes(range.function, range.elem, x);
+    }
+    const auto check = [&](double x) {
+      const double held = range.elem == Elem::F32 ? static_cast<float>(x) : x;
+      checkNothingVanishes(range.function, range.elem, held);
+    };
+    for (int i = 0; i < 300; ++i) {
+      check(between(2.5 * range.zeroBelow, range.zeroBelow) - 1e-4);
+      check(between(range.normalFrom, 100));
+    }
   }
 }
 

@@ -162,6 +162,15 @@ double floating(Opcode op, const Inputs &in, bool nan) {
   if (op == Opcode::Exp) {
     return std::exp(a);
   }
+  if (op == Opcode::Exp2) {
+    return std::exp2(a);
+  }
+  if (op == Opcode::Log) {
+    return std::log(a);
+  }
+  if (op == Opcode::Log2) {
+    return std::log2(a);
+  }
   if (op == Opcode::Sqrt) {
     return std::sqrt(a);
   }
