@@ -15,6 +15,9 @@ struct CodeOptions {
   // Keep the texts; each costs time, so they are made when somebody asks.
   bool keepLlvm = false;
   bool keepAssembly = false;
+  // NVIDIA: a product may be fused with the sum that it goes into; on CPUs nothing is.
+  bool contracts = true;
+  int32_t maxRegisters = 0; // NVIDIA: that a thread may have; 0: the assembler's choice
 };
 
 // What a kernel needs of its launcher, beside its arguments.

@@ -74,6 +74,20 @@ frontend::Argument toArgument(const frontend::ParameterSource &param,
   return argument;
 }
 
+runtime::Options toOptions(const CompileOptions &given) {
+  runtime::Options options;
+  options.set(runtime::Option::num_warps, given.numWarps);
+  options.set(runtime::Option::num_stages, given.numStages);
+  for (const auto &[name, value] : given.others) {
+    const auto option = runtime::findOption(name);
+    if (!option) {
+      throw ir::UserError("there is no option '" + name + "'");
+    }
+    options.set(*option, value);
+  }
+  return options;
+}
+
 template <class Map>
 void refuseUnknown(const Map &given, const frontend::FunctionSource &fn) {
   for (const auto &entry : given) {
@@ -224,7 +238,7 @@ Kernel Program::compile(const std::string &kernel, const std::string &target,
     Kernel result;
     result.impl = std::make_shared<Kernel::Impl>();
     result.impl->kernel = function->compile(signature, codegen::findTarget(target),
-                                            {options.numWarps, options.numStages}, host).kernel;
+                                            toOptions(options), host).kernel;
     result.impl->target = result.impl->kernel->target().name;
     return result;
   });

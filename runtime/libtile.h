@@ -93,6 +93,8 @@ public:
 struct LIBTILE_API CompileOptions {
   int numWarps = 0;  // 0: the compiler's choice
   int numStages = 0; // likewise
+  // Others by name (docs/options.md): {"maxnreg", 64}; flags are 0 or 1.
+  std::map<std::string, int64_t> others = {};
 };
 
 // A source text with kernels in it.

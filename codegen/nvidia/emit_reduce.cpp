@@ -199,7 +199,7 @@ private:
       }
       entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
     }
-    e_.contracts_ = true;
+    e_.contracts_ = e_.options_.contracts;
   }
 
   [[nodiscard]] ir::Type elementOf(size_t i) const {

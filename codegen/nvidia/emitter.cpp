@@ -27,10 +27,11 @@ constexpr bool isElementwiseRow(TypeRule rule) {
 
 } // namespace
 
-Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module,
-                 const std::string &symbol)
-    : fn_(fn), target_(target), module_(module), context_(module.getContext()), builder_(context_),
-      elementwise_(builder_), facts_(passes::computeFacts(fn)), values_(fn.numValues()) {
+Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
+                 llvm::Module &module, const std::string &symbol)
+    : fn_(fn), target_(target), options_(options), module_(module), context_(module.getContext()),
+      builder_(context_), elementwise_(builder_), facts_(passes::computeFacts(fn)),
+      values_(fn.numValues()), contracts_(options.contracts) {
   declareKernel(symbol);
 }
 
@@ -58,6 +59,10 @@ void Emitter::declareKernel(const std::string &symbol) {
   if (fn_.resident > 0) {
     kernel_->addFnAttr("nvvm.minctasm", std::to_string(fn_.resident));
     annotate("minctasm", fn_.resident);
+  }
+  if (options_.maxRegisters > 0) {
+    kernel_->addFnAttr("nvvm.maxnreg", std::to_string(options_.maxRegisters));
+    annotate("maxnreg", options_.maxRegisters);
   }
 }
 

@@ -54,8 +54,8 @@ using RegGroup = llvm::SmallVector<int32_t, 8>;
 
 class Emitter {
 public:
-  Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module,
-          const std::string &symbol);
+  Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
+          llvm::Module &module, const std::string &symbol);
   // Adds the kernel to the module.
   void run();
 
@@ -226,6 +226,7 @@ private:
 
   const ir::Function &fn_;
   const ir::Target &target_;
+  const CodeOptions &options_;
   llvm::Module &module_;
   llvm::LLVMContext &context_;
   llvm::IRBuilder<> builder_;
@@ -240,7 +241,7 @@ private:
   std::map<uint32_t, TileAddress> addresses_; // of pointer tiles, by value
   std::map<uint32_t, TileIndices> indices_;   // of index tiles, by value
   std::map<uint32_t, llvm::BasicBlock *> madeIn_; // where the registers of these were made last
-  bool contracts_ = true; // a product may be fused with the sum that it goes into
+  bool contracts_; // a product may be fused with the sum that it goes into
   // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
   std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
   std::map<std::string, llvm::Value *>

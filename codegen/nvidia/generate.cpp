@@ -110,7 +110,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.symbol = symbolFor(fn.name);
   code.info.threads = fn.numWarps * target.warpSize;
   code.info.sharedBytes = fn.arenaBytes;
-  Emitter(fn, target, *module, code.info.symbol).run();
+  Emitter(fn, target, options, *module, code.info.symbol).run();
   std::string problem;
   llvm::raw_string_ostream problems(problem);
   if (llvm::verifyModule(*module, &problems)) {

@@ -17,34 +17,99 @@ bool fail(PyObject *type, PyObject *self, const char *format, PyObject *name) {
   return false;
 }
 
-bool bindKeyword(PyObject *self, PyObject *name, PyObject *value, Call &call) {
-  static PyObject *const numWarpsName = PyUnicode_InternFromString("num_warps");
-  static PyObject *const numStagesName = PyUnicode_InternFromString("num_stages");
-  const std::vector<Param> &params = *asJit(self)->params;
-  for (int pass = 0; pass < 2; ++pass) { // by identity, then by text
-    for (size_t i = 0; i < params.size(); ++i) {
-      if (pass == 0 ? params[i].name == name : PyUnicode_Compare(params[i].name, name) == 0) {
-        if (call.values[i] != nullptr) {
-          return fail(PyExc_TypeError, self, "got several values for parameter '%U'", name);
-        }
-        call.values[i] = value;
-        return true;
-      }
-    }
-    const bool isWarps = pass == 0 ? name == numWarpsName : PyUnicode_Compare(name, numWarpsName) == 0;
-    const bool isStages =
-        pass == 0 ? name == numStagesName : PyUnicode_Compare(name, numStagesName) == 0;
-    if (isWarps || isStages) {
-      const long number = value == Py_None ? 0 : PyLong_AsLong(value);
-      if (number < 0 || number > 64) {
-        return PyErr_Occurred() != nullptr ||
-               fail(PyExc_ValueError, self, "'%U' is not in 0 .. 64", name);
-      }
-      (isWarps ? call.options.num_warps : call.options.num_stages) = static_cast<int32_t>(number);
-      return true;
+// The options' names, interned, and what values they take.
+struct OptionNames {
+  size_t count = 0;
+  const lt_option *rows;
+  std::vector<PyObject *> names;
+  OptionNames() : rows(lt_option_rows(&count)) {
+    for (size_t i = 0; i < count; ++i) {
+      names.push_back(PyUnicode_InternFromString(rows[i].name));
     }
   }
-  return fail(PyExc_TypeError, self, "there is no parameter '%U'", name);
+};
+const OptionNames &options() {
+  static const OptionNames known;
+  return known;
+}
+
+// None stands for the standard value.
+bool readOption(PyObject *self, const lt_option &option, PyObject *name, PyObject *value, int64_t &number) {
+  if (value == Py_None) {
+    number = option.standard;
+    return true;
+  }
+  if (option.kind == LT_OPTION_OBJECT) {
+    number = 1;
+    return true;
+  }
+  if (option.kind == LT_OPTION_FLAG) {
+    const int truth = PyObject_IsTrue(value);
+    number = truth;
+    return truth >= 0;
+  }
+  const Ref index(PyNumber_Index(value));
+  int overflow = 0;
+  number = index ? PyLong_AsLongLongAndOverflow(index.get(), &overflow) : -1;
+  if (!index) {
+    return false;
+  }
+  if (overflow != 0 || number < option.low || number > option.high) {
+    const Ref range(PyUnicode_FromFormat("'%U' is %R, which is not in %lld .. %lld", name, value,
+                                         static_cast<long long>(option.low),
+                                         static_cast<long long>(option.high)));
+    return range && fail(PyExc_ValueError, self, "%U", range.get());
+  }
+  return true;
+}
+
+// Equal names are one object, but for those made at run time.
+enum class By : uint8_t { Identity, Text };
+bool same(By by, PyObject *a, PyObject *b) {
+  return by == By::Identity ? a == b : PyUnicode_Compare(a, b) == 0;
+}
+
+// What a keyword was found to be.
+enum class Found : uint8_t { Nothing, Taken, Refused };
+
+Found takeOption(PyObject *self, By by, PyObject *name, PyObject *value, Call &call) {
+  const OptionNames &known = options();
+  for (size_t i = 0; i < known.count; ++i) {
+    if (same(by, known.names[i], name)) {
+      const uint32_t at = call.options.count++; // each keyword comes once
+      call.options.option[at] = static_cast<uint32_t>(i);
+      return readOption(self, known.rows[i], name, value, call.options.value[at]) ? Found::Taken
+                                                                                  : Found::Refused;
+    }
+  }
+  return Found::Nothing;
+}
+
+// A parameter of an option's name takes the value; a constexpr one leaves it to the option too.
+Found takeParameter(PyObject *self, By by, PyObject *name, PyObject *value, Call &call) {
+  const std::vector<Param> &params = *asJit(self)->params;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (same(by, params[i].name, name)) {
+      if (call.values[i] != nullptr) {
+        fail(PyExc_TypeError, self, "got several values for parameter '%U'", name);
+        return Found::Refused;
+      }
+      call.values[i] = value;
+      return params[i].isOption ? takeOption(self, By::Text, name, value, call) : Found::Taken;
+    }
+  }
+  return Found::Nothing;
+}
+
+bool bindKeyword(PyObject *self, PyObject *name, PyObject *value, Call &call) {
+  for (const By by : {By::Identity, By::Text}) {
+    for (const auto take : {takeParameter, takeOption}) {
+      if (const Found found = take(self, by, name, value, call); found != Found::Nothing) {
+        return found == Found::Taken;
+      }
+    }
+  }
+  return fail(PyExc_TypeError, self, "there is no parameter or option '%U'", name);
 }
 
 // "*fp32", "i32:16": a type for a compilation without arguments.
@@ -101,6 +166,15 @@ bool readGrid(PyObject *grid, int64_t extents[3]) {
 }
 
 } // namespace
+
+bool isOption(PyObject *name) {
+  for (PyObject *each : options().names) {
+    if (PyUnicode_Compare(each, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
 
 bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *names, Call &call) {
   if (!ensureParsed(self)) {

@@ -12,6 +12,7 @@ struct Param {
   PyObject *name;  // interned
   PyObject *deflt; // null: none
   bool isConstexpr;
+  bool isOption; // constexpr, and of an option's name
 };
 
 struct JitObject {
@@ -25,16 +26,19 @@ struct JitObject {
 inline JitObject *asJit(PyObject *object) { return reinterpret_cast<JitObject *>(object); }
 
 struct Call {
+  Call() { options.count = 0; }
   PyObject *values[LT_MAX_ARGUMENTS]; // borrowed
   lt_arg args[LT_MAX_ARGUMENTS];
   size_t count = 0;
-  lt_options options{0, 0};
+  lt_options options;
   int device = kNoDevice;
   PyObject *deviceArgument = nullptr; // the first array
 };
 
 // Parses the source if this is the first use (jit.cpp).
 bool ensureParsed(PyObject *self);
+// Whether the text is an option's name.
+bool isOption(PyObject *name);
 // Each false: a Python error is set.
 bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *names, Call &call);
 // `allowTypes`: a text is a type ("*fp32:16"), for a compilation without arguments.

@@ -75,7 +75,8 @@ bool parse(PyObject *self) {
   for (size_t i = 0; i < count; ++i) {
     PyObject *interned = PyUnicode_InternFromString(params[i].name);
     rows->push_back({interned, Py_XNewRef(defaultOf(asJit(self)->fn, params[i].name)),
-                     params[i].is_constexpr != 0});
+                     params[i].is_constexpr != 0,
+                     params[i].is_constexpr != 0 && isOption(interned)});
     flags[i] = (PySequence_Contains(noSpecialise, interned) == 1 ? LT_NO_SPECIALIZE : 0) |
                (PySequence_Contains(noAlignment, interned) == 1 ? LT_NO_ALIGNMENT : 0);
   }

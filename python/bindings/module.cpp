@@ -35,9 +35,26 @@ PyObject *install(PyObject *, PyObject *, PyObject *kwargs) {
 
 PyObject *language(PyObject *, PyObject *) { return PyUnicode_FromString(lt_language()); }
 
+// (name, kind, standard value, doc) of each option.
+PyObject *options(PyObject *, PyObject *) {
+  static const char *const kKinds[] = {"integer", "flag", "object"};
+  size_t count = 0;
+  const lt_option *rows = lt_option_rows(&count);
+  Ref list(PyList_New(0));
+  for (size_t i = 0; list && i < count; ++i) {
+    const Ref row(Py_BuildValue("ssLs", rows[i].name, kKinds[rows[i].kind],
+                                static_cast<long long>(rows[i].standard), rows[i].doc));
+    if (!row || PyList_Append(list.get(), row.get()) != 0) {
+      return nullptr;
+    }
+  }
+  return list.release();
+}
+
 PyMethodDef functions[] = {
     {"install", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(install)),
      METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"options", options, METH_NOARGS, "(name, kind, standard value, doc) of each option."},
     {"language", language, METH_NOARGS, "The rows of the language, see lt_language in bindings.h."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -137,8 +137,8 @@ class JITFunction(_libtile.Jit):
         constexpr = {name for name, is_constexpr, _ in self._params() if is_constexpr}
         args = [value if i < len(names) and names[i] in constexpr else _as_type(value)
                 for i, value in enumerate(args)]
-        kwargs = {name: value if name in constexpr or name in ("num_warps", "num_stages")
-                  else _as_type(value) for name, value in kwargs.items()}
+        kwargs = {name: _as_type(value) if name in names and name not in constexpr else value
+                  for name, value in kwargs.items()}
         if target is None:
             target = _libtile.target(host.device_of([*args, *kwargs.values()]))
         return self._warmup(target, *args, **kwargs)

@@ -148,8 +148,20 @@ LT_API int lt_dtype(const char *name);
 LT_API size_t lt_dtype_bytes(int code); /* of an element */
 LT_API const char *lt_dtype_name(int code); /* valid until the next call */
 
+/* ---- options: the rows of runtime/options.def */
+enum { LT_OPTION_INTEGER, LT_OPTION_FLAG, LT_OPTION_OBJECT };
+typedef struct lt_option {
+  const char *name;
+  int kind;
+  int64_t standard, low, high;
+  const char *doc;
+} lt_option;
+LT_API const lt_option *lt_option_rows(size_t *count);
+enum { LT_MAX_OPTIONS = 32 };
 typedef struct lt_options {
-  int32_t num_warps, num_stages; /* 0: the compiler's choice */
+  uint32_t count; /* of those given; the others are standard */
+  uint32_t option[LT_MAX_OPTIONS];
+  int64_t value[LT_MAX_OPTIONS]; /* low .. high; OBJECT: 1 */
 } lt_options;
 
 /* ---- devices */

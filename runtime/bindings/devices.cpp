@@ -95,6 +95,7 @@ lt_device *lt_device_open(const char *name) {
     auto made = std::make_unique<lt_device>();
     made->name = driver->name();
     made->target = driver->target();
+    made->kernelTarget = &codegen::findTarget(made->target);
     made->index = static_cast<uint32_t>(devices->size());
     made->driver = std::move(driver);
     devices->push_back(std::move(made));

@@ -24,6 +24,7 @@ inline lt_semantics *wrap(libtile::frontend::Semantics &semantics) {
 struct lt_device {
   std::shared_ptr<libtile::runtime::Driver> driver;
   std::string name, target;
+  const libtile::ir::Target *kernelTarget; // by that name
   uint32_t index; // of lt_device_open, from 0
 };
 

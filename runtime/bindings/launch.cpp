@@ -94,16 +94,23 @@ ArgumentKey classify(const lt_function &fn, size_t index, const lt_arg &arg) {
   return constant;
 }
 
+runtime::Options toOptions(const lt_options &given) {
+  runtime::Options options;
+  for (uint32_t i = 0; i < given.count; ++i) {
+    options.set(static_cast<runtime::Option>(given.option[i]), given.value[i]);
+  }
+  return options;
+}
+
 // Words of the key; 0 with an error set: too many arguments.
 size_t makeKey(const lt_function &fn, uint32_t device, const lt_arg *arguments, size_t count,
-               const lt_options &options, uint64_t *key) noexcept {
+               uint32_t options, uint64_t *key) noexcept {
   if (count != fn.params.size() || count > LT_MAX_ARGUMENTS) {
     lt_set_error(0, count > LT_MAX_ARGUMENTS ? "a kernel has at most 256 parameters"
                                              : "wrong number of arguments");
     return 0;
   }
-  key[0] = device | (static_cast<uint64_t>(static_cast<uint16_t>(options.num_warps)) << 16) |
-           (static_cast<uint64_t>(static_cast<uint32_t>(options.num_stages)) << 32);
+  key[0] = device | uint64_t{options} << 32;
   for (size_t i = 0; i < count; ++i) {
     const ArgumentKey word = classify(fn, i, arguments[i]);
     key[1 + 2 * i] = word.tag;
@@ -264,18 +271,34 @@ lt_value *lt_value_function(const lt_function *function) {
   });
 }
 
+// ---- options
+
+const lt_option *lt_option_rows(size_t *count) {
+  static_assert(runtime::kNumOptions <= LT_MAX_OPTIONS);
+  static const auto rows = [] {
+    std::array<lt_option, runtime::kNumOptions> made{};
+    for (size_t i = 0; i < made.size(); ++i) {
+      const runtime::OptionRow &row = runtime::optionRows()[i];
+      made[i] = {row.name, static_cast<int>(row.kind), row.standard, row.low, row.high, row.doc};
+    }
+    return made;
+  }();
+  *count = rows.size();
+  return rows.data();
+}
+
 // ---- compiling
 
 lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg *arguments,
                          size_t count, const lt_options *options, lt_kernel **out) {
   return guarded(LT_ERROR, [&] {
     uint64_t key[kMaxKey];
-    if (makeKey(*function, 0, arguments, count, *options, key) == 0) {
+    if (makeKey(*function, 0, arguments, count, 0, key) == 0) {
       return LT_ERROR;
     }
-    const auto result = function->kernels->compile(
-        makeSignature(*function, arguments, count), codegen::findTarget(target),
-        {options->num_warps, options->num_stages}, bindings::hostInterface());
+    const auto result = function->kernels->compile(makeSignature(*function, arguments, count),
+                                                   codegen::findTarget(target), toOptions(*options),
+                                                   bindings::hostInterface());
     *out = new lt_kernel{result.kernel, result.answers, nullptr};
     return LT_OK;
   });
@@ -284,14 +307,15 @@ lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg
 lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arguments, size_t count,
                      const lt_options *options, void *(*make_user)(lt_kernel *kernel)) {
   return guarded(LT_ERROR, [&] {
+    const runtime::Options wanted = toOptions(*options).normalised(*device->kernelTarget);
     uint64_t key[kMaxKey];
-    const size_t words = makeKey(*function, device->index, arguments, count, *options, key);
+    const size_t words = makeKey(*function, device->index, arguments, count, wanted.id(), key);
     if (words == 0) {
       return LT_ERROR;
     }
-    const auto result = function->kernels->compile(
-        makeSignature(*function, arguments, count), codegen::findTarget(device->target),
-        {options->num_warps, options->num_stages}, bindings::hostInterface());
+    const auto result = function->kernels->compile(makeSignature(*function, arguments, count),
+                                                   *device->kernelTarget, wanted,
+                                                   bindings::hostInterface());
     auto entry = std::make_unique<lt_entry>();
     entry->key.assign(key, key + words);
     entry->executable = std::make_shared<runtime::Executable>(result.kernel, device->driver);
@@ -313,8 +337,15 @@ void lt_function_users(const lt_function *function, void (*visit)(void *user, vo
 
 lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *arguments, size_t count,
                   const lt_options *options, lt_plan *plan) {
+  uint32_t id = 0;
+  if (options->count != 0 && guarded(LT_ERROR, [&] {
+        id = toOptions(*options).normalised(*device->kernelTarget).id();
+        return LT_OK;
+      }) != LT_OK) {
+    return LT_ERROR;
+  }
   uint64_t key[kMaxKey];
-  const size_t words = makeKey(*function, device->index, arguments, count, *options, key);
+  const size_t words = makeKey(*function, device->index, arguments, count, id, key);
   if (words == 0) {
     return LT_ERROR;
   }

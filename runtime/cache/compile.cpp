@@ -72,8 +72,7 @@ std::string signatureText(const frontend::FunctionSource &fn, const frontend::Si
 
 std::string fullKey(const frontend::Signature &signature, const ir::Target &target,
                     const Options &options) {
-  std::string text = target.name + "|" + target.cpu + "|" + target.features + "|" +
-                     std::to_string(options.numWarps) + "|" + std::to_string(options.numStages);
+  std::string text = target.name + "|" + target.cpu + "|" + target.features + "|" + options.text();
   for (const frontend::Argument &argument : signature.arguments) {
     text += "|" + argumentKey(argument);
   }
@@ -138,16 +137,29 @@ Compiled::Compiled(ir::Function tile, std::vector<RecipeSlot> recipe, std::strin
       target_(target), options_(options), written_(writtenParameters(tile_)),
       preferred_(makeVariant(true)) {}
 
+passes::PassContext Compiled::passContext(bool allowGuards) const {
+  return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), allowGuards,
+          &functionLibrary()};
+}
+
+codegen::CodeOptions Compiled::codeOptions() const {
+  codegen::CodeOptions options;
+  options.contracts = options_[Option::enable_fp_fusion] != 0;
+  options.maxRegisters = options_.number(Option::maxnreg);
+  return options;
+}
+
 Variant Compiled::makeVariant(bool allowGuards) const {
   const CompileScope scope;
   ir::Function fn = tile_.clone();
-  const passes::PassContext context{target_, options_.numWarps, options_.numStages, allowGuards,
-                                    &functionLibrary()};
-  passes::runPipeline(fn, context);
+  passes::runPipeline(fn, passContext(allowGuards));
   Variant variant;
-  variant.code = codegen::generate(fn, target_);
+  variant.code = codegen::generate(fn, target_, codeOptions());
   variant.guards = fn.guards;
   variant.fallbacks = fn.fallbacks;
+  for (std::string &line : options_.unheeded(target_)) {
+    variant.fallbacks.push_back(std::move(line));
+  }
   variant.numWarps = fn.numWarps;
   variant.numStages = fn.numStages;
   ir::check(allowGuards || variant.guards.empty(), "the general variant has no guards");
@@ -196,8 +208,7 @@ std::string Compiled::text(const std::string &stage) const {
     return preferred_.code.assembly;
   }
   ir::Function fn = tile_.clone();
-  const passes::PassContext context{target_, options_.numWarps, options_.numStages, true,
-                                    &functionLibrary()};
+  const passes::PassContext context = passContext(true);
   if (stage != "llvm" && stage != "asm") {
     // As the last pass of the stage leaves it. A value has one name in the texts of all stages.
     ir::Names names;
@@ -214,7 +225,10 @@ std::string Compiled::text(const std::string &stage) const {
     }
   } else if (stage == "llvm" || !target_.laysOut) {
     passes::runPipeline(fn, context);
-    codegen::Code code = codegen::generate(fn, target_, {stage == "llvm", stage == "asm"});
+    codegen::CodeOptions wanted = codeOptions();
+    wanted.keepLlvm = stage == "llvm";
+    wanted.keepAssembly = stage == "asm";
+    codegen::Code code = codegen::generate(fn, target_, wanted);
     return stage == "llvm" ? std::move(code.llvm) : std::move(code.assembly);
   }
   std::string known;
@@ -230,8 +244,9 @@ void KernelFunction::clear() {
 }
 
 KernelFunction::Result KernelFunction::compile(const frontend::Signature &signature,
-                                               const ir::Target &target, const Options &options,
+                                               const ir::Target &target, const Options &given,
                                                frontend::Host &host) {
+  const Options options = given.normalised(target);
   const std::string wanted = fullKey(signature, target, options);
   std::vector<Result> known;
   {
@@ -253,8 +268,12 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   const CompileScope scope;
   const auto start = Clock::now();
   frontend::Signature full = signature;
-  full.numWarps = options.numWarps > 0 ? options.numWarps : full.numWarps;
-  full.numStages = options.numStages > 0 ? options.numStages : full.numStages;
+  if (const int32_t warps = options.number(Option::num_warps); warps > 0) {
+    full.numWarps = warps;
+  }
+  if (const int32_t stages = options.number(Option::num_stages); stages > 0) {
+    full.numStages = stages;
+  }
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);

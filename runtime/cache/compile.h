@@ -12,6 +12,8 @@
 
 #include "codegen/codegen.h"
 #include "frontend/syntax/source.h"
+#include "passes/pass.h"
+#include "runtime/options.h"
 
 #include <atomic>
 #include <functional>
@@ -22,12 +24,6 @@
 #include <vector>
 
 namespace libtile::runtime {
-
-struct Options {
-  int32_t numWarps = 0;  // 0: the compiler's choice
-  int32_t numStages = 0; // likewise
-  friend bool operator==(const Options &, const Options &) = default;
-};
 
 // Where the value of one parameter of the machine code comes from: the launch recipe is a list of
 // these. (Later kinds: a tensor map computed from arguments, scratch of the launch.)
@@ -41,7 +37,7 @@ struct RecipeSlot {
 struct Variant {
   codegen::Code code;
   std::vector<ir::Guard> guards; // parameters are indices into the recipe
-  std::vector<std::string> fallbacks;
+  std::vector<std::string> fallbacks; // and what options change nothing
   int32_t numWarps = 0, numStages = 0; // as the compiler chose
 };
 
@@ -71,6 +67,8 @@ public:
   [[nodiscard]] std::string text(const std::string &stage) const;
 
 private:
+  [[nodiscard]] passes::PassContext passContext(bool allowGuards) const;
+  [[nodiscard]] codegen::CodeOptions codeOptions() const;
   [[nodiscard]] Variant makeVariant(bool allowGuards) const;
 
   ir::Function tile_;
@@ -101,8 +99,8 @@ public:
     // Keeps alive the objects whose addresses stand in the key.
     std::shared_ptr<const frontend::Signature> signature;
   };
-  // The key: the signature with its constants, the target with its features, the options. An entry
-  // whose host answers no longer hold is compiled anew.
+  // The key: the signature with its constants, the target with its features, the options as the target
+  // normalises them. An entry whose host answers no longer hold is compiled anew.
   [[nodiscard]] Result compile(const frontend::Signature &signature, const ir::Target &target,
                                const Options &options, frontend::Host &host);
   void clear();

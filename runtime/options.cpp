@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interned sets form a list that only grows at its head: a reader follows pointers that never change.
+// There are as many sets as a process tries, tens or hundreds.
+#include "runtime/options.h"
+
+#include "ir/diagnostic.h"
+
+#include <atomic>
+
+namespace libtile::runtime {
+
+namespace {
+
+constexpr OptionRow kRows[] = {
+#define OPTION(name, kind, standard, low, high, targets, isHeeded, doc)                            \
+  {#name, OptionKind::kind, standard, low, high, OptionTargets::targets, isHeeded, doc},
+#include "runtime/options.def"
+};
+
+constexpr auto kStandard = [] {
+  std::array<int64_t, kNumOptions> values{};
+  for (size_t i = 0; i < kNumOptions; ++i) {
+    values[i] = kRows[i].standard;
+  }
+  return values;
+}();
+
+bool means(const OptionRow &option, const ir::Target &target) {
+  switch (option.targets) {
+  case OptionTargets::Any:
+    return true;
+  case OptionTargets::Gpu:
+    return target.laysOut;
+  case OptionTargets::Nvidia:
+    return target.triple.starts_with("nvptx");
+  case OptionTargets::Amd:
+    return target.triple.starts_with("amdgcn");
+  case OptionTargets::None:
+    return false;
+  }
+  return false;
+}
+
+struct Interned {
+  Options options;
+  uint32_t id;
+  const Interned *next;
+};
+std::atomic<const Interned *> interned{nullptr};
+
+// Between `from` and `until`, which is not looked at.
+const Interned *findInterned(const Options &options, const Interned *from, const Interned *until) {
+  while (from != until && !(from->options == options)) {
+    from = from->next;
+  }
+  return from != until ? from : nullptr;
+}
+
+} // namespace
+
+std::span<const OptionRow> optionRows() { return kRows; }
+
+std::optional<Option> findOption(std::string_view name) {
+  for (size_t i = 0; i < kNumOptions; ++i) {
+    if (name == kRows[i].name) {
+      return static_cast<Option>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+Options::Options() : values_(kStandard) {}
+
+void Options::set(Option option, int64_t value) {
+  const OptionRow &known = row(option);
+  if (value < known.low || value > known.high) {
+    throw ir::UserError("option " + std::string(known.name) + "=" + std::to_string(value) + " is not in " +
+                        std::to_string(known.low) + " .. " + std::to_string(known.high));
+  }
+  values_[static_cast<size_t>(option)] = value;
+}
+
+Options Options::normalised(const ir::Target &target) const {
+  Options result = *this;
+  for (size_t i = 0; i < kNumOptions; ++i) {
+    if (!means(kRows[i], target)) {
+      result.values_[i] = kRows[i].standard;
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> Options::unheeded(const ir::Target &target) const {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < kNumOptions; ++i) {
+    if (values_[i] != kRows[i].standard && !kRows[i].isHeeded && means(kRows[i], target)) {
+      lines.push_back("option " + std::string(kRows[i].name) + " changes nothing on " + target.name + " yet");
+    }
+  }
+  return lines;
+}
+
+std::string Options::text() const {
+  std::string text;
+  for (size_t i = 0; i < kNumOptions; ++i) {
+    if (values_[i] != kRows[i].standard) {
+      text += (text.empty() ? "" : " ") + std::string(kRows[i].name) + "=" + std::to_string(values_[i]);
+    }
+  }
+  return text;
+}
+
+uint32_t Options::id() const {
+  if (values_ == kStandard) {
+    return 0;
+  }
+  const Interned *head = interned.load(std::memory_order_acquire);
+  if (const Interned *found = findInterned(*this, head, nullptr)) {
+    return found->id;
+  }
+  auto *made = new Interned{*this, 0, nullptr};
+  while (true) {
+    made->next = head;
+    made->id = head != nullptr ? head->id + 1 : 1;
+    if (interned.compare_exchange_weak(head, made, std::memory_order_acq_rel)) {
+      return made->id;
+    }
+    if (const Interned *found = findInterned(*this, head, made->next)) { // another thread was faster
+      delete made;
+      return found->id;
+    }
+  }
+}
+
+} // namespace libtile::runtime

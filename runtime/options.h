@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one set of options that a compilation or a launch may be given (options.def), as a value.
+//
+// Options are normalised by the target before anything is looked up or compiled: what means nothing
+// there has its standard value, so that the CPU does not compile twice for num_warps.
+#pragma once
+
+#include "ir/target.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace libtile::runtime {
+
+enum class Option : uint8_t {
+#define OPTION(name, kind, standard, low, high, targets, isHeeded, doc) name,
+#include "runtime/options.def"
+  Count
+};
+constexpr size_t kNumOptions = static_cast<size_t>(Option::Count);
+
+enum class OptionKind : uint8_t { Integer, Flag, Object };
+enum class OptionTargets : uint8_t { Any, Gpu, Nvidia, Amd, None };
+
+struct OptionRow {
+  const char *name;
+  OptionKind kind;
+  int64_t standard, low, high;
+  OptionTargets targets;
+  bool isHeeded;
+  const char *doc;
+};
+[[nodiscard]] std::span<const OptionRow> optionRows(); // by Option
+[[nodiscard]] inline const OptionRow &row(Option option) {
+  return optionRows()[static_cast<size_t>(option)];
+}
+[[nodiscard]] std::optional<Option> findOption(std::string_view name);
+
+class Options {
+public:
+  Options();
+  [[nodiscard]] int64_t operator[](Option option) const { return values_[static_cast<size_t>(option)]; }
+  [[nodiscard]] int32_t number(Option option) const { return static_cast<int32_t>((*this)[option]); }
+  // Throws UserError for a value that is not in low .. high.
+  void set(Option option, int64_t value);
+
+  [[nodiscard]] Options normalised(const ir::Target &target) const;
+  // One line for each that the target's code does not heed though it should.
+  [[nodiscard]] std::vector<std::string> unheeded(const ir::Target &target) const;
+  // "num_warps=8 num_stages=2": those that are not standard.
+  [[nodiscard]] std::string text() const;
+  // Equal for equal sets in this process, 0 for the standard one. Takes no lock and allocates nothing for
+  // a set that was asked for before.
+  [[nodiscard]] uint32_t id() const;
+
+  friend bool operator==(const Options &, const Options &) = default;
+
+private:
+  std::array<int64_t, kNumOptions> values_;
+};
+
+} // namespace libtile::runtime

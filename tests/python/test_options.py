@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of launches and compilations: what is taken, refused, dropped and heeded."""
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import libtile
+import libtile.language as tl
+from libtile import _libtile
+
+ROWS = {row[0]: row[1:] for row in _libtile.options()}
+
+
+@libtile.jit
+def multiply_add(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    tl.store(out + i, a * a + 1.5)
+
+
+@libtile.jit
+def told(out, num_warps: tl.constexpr, debug: tl.constexpr = False):
+    tl.store(out, num_warps)
+    tl.store(out + 1, 1 if debug else 0)
+
+
+@libtile.jit
+def named(out, num_warps):
+    tl.store(out, num_warps)
+
+
+def launched(**options):
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    kernel = multiply_add[(1,)](x, out, BLOCK=64, **options)
+    np.testing.assert_array_equal(out, x * x + np.float32(1.5))
+    return kernel
+
+
+def compiled(target, **options):
+    return multiply_add.warmup(tl.float32, tl.float32, BLOCK=64, target=target, **options)
+
+
+def test_the_cpu_compiles_once_for_what_it_has_not():
+    kernel = launched()
+    for options in ({"num_warps": 8}, {"num_stages": 2, "num_warps": 1}, {"num_ctas": 2}, {"maxnreg": 64},
+                    {"waves_per_eu": 2}, {"launch_pdl": True}, {"enable_fp_fusion": False},
+                    {"sanitize_overflow": False}, {"debug": False}, {"num_warps": None}):
+        assert launched(**options) is kernel, options
+    assert kernel.fallbacks == []
+
+
+def test_options_are_one_specialisation_each():
+    kernel = launched(debug=True)
+    assert kernel is not launched() and kernel is launched(debug=True, num_warps=2)
+    assert kernel.fallbacks == [f"option debug changes nothing on {kernel.target} yet"]
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row[0] == "object"])
+def test_objects_are_taken(name):
+    assert launched(**{name: None}) is launched()
+    assert all(name in line for line in launched(**{name: ("a", "b")}).fallbacks)
+
+
+def test_what_a_target_does_not_heed():
+    kernel = compiled("sm_90a", num_ctas=2, launch_pdl=True, waves_per_eu=4, num_warps=8)
+    assert kernel.fallbacks == ["option num_ctas changes nothing on sm_90a yet",
+                                "option launch_pdl changes nothing on sm_90a yet"]
+    assert kernel.metadata["num_warps"] == 8
+
+
+def test_num_warps_on_a_gpu():
+    assert [compiled("sm_80", num_warps=n).metadata["threads"] for n in (1, 2, 4)] == [32, 64, 128]
+
+
+def test_fp_fusion_on_a_gpu():
+    fused, apart = compiled("sm_80").asm["ptx"], compiled("sm_80", enable_fp_fusion=False).asm["ptx"]
+    assert "fma.rn.f32" in fused
+    assert "fma" not in apart and "mul.rn.f32" in apart and "add.rn.f32" in apart
+
+
+def test_registers_on_a_gpu():
+    assert ".maxnreg" not in compiled("sm_80").asm["ptx"]
+    assert re.search(r"\.maxnreg\s+48\b", compiled("sm_80", maxnreg=48).asm["ptx"])
+
+
+@pytest.mark.parametrize("options, error", [
+    ({"num_warps": -1}, "'num_warps' is -1, which is not in 0 .. 64"),
+    ({"num_warps": 65}, "not in 0 .. 64"), ({"num_stages": 2**80}, "not in 0 .. 64"),
+    ({"num_ctas": 0}, "not in 1 .. 16"), ({"num_warps": 1.5}, "float"), ({"num_warps": "4"}, "str"),
+    ({"num_warp": 4}, "no parameter or option 'num_warp'"), ({"stream": 0}, "no parameter or option 'stream'"),
+    ({"debug": np.ones(2)}, "ambiguous")])
+def test_refused(options, error):
+    for run in (launched, lambda **options: compiled("sm_80", **options)):
+        with pytest.raises((TypeError, ValueError), match=error):
+            run(**options)
+
+
+def test_a_constexpr_parameter_and_the_option():
+    out = np.zeros(2, np.int32)
+    told[(1,)](out, num_warps=2)
+    assert out.tolist() == [2, 0]
+    told[(1,)](out, num_warps=8, debug=True)
+    assert out.tolist() == [8, 1]
+    assert told.warmup(tl.int32, num_warps=2, target="sm_80").metadata["num_warps"] == 2
+    assert told.warmup(tl.int32, num_warps=8, target="sm_80").metadata["num_warps"] == 8
+    assert told.warmup(tl.int32, 8, target="sm_80").metadata["num_warps"] != 8, "a parameter alone"
+    with pytest.raises(ValueError, match="not in 0 .. 64"):
+        told[(1,)](out, num_warps=100)
+
+
+def test_a_run_time_parameter_is_no_option():
+    out = np.zeros(1, np.int32)
+    named[(1,)](out, num_warps=100)
+    assert out[0] == 100
+
+
+def test_names_made_at_run_time():
+    name = "".join(["num_", "warps"])
+    assert launched(**{name: 4}) is launched()
+    with pytest.raises(TypeError, match="several values"):
+        told[(1,)](np.zeros(2, np.int32), 3, **{name: 4})
+
+
+def test_threads_intern_one_set():
+    kernels, errors = set(), []
+    launched(debug=True), launched(max_num_imprecise_acc_default=1)
+
+    def run():
+        try:
+            for n in range(40):
+                kernels.add(launched(max_num_imprecise_acc_default=n + 1) if n % 2 else launched(debug=True))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and len(kernels) == 2
+
+
+def test_every_option_is_in_the_docs():
+    page = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)`", page, re.M)) == set(ROWS)
+    for name, (_, _, doc) in ROWS.items():
+        assert doc in page, name
