@@ -26,16 +26,18 @@ int axisOf(const Coords &basis) {
   return found;
 }
 
-// Each basis doubles the reach along its axis: 1, 2, 4, ... in the order of the bits.
+// Each basis that moves doubles the reach along its axis: 1, 2, 4, ... in the order of the bits.
 bool doubles(const Layout &layout, std::span<const HwDim> dims) {
   Coords reach(layout.rank(), 1);
   for (const HwDim dim : dims) {
     for (const Coords &basis : layout.bases(dim)) {
       const int axis = axisOf(basis);
-      if (axis < 0 || basis[axis] != reach[axis]) {
+      if (axis == -2 || (axis >= 0 && basis[axis] != reach[axis])) {
         return false;
       }
-      reach[axis] *= 2;
+      if (axis >= 0) {
+        reach[axis] *= 2;
+      }
     }
   }
   return true;
@@ -61,6 +63,10 @@ std::string_view formOf(const Layout &layout) {
   if (!layout.bases(HwDim::Offset).empty()) {
     return formOfMemory(layout.bases(HwDim::Offset));
   }
+  constexpr HwDim kDims[] = {HwDim::Reg, HwDim::Lane, HwDim::Warp};
+  if (!doubles(layout, kDims)) {
+    return "fragment";
+  }
   for (const HwDim dim : {HwDim::Lane, HwDim::Warp}) {
     for (const Coords &basis : layout.bases(dim)) {
       if (axisOf(basis) == -1) {
@@ -68,8 +74,7 @@ std::string_view formOf(const Layout &layout) {
       }
     }
   }
-  constexpr HwDim kThreads[] = {HwDim::Reg, HwDim::Lane, HwDim::Warp};
-  return doubles(layout, kThreads) ? "blocked" : "fragment";
+  return "blocked";
 }
 
 const std::string &Names::give(ValueId value, const std::string &wanted) {

@@ -40,8 +40,8 @@ private:
 };
 
 // A word for what the layout looks like: blocked (each thread holds neighbours, threads and warps
-// follow), fragment (another map of registers, as matrix instructions have), replicated (several
-// threads hold an element); of memory rows, columns or swizzled.
+// follow), replicated (likewise, and several threads hold an element), fragment (any other map of
+// threads, as matrix instructions have); of memory rows, columns or swizzled.
 [[nodiscard]] std::string_view formOf(const Layout &layout);
 
 } // namespace libtile::ir

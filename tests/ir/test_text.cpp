@@ -149,6 +149,8 @@ TEST(Text, LayoutsAreCalledAfterTheirForm) {
       {"regs=[[0,1],[0,2]] lanes=[[0,4],[1,0]] warps=[[2,0]] subtile=[4,8] repeats=[1,2]", "blocked"},
       {"regs=[[0,1],[2,0]] lanes=[[0,2],[1,0]] warps=[[4,0]] subtile=[8,4] repeats=[1,1]",
        "fragment"},
+      {"regs=[[0,1],[2,0]] lanes=[[0,2],[1,0]] warps=[[0,0]] subtile=[4,4] repeats=[1,1]",
+       "fragment"},
       {"regs=[] lanes=[[1],[0]] warps=[] subtile=[2] repeats=[1]", "replicated"},
       {"regs=[] lanes=[[1],[2]] warps=[[0]] subtile=[4] repeats=[1]", "replicated"},
       {"offsets=[[0,1],[0,2],[1,0]] subtile=[2,4] repeats=[1,1]", "rows"},
