@@ -75,7 +75,7 @@ Emitter::Joined Emitter::branch(Value *cond, Body taken, Body skipped) {
 
 // ---- values
 
-Emitter::Form &Emitter::define(ValueId value, Value *exact, unsigned depth, bool varying) {
+Form &Emitter::define(ValueId value, Value *exact, unsigned depth, bool varying) {
   const unsigned row = varying && lanes_.count > 1 ? 1 + lanes_.copy : 0;
   Form &form = forms_[row][value.index];
   form = Form();
@@ -91,7 +91,7 @@ bool Emitter::isDefined(ValueId value) const {
          (lanes_.count > 1 && forms_[1 + lanes_.copy][value.index].exact != nullptr);
 }
 
-const Emitter::Form &Emitter::form(ValueId value) const {
+const Form &Emitter::form(ValueId value) const {
   const bool shared = lanes_.count == 1 || forms_[0][value.index].exact != nullptr;
   const Form &form = forms_[shared ? 0 : 1 + lanes_.copy][value.index];
   ir::check(form.exact != nullptr, "a value is defined before its use");

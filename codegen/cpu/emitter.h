@@ -19,13 +19,13 @@
 #pragma once
 
 #include "codegen/cpu/elementwise.h"
+#include "codegen/cpu/forms.h"
 #include "ir/target.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/Module.h>
 
 #include <array>
-#include <tuple>
 
 namespace libtile::codegen::cpu {
 
@@ -41,69 +41,6 @@ public:
 private:
   using Body = llvm::function_ref<void()>;
   using Values = std::vector<llvm::Value *>;
-
-  struct Form {
-    llvm::Value *exact = nullptr; // a scalar, or a vector where varying in several lanes
-    unsigned depth = 0;           // scope of `exact`
-    llvm::Value *splat = nullptr; // of a uniform value, made when asked for
-    int lanesId = -1;             // the Lanes that it varies with
-    bool affine = false;          // varying, with anchor and stride
-    llvm::Value *anchor = nullptr;
-    unsigned anchorDepth = 0;
-    int64_t stride = 0; // per lane: of integers in units, of pointers in bytes
-    // Element i of the nest holds anchor + i in the type's own arithmetic, wrapping included.
-    bool counts = false;
-    void takeAnchor(const Form &of) {
-      std::tie(affine, anchor, anchorDepth, stride, counts) =
-          std::tie(of.affine, of.anchor, of.anchorDepth, of.stride, of.counts);
-    }
-  };
-
-  // A value and the row of forms_ that holds its form.
-  struct Defined {
-    ir::ValueId value;
-    unsigned row;
-  };
-
-  struct Scope {
-    llvm::Instruction *jump = nullptr; // into the next scope, once that is open
-    std::vector<Defined> values;
-    bool mayHoistOut = true; // always entered, so reads may leave it
-    bool writesGlobal = false;
-    bool writesBuffer = false;
-  };
-
-  // Compares of the lane index with uniform bounds that some code takes for true, and below which
-  // index (i64, made in scope `depth`) they all are.
-  struct Limits {
-    unsigned depth;
-    Limits *outer = nullptr; // of the code around
-    std::vector<ir::OpId> compares{};
-    std::vector<llvm::Value *> below{};
-  };
-
-  // The lanes that values vary in: those of the innermost vectorised dimension.
-  struct Lanes {
-    int id = -1;        // of this vectorisation; -1: there is none
-    unsigned depth = 0; // its scope
-    unsigned count = 1;
-    unsigned valid = 1;          // lanes below this are elements; the rest is the tail
-    llvm::Value *base = nullptr; // i64 index of lane 0 in this step
-    Limits *limits = nullptr;    // compares may be taken for true; null: not here
-    unsigned copy = 0;           // of the vectors that run at once
-    ir::ValueId index;           // the region's argument
-  };
-  // The vectors that run at once: a `for` is made once for all of them, everything else for one after
-  // the other. Without lanes there is one.
-  using Group = llvm::SmallVector<Lanes, 8>;
-
-  // Where an access goes: one address and a stride of one element, or one address a lane.
-  struct Address {
-    llvm::Value *pointer; // scalar, or a vector of pointers
-    bool contiguous;      // lane i at pointer[i]
-    bool perLane;         // `pointer` is a vector
-    unsigned depth;
-  };
 
   const ir::Function &fn_;
   const ir::Target &target_;

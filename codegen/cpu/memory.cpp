@@ -23,7 +23,7 @@ llvm::Align alignOf(const ir::Type &type) { return llvm::Align(type.elementBytes
 
 // ---- addresses
 
-Emitter::Address Emitter::addressOf(ValueId pointer, const ir::Type &pointee) {
+Address Emitter::addressOf(ValueId pointer, const ir::Type &pointee) {
   const Form &known = form(pointer);
   if (!isVarying(pointer)) {
     return {known.exact, false, false, known.depth};
@@ -44,7 +44,7 @@ Emitter::Address Emitter::addressOf(ValueId pointer, const ir::Type &pointee) {
 }
 
 // Row-major; the part of the sum that does not depend on the lane is a scalar of its own depth.
-Emitter::Address Emitter::elementAddress(ValueId buffer, std::span<const ValueId> indices) {
+Address Emitter::elementAddress(ValueId buffer, std::span<const ValueId> indices) {
   const ir::Type type = fn_.type(buffer);
   ir::check(indices.size() == type.rank(), "one index for each axis of a buffer");
   bool affine = true, varying = false;

@@ -210,7 +210,7 @@ void Emitter::restLoop(Value *begin, Value *end, int64_t step, ir::Effects effec
   }
 }
 
-Emitter::Group Emitter::enterLanes(unsigned count, unsigned valid, Value *base, unsigned copies,
+Group Emitter::enterLanes(unsigned count, unsigned valid, Value *base, unsigned copies,
                                    Limits *limits) {
   Group outer = std::exchange(group_, {});
   for (unsigned copy = 0; copy < copies; ++copy) {
