@@ -61,7 +61,7 @@ std::set<uint32_t> wideSizes(const Function &fn, const Facts &facts) {
         !fn.ownEffects(op).has(Effects::WritesGlobal)) {
       continue;
     }
-    if (const AffineForm *form = facts.affine(fn.operand(op, 0))) {
+    if (const AffineForm *form = facts.access().affine(fn.operand(op, 0))) {
       collect(form->offset);
       std::ranges::for_each(form->strides, collect);
     }

@@ -77,11 +77,12 @@ bool isTrue(llvm::Value *predicate) {
 void Emitter::vectorAlong(ir::ValueId pointer, ir::ValueId mask, unsigned axis,
                           unsigned elementBytes, RegGroup &bits) const {
   const ir::Layout &layout = layoutOf(pointer);
-  int64_t elements = facts_.maxVectorElements(pointer, axis, target_.maxVectorBytes);
+  const passes::AccessFacts facts = facts_.access();
+  int64_t elements = facts.maxVectorElements(pointer, axis, target_.maxVectorBytes);
   elements =
       std::min<int64_t>(elements, std::max<int64_t>(1, target_.maxVectorBytes / elementBytes));
   if (mask.valid()) {
-    elements = std::min(elements, facts_.maskAlignment(mask, axis));
+    elements = std::min(elements, facts.equalGroup(mask, axis));
   }
   const ir::Layout::Bases &registers = layout.bases(HwDim::Reg);
   for (unsigned width = 1; 2 * int64_t{width} <= elements; width *= 2) {

@@ -233,7 +233,7 @@ int32_t Emitter::equalRegisters(ir::ValueId value) const {
       if (distance != 0) {
         ++moved;
         equal = equal && std::has_single_bit(static_cast<uint32_t>(distance)) &&
-                2 * int64_t{distance} <= facts_.maskAlignment(value, axis);
+                2 * int64_t{distance} <= facts_.equalGroup(value, axis);
       }
     }
     alike |= moved == 1 && equal ? 1 << bit : 0;

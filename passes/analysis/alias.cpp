@@ -178,7 +178,7 @@ bool overlaps(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts
   if (baseA.valid() && baseB.valid() && baseA != baseB) {
     return !areDisjoint(fn, baseA, baseB);
   }
-  const AffineForm *a = facts.affine(ptrA), *b = facts.affine(ptrB);
+  const AffineForm *a = facts.access().affine(ptrA), *b = facts.access().affine(ptrB);
   if (a == nullptr || b == nullptr || a->base != b->base ||
       (body.valid() && varies(fn, body, a->base))) {
     return true;
@@ -200,7 +200,7 @@ bool isInjective(const Function &fn, const Facts &facts, ValueId pointer) {
     if (type.dim(i) == 1) {
       continue;
     }
-    const auto stride = facts.constantStride(pointer, i);
+    const auto stride = facts.access().constantStride(pointer, i);
     if (!stride) {
       return false;
     }
@@ -223,7 +223,7 @@ bool accessesGlobal(Effects effects) {
 } // namespace
 
 ValueId basePointer(const Function &fn, ValueId pointer, const Facts &facts) {
-  const AffineForm *form = facts.affine(pointer);
+  const AffineForm *form = facts.access().affine(pointer);
   return BaseSearch(fn).run(form != nullptr ? form->base : pointer);
 }
 
@@ -241,7 +241,7 @@ bool sameElements(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &f
   if (!typeA.sameShape(typeB) || typeA.pointee().elementBytes() != typeB.pointee().elementBytes()) {
     return false;
   }
-  const AffineForm *a = facts.affine(ptrA), *b = facts.affine(ptrB);
+  const AffineForm *a = facts.access().affine(ptrA), *b = facts.access().affine(ptrB);
   const bool equal = ptrA == ptrB || (a != nullptr && b != nullptr && a->base == b->base &&
                                       a->offset == b->offset && a->strides == b->strides);
   return equal && isInjective(fn, facts, ptrA);

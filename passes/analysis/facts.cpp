@@ -4,7 +4,9 @@
 #include "passes/analysis/facts_builder.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
+#include <span>
 
 namespace libtile::passes {
 
@@ -12,41 +14,98 @@ using ir::ValueId;
 
 Facts computeFacts(const ir::Function &fn) { return FactsBuilder(fn).run(); }
 
-const AxisFacts &Facts::axis(ValueId value, unsigned axis) const {
-  static const AxisFacts kNothing;
-  const ValueFacts &facts = values_[value];
-  return axis < facts.axes.size() ? facts.axes[axis] : kNothing;
+// ---- arithmetic of runs
+
+int64_t lowBit(int64_t value) {
+  return value == 0 ? AxisFacts::kMaxDivisible : std::min(value & -value, AxisFacts::kMaxDivisible);
 }
 
-int64_t Facts::divisible(ValueId value) const {
-  const ValueFacts &facts = values_[value];
+int64_t commonRun(int64_t a, int64_t b, int64_t extent) {
+  if (a >= extent) {
+    return std::min(b, extent);
+  }
+  return b >= extent ? a : std::gcd(a, b);
+}
+
+int64_t everyElement(const AxisFacts &axis, int64_t unit) {
+  return axis.contiguous == 1 ? axis.divisible : std::min(axis.divisible, unit);
+}
+
+int64_t alignedGroup(int64_t run, int64_t extent) {
+  return run >= extent ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent)))
+                       : lowBit(run);
+}
+
+namespace {
+
+const AxisFacts &axisOf(std::span<const AxisFacts> axes, unsigned axis) {
+  static const AxisFacts kNothing;
+  return axis < axes.size() ? axes[axis] : kNothing;
+}
+
+// Every element is a multiple of this.
+int64_t divisibleBy(std::span<const AxisFacts> axes, int64_t unit) {
   int64_t best = 1;
-  for (const AxisFacts &axis : facts.axes) {
-    const int64_t unit = std::max<int64_t>(facts.elementBytes, 1);
-    best = std::max(best, axis.contiguous == 1 ? axis.divisible : std::min(axis.divisible, unit));
+  for (const AxisFacts &axis : axes) {
+    best = std::max(best, everyElement(axis, unit));
   }
   return best;
 }
 
-IntRange Facts::range(ValueId value) const { return values_[value].range; }
+} // namespace
+
+const AxisFacts &Facts::axis(ValueId value, unsigned axis) const {
+  return axisOf(values_[value].proved.axes, axis);
+}
+
+int64_t Facts::divisible(ValueId value) const {
+  const ValueFacts &facts = values_[value];
+  return divisibleBy(facts.proved.axes, std::max<int64_t>(facts.elementBytes, 1));
+}
+
+IntRange Facts::range(ValueId value) const { return values_[value].proved.range; }
 
 bool Facts::isUniform(ValueId value) const {
   const ValueFacts &facts = values_[value];
   for (unsigned i = 0; i < facts.rank; ++i) {
-    if (facts.axes[i].constant < facts.shape[i]) {
+    if (facts.proved.axes[i].constant < facts.shape[i]) {
       return false;
     }
   }
-  return facts.rank != 0 || !facts.axes.empty();
+  return facts.rank != 0 || !facts.proved.axes.empty();
 }
 
-const AffineForm *Facts::affine(ValueId value) const {
+const AffineForm *Facts::form(ValueId value) const {
   const int32_t form = values_[value].affine;
   return form < 0 ? nullptr : &forms_[static_cast<size_t>(form)];
 }
 
-std::optional<int64_t> Facts::constantStride(ValueId value, unsigned axis) const {
+const AffineForm *Facts::affine(ValueId value) const {
+  const AffineForm *known = form(value);
+  return known == nullptr || known->promised ? nullptr : known;
+}
+
+int64_t Facts::equalGroup(ValueId value, unsigned axis) const {
   const ValueFacts &facts = values_[value];
+  return axis < facts.rank ? alignedGroup(facts.proved.axes[axis].constant, facts.shape[axis]) : 1;
+}
+
+// ---- what accesses may assume
+
+const AxisFacts &AccessFacts::axis(ValueId value, unsigned axis) const {
+  return axisOf(facts_.values_[value].promised.axes, axis);
+}
+
+const AffineForm *AccessFacts::affine(ValueId value) const { return facts_.form(value); }
+
+int64_t AccessFacts::equalGroup(ValueId mask, unsigned axis) const {
+  const Facts::ValueFacts &facts = facts_.values_[mask];
+  return axis < facts.rank ? alignedGroup(facts.promised.axes[axis].constant, facts.shape[axis])
+                           : 1;
+}
+
+std::optional<int64_t> AccessFacts::constantStride(ValueId value, unsigned axis) const {
+  const Facts::ValueFacts &facts = facts_.values_[value];
   if (axis >= facts.rank) {
     return std::nullopt;
   }
@@ -54,32 +113,34 @@ std::optional<int64_t> Facts::constantStride(ValueId value, unsigned axis) const
   if (form != nullptr && form->strides[axis].isConstant()) {
     return form->strides[axis].constant();
   }
-  if (facts.axes[axis].constant >= facts.shape[axis]) {
+  const AxisFacts &along = facts.promised.axes[axis];
+  if (along.constant >= facts.shape[axis]) {
     return 0;
   }
-  if (facts.axes[axis].contiguous >= facts.shape[axis]) {
+  if (along.contiguous >= facts.shape[axis]) {
     return std::max<int64_t>(facts.elementBytes, 1);
   }
   return std::nullopt;
 }
 
-AccessRun Facts::accessRun(ValueId pointer, unsigned axis) const {
-  const ValueFacts &facts = values_[pointer];
+AccessRun AccessFacts::run(ValueId pointer, unsigned axis) const {
+  const Facts::ValueFacts &facts = facts_.values_[pointer];
   if (axis >= facts.rank || facts.elementBytes == 0) {
     return {1, std::max<int64_t>(facts.elementBytes, 1)};
   }
   const int64_t extent = facts.shape[axis];
-  AccessRun best{std::min(facts.axes[axis].contiguous, extent), facts.axes[axis].divisible};
-  if (facts.axes[axis].contiguous == 1) {
-    best.alignBytes = divisible(pointer);
+  const AxisFacts &along = facts.promised.axes[axis];
+  AccessRun best{std::min(along.contiguous, extent), along.divisible};
+  if (along.contiguous == 1) {
+    best.alignBytes = divisibleBy(facts.promised.axes, facts.elementBytes);
   }
   const AffineForm *form = affine(pointer);
   if (form == nullptr) {
     return best;
   }
-  int64_t align = std::min(divisible(form->base), divisible(form->offset));
+  int64_t align = std::min(facts_.divisible(form->base), facts_.divisible(form->offset));
   for (unsigned i = 0; i < facts.rank; ++i) {
-    align = i == axis ? align : std::min(align, divisible(form->strides[i]));
+    align = i == axis ? align : std::min(align, facts_.divisible(form->strides[i]));
   }
   const Polynomial &stride = form->strides[axis];
   const bool consecutive =
@@ -88,32 +149,22 @@ AccessRun Facts::accessRun(ValueId pointer, unsigned axis) const {
     return {extent, align};
   }
   if (!consecutive && best.elements == 1) {
-    best.alignBytes = std::max(best.alignBytes, std::min(align, divisible(stride)));
+    best.alignBytes =
+        std::max(best.alignBytes, std::min(align, facts_.divisible(stride)));
   }
   return best;
 }
 
-int64_t Facts::maxVectorElements(ValueId pointer, unsigned axis, int64_t maxBytes) const {
-  const ValueFacts &facts = values_[pointer];
+int64_t AccessFacts::maxVectorElements(ValueId pointer, unsigned axis, int64_t maxBytes) const {
+  const Facts::ValueFacts &facts = facts_.values_[pointer];
   if (axis >= facts.rank || facts.elementBytes == 0) {
     return 1;
   }
-  const AccessRun run = accessRun(pointer, axis);
+  const AccessRun longest = run(pointer, axis);
   const int64_t extent = facts.shape[axis], bytes = facts.elementBytes;
-  int64_t elements = 1;
-  for (int64_t next = 2; next * bytes <= std::min(maxBytes, run.alignBytes); next *= 2) {
-    const bool fits = run.elements >= extent ? next <= extent : run.elements % next == 0;
-    if (!fits || extent % next != 0) {
-      break;
-    }
-    elements = next;
-  }
-  return elements;
-}
-
-int64_t Facts::maskAlignment(ValueId mask, unsigned axis) const {
-  const ValueFacts &facts = values_[mask];
-  return axis < facts.rank ? std::min<int64_t>(facts.axes[axis].constant, facts.shape[axis]) : 1;
+  const int64_t group = std::min({alignedGroup(longest.elements, extent), lowBit(extent),
+                                  std::min(maxBytes, longest.alignBytes) / bytes});
+  return std::max<int64_t>(1, std::bit_floor(static_cast<uint64_t>(group)));
 }
 
 namespace {
@@ -177,15 +228,15 @@ int64_t Facts::divisible(const Polynomial &polynomial) const {
 }
 
 IntRange Facts::offsetRange(ValueId value) const {
-  const AffineForm *form = affine(value);
-  if (form == nullptr) {
+  const AffineForm *known = form(value);
+  if (known == nullptr) {
     return {};
   }
   const ValueFacts &facts = values_[value];
-  const IntRange start = range(form->offset);
+  const IntRange start = range(known->offset);
   WideRange sum{start.lo, start.hi};
   for (unsigned i = 0; i < facts.rank; ++i) {
-    const IntRange stride = range(form->strides[i]);
+    const IntRange stride = range(known->strides[i]);
     const Wide last = facts.shape[i] - 1;
     sum.lo += std::min<Wide>(0, stride.lo * last);
     sum.hi += std::max<Wide>(0, stride.hi * last);
@@ -195,28 +246,42 @@ IntRange Facts::offsetRange(ValueId value) const {
 
 std::string Facts::str(const ir::Function &fn) const {
   std::string text;
-  const auto line = [&](ValueId value) {
-    if (!values_.contains(value)) {
-      return;
-    }
-    text += "%" + std::to_string(value.index) + ":";
-    const ValueFacts &facts = values_[value];
-    for (const AxisFacts &axis : facts.axes) {
+  const auto axes = [&](const Claims &claims) {
+    for (const AxisFacts &axis : claims.axes) {
       text += " (div=" + std::to_string(axis.divisible) +
               " cont=" + std::to_string(axis.contiguous) +
               " const=" + std::to_string(axis.constant) + ")";
     }
-    if (facts.range != IntRange{}) {
-      text +=
-          " range=[" + std::to_string(facts.range.lo) + "," + std::to_string(facts.range.hi) + "]";
+    if (claims.range != IntRange{}) {
+      text += " range=[" + std::to_string(claims.range.lo) + "," +
+              std::to_string(claims.range.hi) + "]";
     }
-    if (const AffineForm *form = affine(value)) {
-      text +=
-          " affine=" + (form->base.valid() ? "%" + std::to_string(form->base.index) + " + " : "") +
-          form->offset.str();
-      for (const Polynomial &stride : form->strides) {
-        text += " [" + stride.str() + "]";
-      }
+  };
+  const auto affine = [&](const AffineForm &form) {
+    text += " affine=" + (form.base.valid() ? "%" + std::to_string(form.base.index) + " + " : "") +
+            form.offset.str();
+    for (const Polynomial &stride : form.strides) {
+      text += " [" + stride.str() + "]";
+    }
+  };
+  const auto line = [&](ValueId value) {
+    if (!values_.contains(value)) {
+      return;
+    }
+    const ValueFacts &facts = values_[value];
+    const AffineForm *known = form(value);
+    text += "%" + std::to_string(value.index) + ":";
+    axes(facts.proved);
+    if (known != nullptr && !known->promised) {
+      affine(*known);
+    }
+    const bool more = facts.promised != facts.proved, moves = known != nullptr && known->promised;
+    text += more || moves ? " promised" : "";
+    if (more) {
+      axes(facts.promised);
+    }
+    if (moves) {
+      affine(*known);
     }
     text += "\n";
   };

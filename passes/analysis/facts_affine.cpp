@@ -46,16 +46,16 @@ Form combine(const AffineForm &a, const AffineForm &b, const Polynomial &factor)
       return std::nullopt;
     }
   }
-  result.assumesNoWrap = a.assumesNoWrap || b.assumesNoWrap;
+  result.promised = a.promised || b.promised;
   return result;
 }
 
-Form scaled(const AffineForm &a, const Polynomial &factor, bool assumes) {
+Form scaled(const AffineForm &a, const Polynomial &factor, bool promised) {
   AffineForm zero;
   zero.strides.resize(a.strides.size());
   Form result = combine(zero, a, factor);
   if (result) {
-    result->assumesNoWrap = result->assumesNoWrap || assumes;
+    result->promised = result->promised || promised;
   }
   return result;
 }
@@ -136,13 +136,18 @@ int32_t FactsBuilder::affineOf(OpId op) {
 
 std::optional<AffineForm> FactsBuilder::arithmeticForm(OpId op) const {
   const Opcode opcode = fn_.opcode(op);
-  const auto form = [&](unsigned i) { return facts_.affine(fn_.operand(op, i)); };
+  const auto form = [&](unsigned i) { return facts_.form(fn_.operand(op, i)); };
   const AffineForm *a = form(0);
   if (a == nullptr || (a->base.valid() && opcode != Opcode::PtrAdd)) {
     return std::nullopt;
   }
   if (opcode == Opcode::Neg) {
     return scaled(*a, -1, false);
+  }
+  if (opcode == Opcode::PtrAdd) {
+    const Form offset = extendedForm(fn_.operand(op, 1), true);
+    const auto bytes = static_cast<int64_t>(fn_.type(fn_.operand(op, 0)).pointee().elementBytes());
+    return offset ? combine(*a, *offset, bytes) : std::nullopt;
   }
   const AffineForm *b = fn_.numOperands(op) == 2 ? form(1) : nullptr;
   if (b == nullptr) {
@@ -154,15 +159,11 @@ std::optional<AffineForm> FactsBuilder::arithmeticForm(OpId op) const {
   if (opcode == Opcode::Sub) {
     return combine(*a, *b, -1);
   }
-  if (opcode == Opcode::PtrAdd) {
-    return combine(*a, *b,
-                   static_cast<int64_t>(fn_.type(fn_.operand(op, 0)).pointee().elementBytes()));
-  }
   if (opcode == Opcode::Mul && isUniformForm(*b)) {
-    return scaled(*a, b->offset, b->assumesNoWrap);
+    return scaled(*a, b->offset, b->promised);
   }
   if (opcode == Opcode::Mul && isUniformForm(*a)) {
-    return scaled(*b, a->offset, a->assumesNoWrap);
+    return scaled(*b, a->offset, a->promised);
   }
   const auto shift = fn_.constantInt(fn_.operand(op, 1));
   if (opcode == Opcode::Shl && shift && *shift >= 0 && *shift < 31) {
@@ -174,33 +175,43 @@ std::optional<AffineForm> FactsBuilder::arithmeticForm(OpId op) const {
 std::optional<AffineForm> FactsBuilder::castForm(OpId op) const {
   const ValueId operand = fn_.operand(op, 0);
   const Opcode opcode = fn_.opcode(op);
-  const AffineForm *a = facts_.affine(operand);
-  const Type from = fn_.type(operand);
+  const AffineForm *a = facts_.form(operand);
+  const Type from = fn_.type(operand), to = fn_.type(fn_.result(op));
+  if (opcode == Opcode::SExt || opcode == Opcode::ZExt) {
+    return extendedForm(operand, opcode == Opcode::SExt);
+  }
   if (a == nullptr) {
     return std::nullopt;
   }
   if (opcode == Opcode::Bitcast) {
-    return from.isPointer() && fn_.type(fn_.result(op)).isPointer() ? Form(*a) : std::nullopt;
+    return from.isPointer() && to.isPointer() ? Form(*a) : std::nullopt;
   }
-  if (opcode == Opcode::Trunc) { // modulo the smaller width
-    return a->assumesNoWrap || fn_.type(fn_.result(op)).isBool() ? std::nullopt : Form(*a);
+  // A cast is the low bits: what does not fit wraps where the program says so, and is no promise.
+  const IntRange whole = typeRange(to);
+  return opcode == Opcode::Trunc && !to.isBool() &&
+                 facts_.offsetRange(operand).within(whole.lo, whole.hi)
+             ? Form(*a)
+             : std::nullopt;
+}
+
+// The integer as one of 64 bits.
+std::optional<AffineForm> FactsBuilder::extendedForm(ValueId value, bool isSigned) const {
+  const AffineForm *form = facts_.form(value);
+  const Type type = fn_.type(value);
+  if (form == nullptr || type.elementBits() == 64) {
+    return form == nullptr ? std::nullopt : Form(*form);
   }
-  if (opcode != Opcode::SExt && opcode != Opcode::ZExt) {
-    return std::nullopt;
-  }
-  const ValueFacts &in = of(operand);
-  AffineForm result = *a;
-  const IntRange values = facts_.offsetRange(operand);
-  const IntRange whole = typeRange(from);
-  const bool exact = values.within(whole.lo, whole.hi) && !from.isBool();
-  if (!exact && from.elementBits() < 32) {
+  const IntRange values = facts_.offsetRange(value), whole = typeRange(type);
+  const bool exact = values.within(whole.lo, whole.hi) && !type.isBool();
+  if (!exact && type.elementBits() < 32) {
     return std::nullopt; // narrow integers may wrap
   }
-  if (opcode == Opcode::ZExt && in.promised.lo < 0) {
+  if (!isSigned && of(value).promised.range.lo < 0) {
     return std::nullopt;
   }
-  result.assumesNoWrap =
-      result.assumesNoWrap || !exact || (opcode == Opcode::ZExt && in.range.lo < 0);
+  AffineForm result = *form;
+  result.promised =
+      result.promised || !exact || (!isSigned && facts_.range(value).lo < 0);
   return result;
 }
 
@@ -220,13 +231,13 @@ std::optional<AffineForm> FactsBuilder::shapeForm(OpId op) const {
     result.strides[0] = type.dim(0) > 1 ? 1 : 0;
     return result;
   }
-  const AffineForm *a = fn_.numOperands(op) == 1 ? facts_.affine(fn_.operand(op, 0)) : nullptr;
+  const AffineForm *a = fn_.numOperands(op) == 1 ? facts_.form(fn_.operand(op, 0)) : nullptr;
   if (a == nullptr) {
     return std::nullopt;
   }
   result.base = a->base;
   result.offset = a->offset;
-  result.assumesNoWrap = a->assumesNoWrap;
+  result.promised = a->promised;
   const Type from = fn_.type(fn_.operand(op, 0));
   if (opcode == Opcode::Splat) {
     return result;

@@ -19,27 +19,11 @@ using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
-int64_t lowBit(int64_t value) {
-  return value == 0 ? AxisFacts::kMaxDivisible : std::min(value & -value, AxisFacts::kMaxDivisible);
-}
-
-int64_t commonRun(int64_t a, int64_t b, int64_t extent) {
-  if (a >= extent) {
-    return std::min(b, extent);
-  }
-  return b >= extent ? a : std::gcd(a, b);
-}
-
 namespace {
 
 constexpr int64_t kMax = AxisFacts::kMaxDivisible;
 
 int64_t timesCapped(int64_t a, int64_t b) { return a >= kMax / b ? kMax : a * b; }
-
-// Divisibility of every element, not only of the first of each group.
-int64_t everyElement(const AxisFacts &axis, int64_t unit) {
-  return axis.contiguous == 1 ? axis.divisible : std::min(axis.divisible, unit);
-}
 
 // Divisibility of the first element of each aligned group of `group`, which fits x's groups.
 int64_t firstOfGroups(const AxisFacts &x, int64_t group, int64_t extent, int64_t unit) {
@@ -56,93 +40,146 @@ int64_t alignedRun(const AxisFacts &x, int64_t extent, Type type) {
   return x.contiguous >= extent ? run : std::min(run, lowBit(x.contiguous));
 }
 
+// Runs of an integer that may cross the end of the type, as parts that do not.
+AxisFacts cutAtWrap(const AxisFacts &x, int64_t extent, Type type) {
+  const int64_t group = std::min(alignedRun(x, extent, type), extent);
+  if (group == 1) {
+    return {everyElement(x, 1), 1, x.constant};
+  }
+  return {firstOfGroups(x, group, extent, 1), group, x.constant};
+}
+
 } // namespace
 
-int64_t FactsBuilder::allDivisible(ValueId value) const {
-  const ValueFacts &facts = of(value);
+int64_t FactsBuilder::allDivisible(ValueId value, Trust trust) const {
+  const int64_t unit = std::max<int64_t>(of(value).elementBytes, 1);
   int64_t best = 1;
-  for (const AxisFacts &axis : facts.axes) {
-    best = std::max(best, everyElement(axis, std::max<int64_t>(facts.elementBytes, 1)));
+  for (const AxisFacts &axis : claims(value, trust).axes) {
+    best = std::max(best, everyElement(axis, unit));
   }
   return best;
 }
 
-void FactsBuilder::axesOf(OpId op, ValueFacts &result) const {
-  const Opcode opcode = fn_.opcode(op);
+// The rules, for one op: they improve out_, which says nothing before.
+class FactsBuilder::AxisRules {
+public:
+  AxisRules(const FactsBuilder &builder, OpId op, const ValueFacts &result, Trust trust)
+      : builder_(builder), fn_(builder.fn_), op_(op), result_(result), trust_(trust),
+        out_(result.proved.axes) {}
+
+  Axes run();
+
+private:
+  void arithmetic();
+  void shape();
+  void reduce();
+  void reshape();
+  void hint();
+  void cast();
+  void compare();
+  void select();
+  void elementwise();
+  void byTypeRule(); // of elementwise ops
+  // The operand of ptr_add as the 64 bits that are added.
+  AxisFacts offset(ValueId index, unsigned axis) const;
+  // The extension of the integer to more bits keeps its runs: none crosses the end of its type.
+  bool extendsRuns(ValueId value, bool isSigned) const;
+  bool isIndex(ValueId dividend) const;
+
+  const ValueFacts &of(ValueId value) const { return builder_.of(value); }
+  const Axes &axes(ValueId value) const { return builder_.claims(value, trust_).axes; }
+  const IntRange &range(ValueId value) const { return builder_.claims(value, trust_).range; }
+  int64_t all(ValueId value) const { return builder_.allDivisible(value, trust_); }
+  ValueId operand(unsigned i) const { return fn_.operand(op_, i); }
+
+  const FactsBuilder &builder_;
+  const ir::Function &fn_;
+  const OpId op_;
+  const ValueFacts &result_;
+  const Trust trust_;
+  Axes out_;
+};
+
+FactsBuilder::Axes FactsBuilder::axesOf(OpId op, const ValueFacts &result, Trust trust) const {
+  return AxisRules(*this, op, result, trust).run();
+}
+
+FactsBuilder::Axes FactsBuilder::AxisRules::run() {
+  const Opcode opcode = fn_.opcode(op_);
   if (opcode == Opcode::Constant || opcode == Opcode::Splat) {
-    const auto value = fn_.constantInt(fn_.result(op));
-    const int64_t all = opcode == Opcode::Splat ? allDivisible(fn_.operand(op, 0))
-                        : value                 ? lowBit(*value)
-                                                : 1;
-    for (unsigned i = 0; i < result.axes.size(); ++i) {
-      result.axes[i] = {all, 1, result.shape[i]};
+    const auto value = fn_.constantInt(fn_.result(op_));
+    const int64_t each = opcode == Opcode::Splat ? all(operand(0)) : value ? lowBit(*value) : 1;
+    for (unsigned i = 0; i < out_.size(); ++i) {
+      out_[i] = {each, 1, result_.shape[i]};
     }
   } else if (opcode == Opcode::Arange) {
-    result.axes[0] = {lowBit(fn_.getInt(op, Attr::start)), result.shape[0], 1};
+    out_[0] = {lowBit(fn_.getInt(op_, Attr::start)), result_.shape[0], 1};
   } else if (opcode == Opcode::ConvertLayout) {
-    result.axes = of(fn_.operand(op, 0)).axes;
+    out_ = axes(operand(0));
   } else if (opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ||
              opcode == Opcode::Trans) {
-    shapeAxes(op, result);
+    shape();
   } else if (opcode == Opcode::Reshape) {
-    reshapeAxes(op, result);
+    reshape();
   } else if (opcode == Opcode::Hint) {
-    hintAxes(op, result);
+    hint();
   } else if (opcode == Opcode::Reduce) {
-    reduceAxes(op, result);
-  } else if (opcode == Opcode::Load) {
-    if (!fn_.getBool(op, Attr::is_volatile)) {
-      elementwiseAxes(op, result);
-    }
-  } else if (ir::isElementwise(opcode)) {
-    elementwiseAxes(op, result);
-    switch (fn_.opInfo(op).rule) {
-    case ir::TypeRule::Same:
-    case ir::TypeRule::SameInt:
-    case ir::TypeRule::PtrAdd:
-      return arithmeticAxes(op, result);
-    case ir::TypeRule::Compare:
-      return compareAxes(op, result);
-    case ir::TypeRule::Select:
-      return selectAxes(op, result);
-    case ir::TypeRule::Cast:
-      return castAxes(op, result);
-    case ir::TypeRule::None:
-    case ir::TypeRule::Explicit:
-    case ir::TypeRule::SameFloat:
-    case ir::TypeRule::Load:
-    case ir::TypeRule::Dot:
-    case ir::TypeRule::Reduce:
-    case ir::TypeRule::Region:
-    case ir::TypeRule::Nest:
-    case ir::TypeRule::Fold:
-      return;
-    }
+    reduce();
+  } else if (ir::isElementwise(opcode) ||
+             (opcode == Opcode::Load && !fn_.getBool(op_, Attr::is_volatile))) {
+    elementwise();
+    byTypeRule();
+  }
+  return std::move(out_);
+}
+
+void FactsBuilder::AxisRules::byTypeRule() {
+  switch (fn_.opInfo(op_).rule) {
+  case ir::TypeRule::Same:
+  case ir::TypeRule::SameInt:
+  case ir::TypeRule::PtrAdd:
+    return arithmetic();
+  case ir::TypeRule::Compare:
+    return compare();
+  case ir::TypeRule::Select:
+    return select();
+  case ir::TypeRule::Cast:
+    return cast();
+  case ir::TypeRule::None:
+  case ir::TypeRule::Explicit:
+  case ir::TypeRule::SameFloat:
+  case ir::TypeRule::Load:
+  case ir::TypeRule::Dot:
+  case ir::TypeRule::Reduce:
+  case ir::TypeRule::Region:
+  case ir::TypeRule::Nest:
+  case ir::TypeRule::Fold:
+    return;
   }
 }
 
-void FactsBuilder::reduceAxes(OpId op, ValueFacts &result) const {
-  const auto reduced = static_cast<unsigned>(fn_.getInt(op, Attr::axis));
-  for (unsigned i = 0; i < result.rank; ++i) {
-    int64_t run = result.shape[i];
-    for (ValueId operand : fn_.operands(op)) {
-      const ValueFacts &input = of(operand);
+void FactsBuilder::AxisRules::reduce() {
+  const auto reduced = static_cast<unsigned>(fn_.getInt(op_, Attr::axis));
+  for (unsigned i = 0; i < result_.rank; ++i) {
+    int64_t run = result_.shape[i];
+    for (ValueId operand : fn_.operands(op_)) {
+      const Axes &input = axes(operand);
       const unsigned axis = i < reduced ? i : i + 1;
-      run = axis < input.axes.size() ? commonRun(run, input.axes[axis].constant, run) : 1;
+      run = axis < input.size() ? commonRun(run, input[axis].constant, run) : 1;
     }
-    result.axes[i].constant = run;
+    out_[i].constant = run;
   }
 }
 
 // Equal operands give equal results.
-void FactsBuilder::elementwiseAxes(OpId op, ValueFacts &result) const {
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    int64_t run = result.shape[i];
-    for (ValueId operand : fn_.operands(op)) {
-      const ValueFacts &facts = of(operand);
-      run = i < facts.axes.size() ? commonRun(run, facts.axes[i].constant, result.shape[i]) : 1;
+void FactsBuilder::AxisRules::elementwise() {
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    int64_t run = result_.shape[i];
+    for (ValueId operand : fn_.operands(op_)) {
+      const Axes &known = axes(operand);
+      run = i < known.size() ? commonRun(run, known[i].constant, result_.shape[i]) : 1;
     }
-    result.axes[i] = {1, 1, run};
+    out_[i] = {1, 1, run};
   }
 }
 
@@ -155,7 +192,7 @@ struct FactsBuilder::AxisPair {
   int64_t run;                     // aligned run of x
   int64_t allA, allB;              // divisibility of every element, b's in units
   std::optional<int64_t> constant; // b, if it is one number
-  bool nonNegative;                // x, by the promise
+  bool nonNegative;                // x
 };
 
 namespace {
@@ -251,95 +288,120 @@ void binaryAxis(const Pair &p, AxisFacts &out) {
 
 // Not negative: known, or promised of an index whose sign the program does not show. A lower bound in the
 // lower half of the type's negative numbers shows nothing: it comes from bounds that say little.
-bool FactsBuilder::isIndex(const IntRange &promised, Type type) {
-  const bool isOpen = promised.lo <= typeRange(type).lo / 2 && promised.hi >= 0;
-  return promised.lo >= 0 || (type.elementBits() >= 32 && isOpen);
+bool FactsBuilder::AxisRules::isIndex(ValueId dividend) const {
+  const IntRange known = range(dividend);
+  const Type type = fn_.type(dividend);
+  const bool isOpen = known.lo <= typeRange(type).lo / 2 && known.hi >= 0;
+  return known.lo >= 0 || (trust_ == Trust::Promised && type.elementBits() >= 32 && isOpen);
 }
 
-void FactsBuilder::arithmeticAxes(OpId op, ValueFacts &result) const {
-  const Opcode opcode = fn_.opcode(op);
-  const Type type = fn_.type(fn_.result(op));
+// Consecutive numbers cross the end of the type where both its ends, or -1 and 0, are among them.
+bool FactsBuilder::AxisRules::extendsRuns(ValueId value, bool isSigned) const {
+  const Type type = fn_.type(value);
+  const IntRange known = range(value), whole = typeRange(type);
+  if (type.isBool()) {
+    return false;
+  }
+  if (!isSigned) {
+    return known.lo >= 0 || known.hi < 0;
+  }
+  const bool promised = trust_ == Trust::Promised && type.elementBits() >= 32;
+  return promised || known.lo > whole.lo || known.hi < whole.hi;
+}
+
+AxisFacts FactsBuilder::AxisRules::offset(ValueId index, unsigned axis) const {
+  const Type type = fn_.type(index);
+  const bool whole = type.elementBits() == 64 || extendsRuns(index, true);
+  return whole ? axes(index)[axis] : cutAtWrap(axes(index)[axis], result_.shape[axis], type);
+}
+
+void FactsBuilder::AxisRules::arithmetic() {
+  const Opcode opcode = fn_.opcode(op_);
+  const Type type = fn_.type(fn_.result(op_));
   if (!type.isInteger() && !type.isPointer()) {
     return;
   }
-  const ValueId a = fn_.operand(op, 0);
-  if (fn_.numOperands(op) != 2) {
-    for (AxisFacts &axis : result.axes) {
-      axis.divisible = allDivisible(a); // neg and abs
+  const ValueId a = operand(0);
+  if (fn_.numOperands(op_) != 2) {
+    for (AxisFacts &axis : out_) {
+      axis.divisible = all(a); // neg and abs
     }
     return;
   }
-  const ValueId b = fn_.operand(op, 1);
-  const int64_t unit = opcode == Opcode::PtrAdd ? std::max<int64_t>(result.elementBytes, 1) : 1;
-  const int64_t allA = allDivisible(a), allB = timesCapped(allDivisible(b), unit);
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    const AxisFacts &x = of(a).axes[i], &y = of(b).axes[i];
-    const int64_t extent = result.shape[i];
+  const ValueId b = operand(1);
+  const bool address = opcode == Opcode::PtrAdd;
+  const int64_t unit = address ? std::max<int64_t>(result_.elementBytes, 1) : 1;
+  const int64_t allA = all(a), allB = timesCapped(all(b), unit);
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    const AxisFacts x = axes(a)[i], y = address ? offset(b, i) : axes(b)[i];
+    const int64_t extent = result_.shape[i];
     binaryAxis({opcode, x, y, extent, unit, alignedRun(x, extent, type), allA, allB,
-                fn_.constantInt(b), isIndex(of(a).promised, type)},
-               result.axes[i]);
+                fn_.constantInt(b), isIndex(a)},
+               out_[i]);
   }
 }
 
-void FactsBuilder::shapeAxes(OpId op, ValueFacts &result) const {
-  const ValueId a = fn_.operand(op, 0);
-  const ValueFacts &in = of(a);
-  const int64_t all = allDivisible(a);
-  const auto inserted = static_cast<unsigned>(fn_.getInt(op, Attr::axis));
-  const auto order = fn_.getInts(op, Attr::order);
-  const Opcode opcode = fn_.opcode(op);
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    AxisFacts &out = result.axes[i];
+void FactsBuilder::AxisRules::shape() {
+  const ValueId a = operand(0);
+  const Axes &in = axes(a);
+  const auto &extents = of(a).shape;
+  const int64_t each = all(a);
+  const auto inserted = static_cast<unsigned>(fn_.getInt(op_, Attr::axis));
+  const auto order = fn_.getInts(op_, Attr::order);
+  const Opcode opcode = fn_.opcode(op_);
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    AxisFacts &out = out_[i];
     if (opcode == Opcode::Broadcast) {
-      out = in.shape[i] == result.shape[i] ? in.axes[i] : AxisFacts{all, 1, result.shape[i]};
+      out = extents[i] == result_.shape[i] ? in[i] : AxisFacts{each, 1, result_.shape[i]};
     } else if (opcode == Opcode::ExpandDims) {
-      out = i == inserted ? AxisFacts{all, 1, 1} : in.axes[i < inserted ? i : i - 1];
+      out = i == inserted ? AxisFacts{each, 1, 1} : in[i < inserted ? i : i - 1];
     } else {
-      out = in.axes[static_cast<size_t>(order[i])];
+      out = in[static_cast<size_t>(order[i])];
     }
   }
 }
 
-void FactsBuilder::reshapeAxes(OpId op, ValueFacts &result) const {
-  const ValueId a = fn_.operand(op, 0);
-  const ValueFacts &in = of(a);
-  const int64_t all = allDivisible(a);
+void FactsBuilder::AxisRules::reshape() {
+  const ValueId a = operand(0);
+  const Axes &in = axes(a);
+  const auto &extents = of(a).shape;
+  const int64_t each = all(a);
   bool uniform = true;
-  for (unsigned i = 0; i < in.axes.size(); ++i) {
-    uniform = uniform && in.axes[i].constant >= in.shape[i];
+  for (unsigned i = 0; i < in.size(); ++i) {
+    uniform = uniform && in[i].constant >= extents[i];
   }
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    result.axes[i] = {all, 1, uniform ? result.shape[i] : 1};
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    out_[i] = {each, 1, uniform ? result_.shape[i] : 1};
   }
   // The innermost axis that is not 1 keeps the order of its elements when it is split or kept.
-  int from = static_cast<int>(in.axes.size()) - 1, to = static_cast<int>(result.axes.size()) - 1;
-  while (from > 0 && in.shape[from] == 1) {
+  int from = static_cast<int>(in.size()) - 1, to = static_cast<int>(out_.size()) - 1;
+  while (from > 0 && extents[from] == 1) {
     --from;
   }
-  while (to > 0 && result.shape[to] == 1) {
+  while (to > 0 && result_.shape[to] == 1) {
     --to;
   }
-  const int64_t outer = in.shape[from], inner = result.shape[to];
+  const int64_t outer = extents[from], inner = result_.shape[to];
   if (uniform || outer % inner != 0) {
     return;
   }
-  const AxisFacts &x = in.axes[from];
-  AxisFacts &out = result.axes[to];
+  const AxisFacts &x = in[from];
+  AxisFacts &out = out_[to];
   out.contiguous = x.contiguous >= outer ? inner : std::gcd(x.contiguous, inner);
   out.constant = x.constant >= outer ? inner : std::gcd(x.constant, inner);
-  const int64_t unit = std::max<int64_t>(in.elementBytes, 1);
-  out.divisible = out.contiguous == 1 ? all : firstOfGroups(x, out.contiguous, outer, unit);
+  const int64_t unit = std::max<int64_t>(result_.elementBytes, 1);
+  out.divisible = out.contiguous == 1 ? each : firstOfGroups(x, out.contiguous, outer, unit);
 }
 
-void FactsBuilder::hintAxes(OpId op, ValueFacts &result) const {
+void FactsBuilder::AxisRules::hint() {
   const auto promised = [&](Attr attr, unsigned axis) -> int64_t {
-    const auto values = fn_.getInts(op, attr);
+    const auto values = fn_.getInts(op_, attr);
     return axis < values.size() && values[axis] > 0 ? values[axis] : 1;
   };
-  result.axes = of(fn_.operand(op, 0)).axes;
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    AxisFacts &out = result.axes[i];
-    const int64_t extent = result.shape[i];
+  out_ = axes(operand(0));
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    AxisFacts &out = out_[i];
+    const int64_t extent = result_.shape[i];
     const int64_t contiguous = std::min(promised(Attr::contiguous, i), extent);
     if (contiguous > out.contiguous) {
       // Starts of the longer groups are starts of the known ones where those fit.
@@ -351,49 +413,37 @@ void FactsBuilder::hintAxes(OpId op, ValueFacts &result) const {
   }
 }
 
-void FactsBuilder::castAxes(OpId op, ValueFacts &result) const {
-  const ValueId a = fn_.operand(op, 0);
-  const ValueFacts &in = of(a);
-  if (!fn_.type(a).isInteger() && !fn_.type(a).isPointer()) {
+void FactsBuilder::AxisRules::cast() {
+  const ValueId a = operand(0);
+  const Type from = fn_.type(a), to = fn_.type(fn_.result(op_));
+  if ((!from.isInteger() && !from.isPointer()) || (!to.isInteger() && !to.isPointer())) {
     return;
   }
-  const Type type = fn_.type(fn_.result(op));
-  if (!type.isInteger() && !type.isPointer()) {
-    return;
-  }
-  const bool keepsRuns =
-      in.elementBytes == result.elementBytes || std::max(in.elementBytes, result.elementBytes) == 1;
-  // Elsewhere a run may cross the wrap of the narrower type.
-  const Opcode opcode = fn_.opcode(op);
+  const int64_t bytes = of(a).elementBytes;
+  const bool keepsSteps =
+      bytes == result_.elementBytes || std::max<int64_t>(bytes, result_.elementBytes) == 1;
+  const Opcode opcode = fn_.opcode(op_);
+  const bool extends = opcode == Opcode::SExt || opcode == Opcode::ZExt;
   const bool whole =
-      opcode == Opcode::SExt    ? fn_.type(a).elementBits() >= 32
-      : opcode == Opcode::ZExt  ? fn_.type(a).elementBits() >= 32 && in.promised.lo >= 0
-      : opcode == Opcode::Trunc ? in.promised.within(typeRange(type).lo, typeRange(type).hi)
+      extends                   ? extendsRuns(a, opcode == Opcode::SExt)
+      : opcode == Opcode::Trunc ? range(a).within(typeRange(to).lo, typeRange(to).hi)
                                 : true;
-  const Type narrow = opcode == Opcode::Trunc ? type : fn_.type(a);
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    const AxisFacts &x = in.axes[i];
-    AxisFacts &out = result.axes[i];
-    out.divisible = allDivisible(a);
-    if (x.contiguous == 1 || !keepsRuns) {
-      continue;
-    }
-    const int64_t extent = result.shape[i];
-    const int64_t group = whole ? x.contiguous : std::min(alignedRun(x, extent, narrow), extent);
-    if (group > 1) {
-      out.contiguous = group;
-      out.divisible = firstOfGroups(x, group, extent, std::max<int64_t>(in.elementBytes, 1));
-    }
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    const AxisFacts &x = axes(a)[i];
+    const AxisFacts kept = whole ? x : cutAtWrap(x, result_.shape[i], extends ? from : to);
+    const bool runs = keepsSteps && kept.contiguous > 1;
+    out_[i].contiguous = runs ? kept.contiguous : 1;
+    out_[i].divisible = runs ? kept.divisible : all(a);
   }
 }
 
 // x < b and x >= b are constant over aligned runs of x that b's multiples do not cut.
-void FactsBuilder::compareAxes(OpId op, ValueFacts &result) const {
-  ValueId a = fn_.operand(op, 0), b = fn_.operand(op, 1);
+void FactsBuilder::AxisRules::compare() {
+  const ValueId a = operand(0), b = operand(1);
   if (!fn_.type(a).isInteger() || fn_.type(a).isBool()) {
     return;
   }
-  const auto predicate = fn_.getEnum<CmpPred>(op, Attr::predicate);
+  const auto predicate = fn_.getEnum<CmpPred>(op_, Attr::predicate);
   const bool less = predicate == CmpPred::slt || predicate == CmpPred::ult;
   const bool greaterEqual = predicate == CmpPred::sge || predicate == CmpPred::uge;
   const bool lessEqual = predicate == CmpPred::sle || predicate == CmpPred::ule;
@@ -401,19 +451,19 @@ void FactsBuilder::compareAxes(OpId op, ValueFacts &result) const {
   if (!less && !greaterEqual && !lessEqual && !greater) {
     return;
   }
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    const int64_t extent = result.shape[i];
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    const int64_t extent = result_.shape[i];
     const auto improve = [&](ValueId runs, ValueId bound, uint64_t plus) {
-      const AxisFacts &x = of(runs).axes[i];
-      int64_t multiple = allDivisible(bound);
+      const AxisFacts &x = axes(runs)[i];
+      int64_t multiple = all(bound);
       if (plus != 0) {
         const auto number = fn_.constantInt(bound);
         multiple = number ? lowBit(static_cast<int64_t>(static_cast<uint64_t>(*number) + plus)) : 1;
       }
       if (x.contiguous > 1) {
         const int64_t group = std::min({alignedRun(x, extent, fn_.type(runs)), multiple, extent});
-        int64_t &run = result.axes[i].constant;
-        run = std::max(run, commonRun(group, of(bound).axes[i].constant, extent));
+        int64_t &run = out_[i].constant;
+        run = std::max(run, commonRun(group, axes(bound)[i].constant, extent));
       }
     };
     improve(a, b, less || greaterEqual ? 0 : 1);
@@ -421,17 +471,17 @@ void FactsBuilder::compareAxes(OpId op, ValueFacts &result) const {
   }
 }
 
-void FactsBuilder::selectAxes(OpId op, ValueFacts &result) const {
-  const ValueId c = fn_.operand(op, 0), a = fn_.operand(op, 1), b = fn_.operand(op, 2);
-  const int64_t unit = std::max<int64_t>(result.elementBytes, 1);
-  for (unsigned i = 0; i < result.axes.size(); ++i) {
-    const int64_t extent = result.shape[i];
-    const AxisFacts &x = of(a).axes[i], &y = of(b).axes[i];
+void FactsBuilder::AxisRules::select() {
+  const ValueId c = operand(0), a = operand(1), b = operand(2);
+  const int64_t unit = std::max<int64_t>(result_.elementBytes, 1);
+  for (unsigned i = 0; i < out_.size(); ++i) {
+    const int64_t extent = result_.shape[i];
+    const AxisFacts &x = axes(a)[i], &y = axes(b)[i];
     const int64_t group =
-        commonRun(commonRun(x.contiguous, y.contiguous, extent), of(c).axes[i].constant, extent);
-    AxisFacts &out = result.axes[i];
+        commonRun(commonRun(x.contiguous, y.contiguous, extent), axes(c)[i].constant, extent);
+    AxisFacts &out = out_[i];
     out.contiguous = group;
-    out.divisible = group == 1 ? std::min(allDivisible(a), allDivisible(b))
+    out.divisible = group == 1 ? std::min(all(a), all(b))
                                : std::min(firstOfGroups(x, group, extent, unit),
                                           firstOfGroups(y, group, extent, unit));
   }

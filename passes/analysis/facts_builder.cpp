@@ -25,8 +25,31 @@ using ir::Type;
 using ir::ValueId;
 
 namespace {
+
 constexpr unsigned kTries = 3;
 constexpr unsigned kDepth = 3;
+
+void setRange(FactsBuilder::ValueFacts &facts, IntRange range) {
+  facts.proved.range = facts.promised.range = range;
+}
+
+void setDivisible(FactsBuilder::ValueFacts &facts, int64_t divisible) {
+  facts.proved.axes[0].divisible = facts.promised.axes[0].divisible = divisible;
+}
+
+// What is true of both, along an axis of `extent` elements.
+AxisFacts joinedAxis(const AxisFacts &x, const AxisFacts &y, int64_t extent, int64_t unit) {
+  const int64_t run = commonRun(x.contiguous, y.contiguous, extent);
+  const auto starts = [&](const AxisFacts &z) {
+    const int64_t step =
+        lowBit(run) >= AxisFacts::kMaxDivisible / 8 ? lowBit(run) : lowBit(run) * unit;
+    return run >= extent || run == z.contiguous ? z.divisible : std::min(z.divisible, step);
+  };
+  const int64_t divisible = run == 1 ? std::min(everyElement(x, unit), everyElement(y, unit))
+                                     : std::min(starts(x), starts(y));
+  return {divisible, run, commonRun(x.constant, y.constant, extent)};
+}
+
 } // namespace
 
 Facts FactsBuilder::run() {
@@ -124,11 +147,10 @@ void FactsBuilder::visitParams() {
       if (guard.kind == Guard::Kind::Divisible && guard.value > 0) {
         divisible = std::max(divisible, lowBit(guard.value));
       } else if (guard.kind == Guard::Kind::Below && fn_.type(value).isInteger()) {
-        facts.range = intersect(facts.range, {facts.range.lo, guard.value - 1});
-        facts.promised = facts.range;
+        setRange(facts, intersect(facts.proved.range, {facts.proved.range.lo, guard.value - 1}));
       }
     }
-    facts.axes[0].divisible = divisible;
+    setDivisible(facts, divisible);
     set(value, std::move(facts));
   }
 }
@@ -139,12 +161,13 @@ FactsBuilder::ValueFacts FactsBuilder::unknown(ValueId value) const {
   const Type type = fn_.type(value);
   ValueFacts facts;
   facts.rank = static_cast<uint8_t>(type.rank());
-  facts.axes.resize(std::max<size_t>(type.rank(), 1));
   facts.shape[0] = 1;
   for (unsigned i = 0; i < type.rank(); ++i) {
     facts.shape[i] = type.dim(i);
   }
-  facts.range = facts.promised = typeRange(type);
+  facts.proved.axes.resize(std::max<size_t>(type.rank(), 1));
+  facts.proved.range = typeRange(type);
+  facts.promised = facts.proved;
   if (type.isPointer()) {
     facts.elementBytes = static_cast<uint8_t>(type.pointee().elementBytes());
   }
@@ -154,36 +177,22 @@ FactsBuilder::ValueFacts FactsBuilder::unknown(ValueId value) const {
 FactsBuilder::ValueFacts FactsBuilder::join(const ValueFacts &a, const ValueFacts &b, ValueId value,
                                             bool widen) const {
   ValueFacts result = unknown(value);
-  if (a.axes.size() != result.axes.size() || b.axes.size() != result.axes.size()) {
-    return result;
-  }
-  const auto starts = [](const AxisFacts &x, int64_t run, int64_t extent, int64_t unit) {
-    const int64_t step =
-        lowBit(run) >= AxisFacts::kMaxDivisible / 8 ? lowBit(run) : lowBit(run) * unit;
-    return run >= extent || run == x.contiguous ? x.divisible : std::min(x.divisible, step);
-  };
-  for (size_t i = 0; i < result.axes.size(); ++i) {
-    const AxisFacts &x = a.axes[i], &y = b.axes[i];
-    const int64_t extent = result.shape[i], unit = std::max<int64_t>(result.elementBytes, 1);
-    const int64_t run = commonRun(x.contiguous, y.contiguous, extent);
-    result.axes[i] = {std::min(starts(x, run, extent, unit), starts(y, run, extent, unit)), run,
-                      commonRun(x.constant, y.constant, extent)};
-    if (run == 1) {
-      const auto all = [&](const AxisFacts &z) {
-        return z.contiguous == 1 ? z.divisible : std::min(z.divisible, unit);
-      };
-      result.axes[i].divisible = std::min(all(x), all(y));
-    }
-  }
   const IntRange whole = typeRange(fn_.type(value));
-  const auto joined = [&](IntRange x, IntRange y) {
-    const IntRange both = hull(x, y);
-    return !widen
-               ? both
-               : IntRange{both.lo < x.lo ? whole.lo : both.lo, both.hi > x.hi ? whole.hi : both.hi};
-  };
-  result.range = joined(a.range, b.range);
-  result.promised = joined(a.promised, b.promised);
+  for (const auto claims : {&ValueFacts::proved, &ValueFacts::promised}) {
+    const Claims &x = a.*claims, &y = b.*claims;
+    Claims &out = result.*claims;
+    if (x.axes.size() != out.axes.size() || y.axes.size() != out.axes.size()) {
+      return unknown(value);
+    }
+    const int64_t unit = std::max<int64_t>(result.elementBytes, 1);
+    for (size_t i = 0; i < out.axes.size(); ++i) {
+      out.axes[i] = joinedAxis(x.axes[i], y.axes[i], result.shape[i], unit);
+    }
+    const IntRange both = hull(x.range, y.range);
+    out.range = !widen ? both
+                       : IntRange{both.lo < x.range.lo ? whole.lo : both.lo,
+                                  both.hi > x.range.hi ? whole.hi : both.hi};
+  }
   return result;
 }
 
@@ -192,19 +201,24 @@ void FactsBuilder::set(ValueId value, ValueFacts facts) {
     facts.affine = ownForm(value);
   }
   const bool scalar = fn_.type(value).isScalar();
-  if (scalar && facts.affine >= 0 && !facts_.forms_[facts.affine].assumesNoWrap) {
+  int64_t divisible = 1;
+  if (scalar && facts.affine >= 0 && !facts_.forms_[facts.affine].promised) {
     const AffineForm &form = facts_.forms_[facts.affine];
     if (!form.base.valid() && !form.offset.dependsOn(value)) {
-      const int64_t known = facts_.divisible(form.offset);
-      facts.axes[0].divisible = std::max(facts.axes[0].divisible, known);
+      divisible = facts_.divisible(form.offset);
     }
   }
+  IntRange range = facts.proved.range;
   if (assumptions_.contains(value)) {
     const Assumption &assumption = assumptions_[value];
-    facts.range = intersect(facts.range, assumption.range);
-    facts.axes[0].divisible = std::max(facts.axes[0].divisible, assumption.divisible);
+    range = intersect(range, assumption.range);
+    divisible = std::max(divisible, assumption.divisible);
   }
-  facts.promised = intersect(facts.range, facts.promised);
+  facts.proved.range = range;
+  facts.promised.range = intersect(range, facts.promised.range);
+  for (Claims *claims : {&facts.proved, &facts.promised}) {
+    claims->axes[0].divisible = std::max(claims->axes[0].divisible, divisible);
+  }
   facts_.values_.set(value, std::move(facts));
 }
 
@@ -231,29 +245,31 @@ void FactsBuilder::visitOp(OpId op, unsigned depth) {
     return;
   }
   ValueFacts facts = unknown(fn_.result(op));
-  facts.range = rangeOf(op, false);
-  facts.promised = rangeOf(op, true);
-  axesOf(op, facts);
+  facts.proved = claimsOf(op, facts, Trust::Proved);
+  facts.promised = claimsOf(op, facts, Trust::Promised);
   facts.affine = affineOf(op);
   set(fn_.result(op), std::move(facts));
 }
 
+FactsBuilder::Claims FactsBuilder::claimsOf(OpId op, const ValueFacts &result, Trust trust) const {
+  return {axesOf(op, result, trust), rangeOf(op, trust)};
+}
+
 FactsBuilder::ValueFacts FactsBuilder::induction(OpId op) const {
   ValueFacts facts = unknown(fn_.arg(fn_.region(op), 0));
-  const ValueFacts &lo = of(fn_.operand(op, 0)), &hi = of(fn_.operand(op, 1));
-  const ValueFacts &step = of(fn_.operand(op, 2));
-  facts.axes[0].divisible =
-      std::min(allDivisible(fn_.operand(op, 0)), allDivisible(fn_.operand(op, 2)));
+  const IntRange lo = facts_.range(fn_.operand(op, 0)), hi = facts_.range(fn_.operand(op, 1));
+  const IntRange step = facts_.range(fn_.operand(op, 2));
+  setDivisible(facts, std::min(facts_.divisible(fn_.operand(op, 0)),
+                               facts_.divisible(fn_.operand(op, 2))));
   const bool isUnsigned = fn_.getBool(op, Attr::is_unsigned);
-  if (isUnsigned && (lo.range.lo < 0 || hi.range.lo < 0)) {
+  if (isUnsigned && (lo.lo < 0 || hi.lo < 0)) {
     return facts;
   }
-  if (isUnsigned || step.range.lo > 0) { // hi is above iv, so it is not the least integer
-    facts.range = {lo.range.lo, std::max(lo.range.lo, hi.range.hi - 1)};
-  } else if (step.range.hi < 0) {
-    facts.range = {std::min(hi.range.lo + 1, lo.range.hi), lo.range.hi};
+  if (isUnsigned || step.lo > 0) { // hi is above iv, so it is not the least integer
+    setRange(facts, {lo.lo, std::max(lo.lo, hi.hi - 1)});
+  } else if (step.hi < 0) {
+    setRange(facts, {std::min(hi.lo + 1, lo.hi), lo.hi});
   }
-  facts.promised = facts.range;
   return facts;
 }
 
@@ -298,9 +314,7 @@ void FactsBuilder::visitLoop(OpId op, unsigned depth) {
     bool stable = true;
     for (unsigned i = 0; !giveUp && i < results.size(); ++i) {
       ValueFacts next = join(carried[i], of(yields[i]), results[i], true);
-      const bool same = std::ranges::equal(next.axes, carried[i].axes) &&
-                        next.range == carried[i].range && next.promised == carried[i].promised;
-      stable = stable && same;
+      stable = stable && next.proved == carried[i].proved && next.promised == carried[i].promised;
       carried[i] = std::move(next);
     }
     if (giveUp || stable) {
@@ -337,9 +351,9 @@ void FactsBuilder::visitOther(OpId op, unsigned depth) {
     for (unsigned i = 0; i < args.size(); ++i) {
       ValueFacts facts = unknown(args[i]);
       if (fn_.opcode(op) == Opcode::Nest && i < extents.size()) {
-        facts.range = facts.promised = {0, std::max<int64_t>(extents[i], 1) - 1};
+        setRange(facts, {0, std::max<int64_t>(extents[i], 1) - 1});
       } else if (fn_.opcode(op) == Opcode::Fold && region == fn_.region(op) && i == 0) {
-        facts.range = facts.promised = {0, std::max<int64_t>(fn_.getInt(op, Attr::extent), 1) - 1};
+        setRange(facts, {0, std::max<int64_t>(fn_.getInt(op, Attr::extent), 1) - 1});
       }
       set(args[i], std::move(facts));
     }
@@ -348,7 +362,8 @@ void FactsBuilder::visitOther(OpId op, unsigned depth) {
   for (ValueId result : fn_.results(op)) {
     ValueFacts facts = unknown(result);
     if (fn_.opcode(op) == Opcode::Reduce) {
-      axesOf(op, facts);
+      facts.proved.axes = axesOf(op, facts, Trust::Proved);
+      facts.promised.axes = axesOf(op, facts, Trust::Promised);
     }
     set(result, std::move(facts));
   }

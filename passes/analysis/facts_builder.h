@@ -10,8 +10,12 @@
 
 namespace libtile::passes {
 
+// Which of the two kinds of claims (facts.h) a rule makes, and which of its operands it asks.
+enum class Trust { Proved, Promised };
+
 class FactsBuilder {
 public:
+  using Claims = Facts::Claims;
   using ValueFacts = Facts::ValueFacts;
   struct AxisPair;
 
@@ -42,31 +46,28 @@ private:
   // Stores the facts, sharpened by assumptions, with a form of its own if it has none.
   void set(ir::ValueId value, ValueFacts facts);
   [[nodiscard]] const ValueFacts &of(ir::ValueId value) const { return facts_.values_[value]; }
-  [[nodiscard]] int64_t allDivisible(ir::ValueId value) const;
+  [[nodiscard]] const Claims &claims(ir::ValueId value, Trust trust) const {
+    return trust == Trust::Proved ? of(value).proved : of(value).promised;
+  }
+  // Of the op's first result; `result` says nothing but its shape.
+  [[nodiscard]] Claims claimsOf(ir::OpId op, const ValueFacts &result, Trust trust) const;
 
   // ---- axis facts (facts_axis.cpp)
   using Axes = llvm::SmallVector<AxisFacts, 2>;
-  void axesOf(ir::OpId op, ValueFacts &result) const;
-  static bool isIndex(const IntRange &promised, ir::Type type);
-  void arithmeticAxes(ir::OpId op, ValueFacts &result) const;
-  void shapeAxes(ir::OpId op, ValueFacts &result) const;
-  void reduceAxes(ir::OpId op, ValueFacts &result) const;
-  void reshapeAxes(ir::OpId op, ValueFacts &result) const;
-  void hintAxes(ir::OpId op, ValueFacts &result) const;
-  void castAxes(ir::OpId op, ValueFacts &result) const;
-  void compareAxes(ir::OpId op, ValueFacts &result) const;
-  void selectAxes(ir::OpId op, ValueFacts &result) const;
-  void elementwiseAxes(ir::OpId op, ValueFacts &result) const;
+  class AxisRules;
+  [[nodiscard]] Axes axesOf(ir::OpId op, const ValueFacts &result, Trust trust) const;
+  [[nodiscard]] int64_t allDivisible(ir::ValueId value, Trust trust) const;
 
   // ---- ranges (facts_range.cpp): of the op's first result
-  [[nodiscard]] IntRange rangeOf(ir::OpId op, bool promised) const;
-  [[nodiscard]] IntRange arithmeticRange(ir::OpId op, bool promised) const;
-  [[nodiscard]] IntRange compareRange(ir::OpId op, bool promised) const;
+  [[nodiscard]] IntRange rangeOf(ir::OpId op, Trust trust) const;
+  [[nodiscard]] IntRange arithmeticRange(ir::OpId op, Trust trust) const;
+  [[nodiscard]] IntRange compareRange(ir::OpId op, Trust trust) const;
 
   // ---- affine forms (facts_affine.cpp): -1 if there is none
   int32_t affineOf(ir::OpId op);
   std::optional<AffineForm> arithmeticForm(ir::OpId op) const;
   std::optional<AffineForm> castForm(ir::OpId op) const;
+  std::optional<AffineForm> extendedForm(ir::ValueId value, bool isSigned) const;
   std::optional<AffineForm> shapeForm(ir::OpId op) const;
   int32_t ownForm(ir::ValueId value);
   int32_t addForm(AffineForm form);
@@ -83,6 +84,8 @@ private:
 // ---- shared arithmetic of runs
 // Largest power of two that divides the value; AxisFacts::kMaxDivisible for 0.
 [[nodiscard]] int64_t lowBit(int64_t value);
+// Divisibility of every element, not only of the first of each group; `unit` is what one step is worth.
+[[nodiscard]] int64_t everyElement(const AxisFacts &axis, int64_t unit);
 // The longest group that fits both groups along an axis of `extent` elements.
 [[nodiscard]] int64_t commonRun(int64_t a, int64_t b, int64_t extent);
 // Least and greatest value of a scalar of this width.

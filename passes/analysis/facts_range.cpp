@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer ranges (family 2 of facts.h). Bounds are computed in 64 bits; what leaves the type's
-// range may have wrapped and gives the whole range, or, under the promise that indices do not wrap,
-// the part inside it.
+// range may have wrapped and gives the whole range, or, if indices are promised not to wrap, the part
+// inside it.
 #include "passes/analysis/facts_builder.h"
 
 #include <algorithm>
@@ -40,24 +40,29 @@ constexpr int32_t kMaxGrid = std::numeric_limits<int32_t>::max();
 
 using Wide = __int128;
 
+// i1 and narrow integers are not index arithmetic: there the promise does not hold.
+bool assumesNoWrap(Type type, Trust trust) {
+  return trust == Trust::Promised && type.elementBits() >= 32;
+}
+
 // The range [lo, hi] computed exactly, as a value of the type.
-IntRange fit(Wide lo, Wide hi, Type type, bool promised) {
+IntRange fit(Wide lo, Wide hi, Type type, bool noWrap) {
   const IntRange whole = typeRange(type);
   if (lo >= whole.lo && hi <= whole.hi) {
     return {static_cast<int64_t>(lo), static_cast<int64_t>(hi)};
   }
-  if (!promised || lo > whole.hi || hi < whole.lo) {
+  if (!noWrap || lo > whole.hi || hi < whole.lo) {
     return whole;
   }
   return {static_cast<int64_t>(std::max<Wide>(lo, whole.lo)),
           static_cast<int64_t>(std::min<Wide>(hi, whole.hi))};
 }
 
-IntRange productRange(IntRange a, IntRange b, Type type, bool promised) {
+IntRange productRange(IntRange a, IntRange b, Type type, bool noWrap) {
   const Wide corners[] = {Wide{a.lo} * b.lo, Wide{a.lo} * b.hi, Wide{a.hi} * b.lo,
                           Wide{a.hi} * b.hi};
   return fit(*std::ranges::min_element(corners), *std::ranges::max_element(corners), type,
-             promised);
+             noWrap);
 }
 
 IntRange quotientRange(IntRange a, IntRange b, Type type) {
@@ -96,12 +101,12 @@ IntRange bitRange(Opcode op, IntRange a, IntRange b, Type type) {
   return {op == Opcode::Or ? std::max(a.lo, b.lo) : 0, onesBelow(std::max(a.hi, b.hi))};
 }
 
-IntRange shiftRange(Opcode op, IntRange a, IntRange b, Type type, bool promised) {
+IntRange shiftRange(Opcode op, IntRange a, IntRange b, Type type, bool noWrap) {
   const unsigned width = type.elementBits();
   const bool known = b.lo == b.hi && b.lo >= 0 && b.lo < width;
   if (op == Opcode::Shl) {
     const Wide power = Wide{1} << (known ? b.lo : 0);
-    return known ? fit(a.lo * power, a.hi * power, type, promised) : typeRange(type);
+    return known ? fit(a.lo * power, a.hi * power, type, noWrap) : typeRange(type);
   }
   if (op == Opcode::AShr) {
     return known ? IntRange{a.lo >> b.lo, a.hi >> b.lo}
@@ -118,17 +123,14 @@ IntRange shiftRange(Opcode op, IntRange a, IntRange b, Type type, bool promised)
 
 } // namespace
 
-IntRange FactsBuilder::rangeOf(OpId op, bool promised) const {
+IntRange FactsBuilder::rangeOf(OpId op, Trust trust) const {
   const ValueId result = fn_.result(op);
   const Type type = fn_.type(result);
   const IntRange whole = typeRange(type);
   if (!type.isInteger()) {
     return {};
   }
-  const auto in = [&](unsigned i) {
-    const ValueFacts &facts = of(fn_.operand(op, i));
-    return promised ? facts.promised : facts.range;
-  };
+  const auto in = [&](unsigned i) { return claims(fn_.operand(op, i), trust).range; };
   const Opcode opcode = fn_.opcode(op);
   if (opcode == Opcode::Constant) {
     const int64_t value = fn_.constantInt(result).value_or(0);
@@ -142,7 +144,7 @@ IntRange FactsBuilder::rangeOf(OpId op, bool promised) const {
   }
   if (opcode == Opcode::Arange) {
     const int64_t start = fn_.getInt(op, Attr::start);
-    return fit(start, Wide{start} + type.dim(0) - 1, type, promised);
+    return fit(start, Wide{start} + type.dim(0) - 1, type, assumesNoWrap(type, trust));
   }
   if (opcode == Opcode::Splat || opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ||
       opcode == Opcode::Reshape || opcode == Opcode::Trans || opcode == Opcode::Hint ||
@@ -162,23 +164,19 @@ IntRange FactsBuilder::rangeOf(OpId op, bool promised) const {
     return condition.lo == 1 ? in(1) : condition.hi == 0 ? in(2) : hull(in(1), in(2));
   }
   if (opcode == Opcode::Cmp) {
-    return compareRange(op, promised);
+    return compareRange(op, trust);
   }
   const bool arithmetic = ir::isElementwise(opcode) && fn_.opInfo(op).rule != ir::TypeRule::Cast;
-  return arithmetic ? arithmeticRange(op, promised) : whole;
+  return arithmetic ? arithmeticRange(op, trust) : whole;
 }
 
-IntRange FactsBuilder::arithmeticRange(OpId op, bool promised) const {
+IntRange FactsBuilder::arithmeticRange(OpId op, Trust trust) const {
   const Opcode opcode = fn_.opcode(op);
   const Type type = fn_.type(fn_.result(op));
-  const auto in = [&](unsigned i) {
-    const ValueFacts &facts = of(fn_.operand(op, i));
-    return promised ? facts.promised : facts.range;
-  };
+  const auto in = [&](unsigned i) { return claims(fn_.operand(op, i), trust).range; };
   const IntRange a = in(0), whole = typeRange(type);
   const IntRange b = fn_.numOperands(op) > 1 ? in(1) : a;
-  // i1 and narrow integers are not index arithmetic: there the promise does not hold.
-  const bool trusts = promised && type.elementBits() >= 32;
+  const bool noWrap = assumesNoWrap(type, trust);
   const bool bothNonNegative = a.lo >= 0 && b.lo >= 0;
   const auto when = [&](bool known, IntRange range) { return known ? range : whole; };
   if (type.isBool()) {
@@ -187,13 +185,13 @@ IntRange FactsBuilder::arithmeticRange(OpId op, bool promised) const {
     return flip ? IntRange{a.lo ^ b.lo, a.lo ^ b.lo} : when(bits, bitRange(opcode, a, b, type));
   }
   if (opcode == Opcode::Add) {
-    return fit(Wide{a.lo} + b.lo, Wide{a.hi} + b.hi, type, trusts);
+    return fit(Wide{a.lo} + b.lo, Wide{a.hi} + b.hi, type, noWrap);
   }
   if (opcode == Opcode::Sub) {
-    return fit(Wide{a.lo} - b.hi, Wide{a.hi} - b.lo, type, trusts);
+    return fit(Wide{a.lo} - b.hi, Wide{a.hi} - b.lo, type, noWrap);
   }
   if (opcode == Opcode::Mul) {
-    return productRange(a, b, type, trusts);
+    return productRange(a, b, type, noWrap);
   }
   if (opcode == Opcode::SDiv || opcode == Opcode::UDiv) {
     return when(opcode == Opcode::SDiv || bothNonNegative, quotientRange(a, b, type));
@@ -205,7 +203,7 @@ IntRange FactsBuilder::arithmeticRange(OpId op, bool promised) const {
     return bitRange(opcode, a, b, type);
   }
   if (opcode == Opcode::Shl || opcode == Opcode::LShr || opcode == Opcode::AShr) {
-    return shiftRange(opcode, a, b, type, trusts);
+    return shiftRange(opcode, a, b, type, noWrap);
   }
   if (opcode == Opcode::SMin || opcode == Opcode::UMin) {
     return when(opcode == Opcode::SMin || bothNonNegative,
@@ -216,23 +214,20 @@ IntRange FactsBuilder::arithmeticRange(OpId op, bool promised) const {
                 {std::max(a.lo, b.lo), std::max(a.hi, b.hi)});
   }
   if (opcode == Opcode::Neg) {
-    return fit(-Wide{a.hi}, -Wide{a.lo}, type, trusts);
+    return fit(-Wide{a.hi}, -Wide{a.lo}, type, noWrap);
   }
   if (opcode == Opcode::Abs) { // the least integer stays
     const Wide least = a.lo >= 0 ? Wide{a.lo} : a.hi <= 0 ? -Wide{a.hi} : Wide{0};
-    return fit(least, std::max(Wide{a.hi}, -Wide{a.lo}), type, trusts);
+    return fit(least, std::max(Wide{a.hi}, -Wide{a.lo}), type, noWrap);
   }
   return whole;
 }
 
-IntRange FactsBuilder::compareRange(OpId op, bool promised) const {
+IntRange FactsBuilder::compareRange(OpId op, Trust trust) const {
   if (!fn_.type(fn_.operand(op, 0)).isInteger()) {
     return {0, 1};
   }
-  const auto in = [&](unsigned i) {
-    const ValueFacts &facts = of(fn_.operand(op, i));
-    return promised ? facts.promised : facts.range;
-  };
+  const auto in = [&](unsigned i) { return claims(fn_.operand(op, i), trust).range; };
   const IntRange a = in(0), b = in(1);
   const auto predicate = fn_.getEnum<CmpPred>(op, Attr::predicate);
   const bool isUnsigned = predicate >= CmpPred::ult && predicate <= CmpPred::uge;

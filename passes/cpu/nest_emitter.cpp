@@ -41,7 +41,7 @@ Step pointerStep(const NestState &state, ValueId pointer, unsigned axis) {
   if (type.dim(axis) == 1) {
     return Step::Same;
   }
-  const auto stride = state.facts.constantStride(pointer, axis);
+  const auto stride = state.facts.access().constantStride(pointer, axis);
   if (!stride) {
     return Step::Far;
   }

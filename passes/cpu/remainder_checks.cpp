@@ -20,7 +20,7 @@ int countingAxis(const NestState &state, ValueId tile) {
     if (type.dim(axis) == 1) {
       continue;
     }
-    if (found != IndexPath::kNoAxis || state.facts.constantStride(tile, axis) != 1) {
+    if (found != IndexPath::kNoAxis || state.facts.access().constantStride(tile, axis) != 1) {
       return IndexPath::kNoAxis;
     }
     found = int(axis);

@@ -238,7 +238,7 @@ private:
 
   // Both are one address, which each iteration moves by at least the bytes that it spans.
   [[nodiscard]] bool movesOn(BlockId body, ValueId a, ValueId b) const {
-    const AffineForm *form = facts_.affine(a), *other = facts_.affine(b);
+    const AffineForm *form = facts_.access().affine(a), *other = facts_.access().affine(b);
     const OpId loop = fn_.parentOp(body);
     if (form == nullptr || other == nullptr || !(*form == *other) ||
         fn_.opcode(loop) != Opcode::For || !fn_.isDefinedOutside(form->base, body) ||
@@ -259,7 +259,7 @@ private:
     const IntRange step = facts_.range(Polynomial::symbol(fn_.operand(loop, 2)));
     __int128 span = std::max(fn_.type(a).pointee().elementBytes(), fn_.type(b).pointee().elementBytes());
     for (unsigned axis = 0; axis < form->strides.size(); ++axis) {
-      const auto stride = facts_.constantStride(a, axis);
+      const auto stride = facts_.access().constantStride(a, axis);
       if (!stride) {
         return false;
       }

@@ -167,12 +167,10 @@ private:
     if (!fast) {
       return std::nullopt;
     }
-    int64_t elements = facts_.maxVectorElements(pointers, *fast, context_.target.maxVectorBytes);
+    const AccessFacts facts = facts_.access();
+    int64_t elements = facts.maxVectorElements(pointers, *fast, context_.target.maxVectorBytes);
     if (fn_.numOperands(load) > 1) {
-      const int64_t mask = facts_.maskAlignment(fn_.operand(load, 1), *fast);
-      while (elements > 1 && mask % elements != 0) {
-        elements /= 2;
-      }
+      elements = std::min(elements, facts.equalGroup(fn_.operand(load, 1), *fast));
     }
     elements = std::min<int64_t>(elements, neighbours(writer, *fast));
     const auto vectorBytes = static_cast<int32_t>(elements * bytes);

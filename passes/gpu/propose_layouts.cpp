@@ -142,8 +142,8 @@ std::vector<int32_t> orderByRuns(const ir::Function &fn, ValueId pointers, const
     order[i] = static_cast<int32_t>(type.rank() - 1 - i);
   }
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return facts.accessRun(pointers, static_cast<unsigned>(a)).elements >
-           facts.accessRun(pointers, static_cast<unsigned>(b)).elements;
+    return facts.access().run(pointers, static_cast<unsigned>(a)).elements >
+           facts.access().run(pointers, static_cast<unsigned>(b)).elements;
   });
   return order;
 }
@@ -309,7 +309,7 @@ Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts
   const Type type = fn.type(pointers);
   const std::vector<int32_t> order = orderByRuns(fn, pointers, facts);
   const int64_t widest =
-      facts.maxVectorElements(pointers, static_cast<unsigned>(order[0]), maxVectorBytes);
+      facts.access().maxVectorElements(pointers, static_cast<unsigned>(order[0]), maxVectorBytes);
   const int64_t perThread = type.numElements() / (int64_t{warps} * 32);
   const int32_t vector = floorPowerOfTwo(std::min(widest, perThread));
   std::vector<int32_t> warpOrder = order;

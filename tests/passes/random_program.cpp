@@ -53,8 +53,9 @@ private:
     outI64_ = param("w", Type::pointer(Elem::I64), 16, kInput + kOutput);
     outF32_ = param("f", Type::pointer(Elem::F32), 16, kInput + 2 * kOutput);
     const int64_t unit = oneOf<int64_t>({1, 4, 16});
+    const int64_t lowest = oneOf<int64_t>({-4, -4, -30});
     pool_.push_back(
-        param("n", Type::scalar(Elem::I32), unit, unit * (static_cast<int64_t>(pick(40)) - 4)));
+        param("n", Type::scalar(Elem::I32), unit, unit * (static_cast<int64_t>(pick(40)) + lowest)));
     pool_.push_back(param("m", Type::scalar(Elem::I32), 1, static_cast<int64_t>(pick(100))));
     pool_.push_back(param("k", Type::scalar(Elem::I64), unit, unit * pick(30)));
     out_.machine.program[0] = static_cast<int32_t>(pick(5));
@@ -72,15 +73,30 @@ private:
   }
 
   static std::vector<std::vector<int32_t>> shapes() {
-    return {{8}, {12}, {4, 8}, {8, 1}, {1, 8}, {8, 4}};
+    return {{8}, {12}, {48}, {4, 8}, {8, 1}, {1, 8}, {8, 4}};
   }
 
   void arange() {
-    const Type type = Type::tile({oneOf<int32_t>({8, 12, 4})}, Type::scalar(Elem::I32));
+    pool_.push_back(arange(oneOf<int32_t>({8, 12, 4, 48}), oneOf<int64_t>({0, 0, 0, 4, 7, -3, -16})));
+  }
+  ValueId arange(int32_t extent, int64_t start) {
+    const Type type = Type::tile({extent}, Type::scalar(Elem::I32));
     const ValueId value = b_.make(Opcode::Arange, {}, type);
-    const int64_t start = oneOf<int64_t>({0, 0, 0, 4, 7, -3});
     out_.fn.setAttr(out_.fn.def(value), Attr::start, AttrValue(start));
-    pool_.push_back(value);
+    return value;
+  }
+
+  // Runs of equal or consecutive numbers, as long as a hint says and no analysis can know.
+  void hinted() {
+    const int64_t run = oneOf<int64_t>({3, 4, 5, 6, 12, 12});
+    const ValueId index = arange(oneOf<int32_t>({12, 24, 48}), run * pick(3));
+    const bool equal = chance(50);
+    const ValueId divisor = b_.constInt(type(index), run);
+    const ValueId value = b_.make(equal ? Opcode::SDiv : Opcode::SRem, {index, divisor});
+    const ValueId hint = b_.make(Opcode::Hint, {b_.make(Opcode::SMin, {value, b_.constInt(type(index), 99)})});
+    out_.fn.setAttr(out_.fn.def(hint), equal ? Attr::constant : Attr::contiguous,
+                    AttrValue(std::vector<int64_t>{run}));
+    pool_.push_back(hint);
   }
 
   ValueId any(const auto &fits) {
@@ -100,9 +116,10 @@ private:
     if (type.isFloating()) {
       return b_.constFloat(type, oneOf<double>({0.0, -0.0, 1.0, 2.0, -1.5, 0.25, 3.0}));
     }
+    const int64_t least = INT64_MIN >> (64 - type.elementBits());
     const int64_t value = options_.indexLike
-                              ? oneOf<int64_t>({0, 1, 2, 3, 4, 8, 16, 7, -1, -8})
-                              : oneOf<int64_t>({0, 1, 2, -1, 3, 8, 31, 127, INT32_MAX, INT32_MIN,
+                              ? oneOf<int64_t>({0, 1, 2, 3, 4, 8, 16, 7, 12, -1, -8})
+                              : oneOf<int64_t>({0, 1, 2, -1, 3, 8, 31, 127, INT32_MAX, least, ~least,
                                                 static_cast<int64_t>(random_())});
     return b_.constInt(type, value);
   }
@@ -155,9 +172,9 @@ private:
     Elem to = Elem::F32;
     if (from.isFloating()) {
       op = chance(50) ? Opcode::FpToSI : Opcode::FpToUI;
-      to = oneOf({Elem::I32, Elem::I64, Elem::I8});
+      to = oneOf({Elem::I32, Elem::I64, Elem::I16, Elem::I8});
     } else if (!from.isBool() || chance(50)) {
-      to = oneOf({Elem::I8, Elem::I32, Elem::I64, Elem::F32});
+      to = oneOf({Elem::I8, Elem::I16, Elem::I32, Elem::I64, Elem::F32});
       const unsigned width = ir::bitWidth(to), have = from.elementBits();
       if (to == Elem::F32) {
         op = chance(50) ? Opcode::SIToFp : Opcode::UIToFp;
@@ -224,13 +241,21 @@ private:
     pool_.push_back(b_.splat(a, all[pick(all.size())]));
   }
 
+  ValueId pointerTo(ValueId index) {
+    const Type t = type(index);
+    return b_.make(Opcode::PtrAdd, {t.isTile() ? b_.splat(input_, t.shape()) : input_, index});
+  }
+  // An address, of any integers, that nobody accesses.
+  void address() {
+    pool_.push_back(pointerTo(any([](Type t) { return t.isInteger() && !t.isBool(); })));
+  }
+
   // input[(index % 64)], sometimes masked.
   void load() {
-    const ValueId index = any([](Type t) { return t.isInteger() && t.elem() == Elem::I32; });
-    const Type t = type(index);
-    const ValueId bounded = b_.make(Opcode::URem, {index, b_.constInt(t, 64)});
-    const ValueId base = t.isTile() ? b_.splat(input_, t.shape()) : input_;
-    const ValueId pointer = b_.make(Opcode::PtrAdd, {base, bounded});
+    const ValueId index = any([](Type t) { return t.isInteger() && !t.isBool(); });
+    const ValueId bounded = b_.make(Opcode::URem, {index, b_.constInt(type(index), 64)});
+    const ValueId pointer = pointerTo(bounded);
+    const Type t = type(index).withElement(Elem::I32);
     if (chance(50)) {
       const ValueId mask = operandOf(t.withElement(Elem::I1));
       pool_.push_back(chance(50) ? b_.make(Opcode::Load, {pointer, mask})
@@ -369,8 +394,12 @@ private:
         load();
       } else if (which < 85) {
         unary();
-      } else if (which < 88) {
+      } else if (which < 86) {
         arange();
+      } else if (which < 87) {
+        hinted();
+      } else if (which < 88) {
+        address();
       } else if (depth < 2) {
         which < 93 ? loop(depth) : which < 96 ? whileLoop(depth) : branch(depth);
       }
@@ -381,10 +410,10 @@ private:
     int64_t at[3] = {0, 0, 0};
     const std::vector<ValueId> values = pool_;
     for (ValueId value : values) {
-      if (chance(50)) {
+      Type t = type(value);
+      if (chance(50) || t.isPointer()) {
         continue;
       }
-      Type t = type(value);
       if (t.isInteger() && t.elementBits() < 32) {
         value = b_.make(Opcode::ZExt, {value}, t.withElement(Elem::I32));
         t = type(value);

@@ -21,12 +21,14 @@ using passes::AxisFacts;
 using passes::Facts;
 using passes::Polynomial;
 
+// What is proved is held against every program, what is promised against those that keep the promises.
 class ClaimChecker {
 public:
   ClaimChecker(const ir::Function &fn, const Facts &facts) : fn_(fn), facts_(facts) {}
 
   std::string problem;
-  bool promiseKept = true; // no index computation has come near its type's limits
+  // No index computation has come near its type's limits, and none has divided a negative number.
+  bool promiseKept = true;
 
   void observe(ValueId value, const Elements &elements) {
     const ir::Type type = fn_.type(value);
@@ -49,9 +51,10 @@ public:
       promiseKept = promiseKept && !negative_[fn_.operand(fn_.def(value), 0)];
     }
     checkRange(value, elements);
-    checkAffine(value, elements);
+    checkClaims(value, elements, facts_);
     if (promiseKept) {
-      checkAxes(value, elements);
+      checkClaims(value, elements, facts_.access());
+      checkVectors(value, elements);
     }
   }
 
@@ -78,6 +81,12 @@ private:
     }
   }
 
+  // `known`: Facts or AccessFacts.
+  void checkClaims(ValueId value, const Elements &elements, const auto &known) {
+    checkAffine(value, elements, known.affine(value));
+    checkAxes(value, elements, known);
+  }
+
   uint64_t evaluatePolynomial(const Polynomial &polynomial) const {
     auto sum = static_cast<uint64_t>(polynomial.constant());
     for (const passes::Monomial &monomial : polynomial.monomials()) {
@@ -90,13 +99,17 @@ private:
     return sum;
   }
 
-  void checkAffine(ValueId value, const Elements &elements) {
-    const AffineForm *form = facts_.affine(value);
-    const ir::Type type = fn_.type(value);
-    if (form == nullptr || ((form->assumesNoWrap || type.isPointer()) && !promiseKept)) {
+  // Equal as numbers of the type.
+  static bool agree(const ir::Type &type, uint64_t a, uint64_t b) {
+    const unsigned width = type.isPointer() ? 64 : type.elementBits();
+    return (width == 64 ? a - b : (a - b) & ((uint64_t{1} << width) - 1)) == 0;
+  }
+
+  void checkAffine(ValueId value, const Elements &elements, const AffineForm *form) {
+    if (form == nullptr) {
       return;
     }
-    const unsigned width = type.isPointer() ? 64 : type.elementBits();
+    const ir::Type type = fn_.type(value);
     for (size_t i = 0; i < elements.size(); ++i) {
       uint64_t expected = evaluatePolynomial(form->offset);
       expected += form->base.valid() ? static_cast<uint64_t>(scalars_[form->base]) : 0;
@@ -105,8 +118,7 @@ private:
         expected +=
             evaluatePolynomial(form->strides[axis]) * static_cast<uint64_t>(rest % type.dim(axis));
       }
-      const uint64_t difference = expected - static_cast<uint64_t>(elements[i].i);
-      if ((width == 64 ? difference : difference & ((uint64_t{1} << width) - 1)) != 0) {
+      if (!agree(type, expected, static_cast<uint64_t>(elements[i].i))) {
         fail(value, "affine form gives " + std::to_string(static_cast<int64_t>(expected)) +
                         " for " + std::to_string(elements[i].i) + " at " + std::to_string(i));
       }
@@ -117,36 +129,71 @@ private:
     return a.i == b.i && (a.f == b.f || (std::isnan(a.f) && std::isnan(b.f)));
   }
 
-  void checkAxes(ValueId value, const Elements &elements) {
+  // Calls check(k, at) for each element of a tile along each axis: its index there, and the elements
+  // of its line.
+  static void alongAxis(const ir::Type &type, unsigned axis, const Elements &elements,
+                        const auto &check) {
+    int64_t inner = 1;
+    for (unsigned i = axis + 1; i < type.rank(); ++i) {
+      inner *= type.dim(i);
+    }
+    for (int64_t i = 0; i < type.numElements(); ++i) {
+      const int64_t k = i / inner % type.dim(axis);
+      check(k, [&](int64_t j) -> const Element & {
+        return elements[static_cast<size_t>(i + (j - k) * inner)];
+      });
+    }
+  }
+
+  void checkAxes(ValueId value, const Elements &elements, const auto &known) {
     const ir::Type type = fn_.type(value);
     if (type.isScalar()) {
-      if (!type.isFloating() && elements[0].i % facts_.axis(value, 0).divisible != 0) {
+      if (!type.isFloating() && elements[0].i % known.axis(value, 0).divisible != 0) {
         fail(value, "not a multiple");
       }
       return;
     }
-    int64_t inner = 1;
-    for (unsigned axis = type.rank(); axis-- > 0; inner *= type.dim(axis)) {
-      const AxisFacts claims = facts_.axis(value, axis);
-      const int64_t unit = type.isPointer() ? type.pointee().elementBytes() : 1;
-      for (int64_t i = 0; i < type.numElements(); ++i) {
-        const int64_t k = i / inner % type.dim(axis);
-        const auto at = [&](int64_t j) {
-          return elements[static_cast<size_t>(i + (j - k) * inner)];
+    for (unsigned axis = 0; axis < type.rank(); ++axis) {
+      const AxisFacts claims = known.axis(value, axis);
+      const int64_t group = known.equalGroup(value, axis);
+      const uint64_t unit = type.isPointer() ? type.pointee().elementBytes() : 1;
+      alongAxis(type, axis, elements, [&](int64_t k, const auto &at) {
+        const auto fails = [&](const char *what) {
+          fail(value, what + (" on axis " + std::to_string(axis)));
         };
         if (k % claims.constant != 0 && !same(at(k), at(k - 1))) {
-          fail(value, "not constant on axis " + std::to_string(axis));
+          fails("not constant");
+        }
+        if (!same(at(k), at(k - k % group))) {
+          fails("a group is not equal");
         }
         if (type.isFloating()) {
-          continue;
+          return;
         }
-        if (k % claims.contiguous != 0 && at(k).i != at(k - 1).i + unit) {
-          fail(value, "not contiguous on axis " + std::to_string(axis));
+        const auto number = [&](int64_t j) { return static_cast<uint64_t>(at(j).i); };
+        if (k % claims.contiguous != 0 && !agree(type, number(k), number(k - 1) + unit)) {
+          fails("not contiguous");
         }
         if (k % claims.contiguous == 0 && at(k).i % claims.divisible != 0) {
-          fail(value, "not divisible on axis " + std::to_string(axis));
+          fails("not divisible");
         }
-      }
+      });
+    }
+  }
+
+  // What one access may take: consecutive, and aligned to its size.
+  void checkVectors(ValueId value, const Elements &elements) {
+    const ir::Type type = fn_.type(value);
+    for (unsigned axis = 0; type.isPointer() && axis < type.rank(); ++axis) {
+      const int64_t bytes = type.pointee().elementBytes();
+      const int64_t vector = facts_.access().maxVectorElements(value, axis);
+      alongAxis(type, axis, elements, [&](int64_t k, const auto &at) {
+        const int64_t first = at(k - k % vector).i;
+        if (type.dim(axis) % vector != 0 || first % (vector * bytes) != 0 ||
+            at(k).i != first + k % vector * bytes) {
+          fail(value, "no vectors of " + std::to_string(vector) + " on axis " + std::to_string(axis));
+        }
+      });
     }
   }
 

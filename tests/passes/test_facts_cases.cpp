@@ -70,12 +70,12 @@ TEST(FactsCases, VectorAdd) {
   const Facts facts = passes::computeFacts(fn);
   const OpId load = opsOf(fn, Opcode::Load)[0];
   const ValueId pointer = fn.operand(load, 0), mask = fn.operand(load, 1);
-  EXPECT_EQ(facts.maxVectorElements(pointer, 0), 4);
-  EXPECT_EQ(facts.maxVectorElements(pointer, 0, 8), 2);
-  EXPECT_EQ(facts.maskAlignment(mask, 0), 16);
-  EXPECT_EQ(facts.constantStride(pointer, 0), 4);
-  ASSERT_NE(facts.affine(pointer), nullptr);
-  EXPECT_EQ(facts.affine(pointer)->base, fn.arg(fn.body(), 0));
+  EXPECT_EQ(facts.access().maxVectorElements(pointer, 0), 4);
+  EXPECT_EQ(facts.access().maxVectorElements(pointer, 0, 8), 2);
+  EXPECT_EQ(facts.access().equalGroup(mask, 0), 16);
+  EXPECT_EQ(facts.access().constantStride(pointer, 0), 4);
+  ASSERT_NE(facts.access().affine(pointer), nullptr);
+  EXPECT_EQ(facts.access().affine(pointer)->base, fn.arg(fn.body(), 0));
   EXPECT_EQ(facts.range(mask), (passes::IntRange{0, 1}));
 }
 
@@ -85,8 +85,8 @@ TEST(FactsCases, UnalignedParameterGivesScalars) {
   const Function fn = prepared(text.c_str());
   const Facts facts = passes::computeFacts(fn);
   const OpId load = opsOf(fn, Opcode::Load)[0];
-  EXPECT_EQ(facts.maxVectorElements(fn.operand(load, 0), 0), 1);
-  EXPECT_EQ(facts.accessRun(fn.operand(load, 0), 0).elements, 1024);
+  EXPECT_EQ(facts.access().maxVectorElements(fn.operand(load, 0), 0), 1);
+  EXPECT_EQ(facts.access().run(fn.operand(load, 0), 0).elements, 1024);
 }
 
 // Tiles whose extent is not a power of two.
@@ -98,8 +98,8 @@ TEST(FactsCases, Block1000) {
   const Function fn = prepared(text.c_str());
   const Facts facts = passes::computeFacts(fn);
   const OpId load = opsOf(fn, Opcode::Load)[0];
-  EXPECT_EQ(facts.maxVectorElements(fn.operand(load, 0), 0), 4);
-  EXPECT_EQ(facts.maskAlignment(fn.operand(load, 1), 0), 8);
+  EXPECT_EQ(facts.access().maxVectorElements(fn.operand(load, 0), 0), 4);
+  EXPECT_EQ(facts.access().equalGroup(fn.operand(load, 1), 0), 8);
 }
 
 // The tutorial's matmul, rows and columns modulo M and N, pointers advanced in the loop.
@@ -180,11 +180,11 @@ TEST(FactsCases, Matmul) {
   const auto loads = opsOf(fn, Opcode::Load);
   ASSERT_EQ(loads.size(), 2U);
   // Rows of a lie along k; columns of b are runs of 16, which M and N divide.
-  EXPECT_EQ(facts.maxVectorElements(fn.operand(loads[0], 0), 1), 8) << fn.str() << facts.str(fn);
-  EXPECT_EQ(facts.maxVectorElements(fn.operand(loads[1], 0), 1), 8);
-  EXPECT_EQ(facts.maskAlignment(fn.operand(loads[0], 1), 1), 16);
-  EXPECT_EQ(facts.maskAlignment(fn.operand(loads[0], 1), 0), 128);
-  EXPECT_EQ(facts.maskAlignment(fn.operand(loads[1], 1), 1), 128);
+  EXPECT_EQ(facts.access().maxVectorElements(fn.operand(loads[0], 0), 1), 8) << fn.str() << facts.str(fn);
+  EXPECT_EQ(facts.access().maxVectorElements(fn.operand(loads[1], 0), 1), 8);
+  EXPECT_EQ(facts.access().equalGroup(fn.operand(loads[0], 1), 1), 16);
+  EXPECT_EQ(facts.access().equalGroup(fn.operand(loads[0], 1), 0), 128);
+  EXPECT_EQ(facts.access().equalGroup(fn.operand(loads[1], 1), 1), 128);
   // The dot has its accumulator, and no tile of pointers is carried.
   const OpId loop = opsOf(fn, Opcode::For)[0];
   for (ValueId result : fn.results(loop)) {
@@ -202,7 +202,7 @@ TEST(FactsCases, MatmulGrouped) {
       "%q = program_id {axis=1} : i32\n  %g = sub %K, %q : i32\n  %pn = sdiv %q, %g : i32");
   const Function fn = prepared(text.c_str());
   const Facts facts = passes::computeFacts(fn);
-  EXPECT_EQ(facts.maxVectorElements(fn.operand(opsOf(fn, Opcode::Load)[1], 0), 1), 8)
+  EXPECT_EQ(facts.access().maxVectorElements(fn.operand(opsOf(fn, Opcode::Load)[1], 0), 1), 8)
       << fn.str() << facts.str(fn);
 }
 
@@ -213,12 +213,12 @@ TEST(FactsCases, MatmulAffine) {
   const Function fn = prepared(text.c_str());
   const Facts facts = passes::computeFacts(fn);
   const ValueId pointer = fn.operand(opsOf(fn, Opcode::Load)[0], 0);
-  const passes::AffineForm *form = facts.affine(pointer);
+  const passes::AffineForm *form = facts.access().affine(pointer);
   ASSERT_NE(form, nullptr) << fn.str();
   EXPECT_EQ(form->strides[1], passes::Polynomial(2));
   EXPECT_EQ(form->strides[0].monomials().size(), 1U);
-  EXPECT_EQ(facts.constantStride(pointer, 1), 2);
-  EXPECT_EQ(facts.constantStride(pointer, 0), std::nullopt);
+  EXPECT_EQ(facts.access().constantStride(pointer, 1), 2);
+  EXPECT_EQ(facts.access().constantStride(pointer, 0), std::nullopt);
 }
 
 TEST(Alias, Parameters) {
@@ -317,14 +317,55 @@ func @f stage=tile warps=4 stages=3 (%x: ptr<f32> {divisible=16}, %i: ptr<i32>, 
 )");
   const Facts facts = passes::computeFacts(fn);
   const auto sums = opsOf(fn, Opcode::PtrAdd);
-  EXPECT_EQ(facts.maxVectorElements(fn.result(sums[1]), 0), 4);
+  EXPECT_EQ(facts.access().maxVectorElements(fn.result(sums[1]), 0), 4);
   EXPECT_EQ(facts.divisible(fn.arg(fn.body(), 2)), 8);
   EXPECT_EQ(facts.range(fn.arg(fn.body(), 2)).lo, 1);
 }
 
+// A run of 12 is no group of 8, and narrow integers that wrap are no run of addresses.
+TEST(FactsCases, RunsOfNoPowerOfTwo) {
+  const Function fn = ir::parse(R"(
+func @f stage=tile warps=1 stages=3 (%x: ptr<f32> {divisible=16}, %i: ptr<i32>, %n: i32, %b: i8) {
+  %0 = arange {start=0} : tile<48xi32>
+  %1 = splat %i : tile<48xptr<i32>>
+  %2 = ptr_add %1, %0 : tile<48xptr<i32>>
+  %3 = load %2 : tile<48xi32>
+  %4 = hint %3 {constant=[12]} : tile<48xi32>
+  %5 = splat %n : tile<48xi32>
+  %6 = cmp %4, %5 {predicate=slt} : tile<48xi1>
+  %7 = trunc %0 : tile<48xi8>
+  %8 = splat %b : tile<48xi8>
+  %9 = add %7, %8 : tile<48xi8>
+  %10 = splat %x : tile<48xptr<f32>>
+  %11 = ptr_add %10, %9 : tile<48xptr<f32>>
+  %12 = ptr_add %10, %7 : tile<48xptr<f32>>
+  return
+}
+)");
+  const Facts facts = passes::computeFacts(fn);
+  EXPECT_EQ(facts.axis(fn.result(opsOf(fn, Opcode::Hint)[0]), 0).constant, 12);
+  EXPECT_EQ(facts.equalGroup(fn.result(opsOf(fn, Opcode::Cmp)[0]), 0), 4);
+  const auto sums = opsOf(fn, Opcode::PtrAdd);
+  EXPECT_EQ(facts.access().run(fn.result(sums[1]), 0).elements, 1);
+  EXPECT_EQ(facts.access().affine(fn.result(sums[1])), nullptr);
+  EXPECT_EQ(facts.access().maxVectorElements(fn.result(sums[2]), 0), 4);
+  EXPECT_NE(facts.affine(fn.result(sums[2])), nullptr);
+  for (const int64_t extent : {1, 8, 12, 48}) {
+    for (int64_t run = 1; run <= 60; ++run) {
+      const int64_t group = passes::alignedGroup(run, extent);
+      EXPECT_EQ(group & (group - 1), 0);
+      for (int64_t k = 0; k < extent; ++k) {
+        EXPECT_EQ((k - k % group) / run, k / run) << run << " of " << extent;
+      }
+    }
+  }
+}
+
 // docs/semantics.md: a dividend that feeds an address is not negative, unless its bounds show that it may be.
+// That is no proof for anybody else.
 TEST(FactsCases, DividendsThatMayBeNegative) {
-  // The run of (dividend % M), M a multiple of 16; the dividend is %3.
+  // The run of (dividend % M), M a multiple of 16, as promised and as proved; the dividend is %3.
+  using Runs = std::pair<int64_t, int64_t>;
   const auto runOf = [](const std::string &dividend) {
     const Function fn = ir::parse(R"(
 func @f stage=tile warps=4 stages=3 (%M: i32 {divisible=16}, %s: i32 {divisible=16}) {
@@ -336,7 +377,8 @@ func @f stage=tile warps=4 stages=3 (%M: i32 {divisible=16}, %s: i32 {divisible=
 }
 )");
     const Facts facts = passes::computeFacts(fn);
-    return facts.axis(fn.result(opsOf(fn, Opcode::SRem)[0]), 0).contiguous;
+    const ValueId remainder = fn.result(opsOf(fn, Opcode::SRem)[0]);
+    return Runs{facts.access().axis(remainder, 0).contiguous, facts.axis(remainder, 0).contiguous};
   };
   const auto startingAt = [](int64_t start) {
     return "%3 = arange {start=" + std::to_string(start) + "} : tile<64xi32>";
@@ -347,13 +389,13 @@ func @f stage=tile warps=4 stages=3 (%M: i32 {divisible=16}, %s: i32 {divisible=
   %2 = splat %1 : tile<64xi32>
   %3 = add %2, %0 : tile<64xi32>)";
   };
-  EXPECT_EQ(runOf(startingAt(16)), 16);
-  EXPECT_EQ(runOf(startingAt(-16)), 1);
-  EXPECT_EQ(runOf(startingAt(-1073741824)), 1); // below 0 as a whole
-  EXPECT_EQ(runOf(atLeast(0)), 16);
-  EXPECT_EQ(runOf(atLeast(-16)), 1);
-  EXPECT_EQ(runOf(atLeast(-1073741808)), 1);
-  EXPECT_EQ(runOf(atLeast(-1073741824)), 16); // -2^30 shows nothing
+  EXPECT_EQ(runOf(startingAt(16)), Runs(16, 16));
+  EXPECT_EQ(runOf(startingAt(-16)), Runs(1, 1));
+  EXPECT_EQ(runOf(startingAt(-1073741824)), Runs(1, 1)); // below 0 as a whole
+  EXPECT_EQ(runOf(atLeast(0)), Runs(16, 1));             // the sum may wrap
+  EXPECT_EQ(runOf(atLeast(-16)), Runs(1, 1));
+  EXPECT_EQ(runOf(atLeast(-1073741808)), Runs(1, 1));
+  EXPECT_EQ(runOf(atLeast(-1073741824)), Runs(16, 1)); // -2^30 shows nothing
 }
 
 } // namespace
