@@ -64,7 +64,6 @@ protected:
   // a / b of float or double; unless `rounded`, the target may be off by 2 ulp in float.
   virtual llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded);
   virtual llvm::Value *squareRoot(llvm::Value *a); // correctly rounded
-  virtual llvm::Value *remainder(llvm::Value *a, llvm::Value *b); // C fmod
   // a fmin or fmax of float or double.
   virtual llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b);
   // Quotient of integers; divisors are safe already: not 0, and not -1 where `a` is the least one.
@@ -87,6 +86,8 @@ private:
   // Of integers, float or double.
   llvm::Value *arithmetic(ir::Opcode opcode, Operands v, Asked asked = {false, false});
   llvm::Value *division(ir::Opcode opcode, llvm::Value *a, llvm::Value *d);
+  // C fmod of float or double, exact: a call of a function that the module gets (emit_remainder.cpp).
+  llvm::Value *remainder(llvm::Value *a, llvm::Value *d);
   llvm::Value *shift(ir::Opcode opcode, llvm::Value *a, llvm::Value *amount);
   llvm::Value *floating(const ir::Function &fn, ir::OpId op, Operands v);
   llvm::Value *narrowFma(ir::Elem elem, Operands v);

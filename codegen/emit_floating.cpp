@@ -72,7 +72,6 @@ Value *Elementwise::divide(Value *a, Value *d, bool) { return builder_.CreateFDi
 Value *Elementwise::squareRoot(Value *a) {
   return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a);
 }
-Value *Elementwise::remainder(Value *a, Value *d) { return builder_.CreateFRem(a, d); }
 
 // `a < b ? a : b` gives b when either is NaN, as one instruction of x86 does; what is left is the
 // case in which the other operand is wanted.

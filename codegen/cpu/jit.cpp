@@ -27,14 +27,12 @@ struct Symbol {
 
 template <class Fn> void *addressOf(Fn *function) { return reinterpret_cast<void *>(function); }
 
-// What the back end may call: memory functions, fmod, and the functions behind llvm.* intrinsics.
+// What the back end may call: memory functions, and the functions behind llvm.* intrinsics.
 void *hostSymbol(llvm::StringRef name) {
   static const Symbol symbols[] = {
       {"memcpy", addressOf(&std::memcpy)},
       {"memmove", addressOf(&std::memmove)},
       {"memset", addressOf(&std::memset)},
-      {"fmod", addressOf(static_cast<double (*)(double, double)>(&std::fmod))},
-      {"fmodf", addressOf(static_cast<float (*)(float, float)>(&std::fmod))},
       {"fma", addressOf(static_cast<double (*)(double, double, double)>(&std::fma))},
       {"fmaf", addressOf(static_cast<float (*)(float, float, float)>(&std::fma))},
   };

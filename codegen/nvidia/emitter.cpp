@@ -96,7 +96,7 @@ void Emitter::removeUnused() {
   }
 }
 
-// A division or root of f64 is a call in machine code, across which every element that is under way
+// A remainder, and a division or root of f64, is a call in machine code, across which every element that is under way
 // needs registers: a run of elementwise ops around one goes element by element, others op by op.
 void Emitter::emitBlock(ir::BlockId block) {
   std::vector<ir::OpId> run; // one behind the other, each of as many registers
@@ -128,8 +128,8 @@ void Emitter::emitBlock(ir::BlockId block) {
 
 bool Emitter::isCall(ir::OpId op) const {
   const Opcode opcode = fn_.opcode(op);
-  return (opcode == Opcode::FDiv || opcode == Opcode::FRem || opcode == Opcode::Sqrt) &&
-         fn_.type(fn_.result(op)).elem() == ir::Elem::F64;
+  const bool isDouble = fn_.type(fn_.result(op)).elem() == ir::Elem::F64;
+  return opcode == Opcode::FRem || (isDouble && (opcode == Opcode::FDiv || opcode == Opcode::Sqrt));
 }
 
 void Emitter::emitOp(ir::OpId op) {

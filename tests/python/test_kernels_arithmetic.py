@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic at its edges, element by element: integers, casts, NaN and infinities, masked lanes."""
+import re
+
 import numpy as np
 import pytest
 from spine import BF16, DEVICES, F16, F32, F64, ROUNDING, OnDevice, poisoned, random
@@ -54,8 +56,12 @@ def integer_operators(x, y, out, n, OP: tl.constexpr, BLOCK: tl.constexpr):
         r = tl.maximum(a, b)
     elif OP == "<":
         r = tl.where(a < b, a - b, b)
+    elif OP == "neg":
+        r = -a
+    elif OP == "abs -":
+        r = tl.abs(-a)
     else:
-        r = tl.abs(-a) if a.dtype.is_int_signed() else -a
+        r = tl.abs(a)
     tl.store(out + i, r, i < n)
 
 
@@ -77,25 +83,49 @@ def integer_reference(op, a, b):
         return {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "&": lambda: x & y,
                 "|": lambda: x | y, "^": lambda: x ^ ~y,
                 "min": lambda: min(x, y), "max": lambda: max(x, y), "<": lambda: x - y if x < y else y,
-                "abs": lambda: -x if info.min == 0 else abs(x)}[op]()
+                "neg": lambda: -x, "abs": lambda: abs(x), "abs -": lambda: -x if info.min == 0 else abs(x)}[op]()
 
     mask = (1 << info.bits) - 1
     bits = np.array([one(x, y) & mask for x, y in zip(a, b)], f"u{a.itemsize}")
     return bits.view(a.dtype)
 
 
-@everywhere
-@integers
-@pytest.mark.parametrize("op", "+ - * // % & | ^ << >> min max < abs".split())
-def test_integers(device, dtype, op):
+OPERATORS = [*"+ - * // % & | ^ << >> min max < neg abs".split(), "abs -"]
+
+
+def check_integers(device, dtype, op, to):
     rng = np.random.default_rng(1)
     a, b = edges(dtype, rng), edges(dtype, rng)
     if op in ("<<", ">>"):
         b = np.where(rng.random(b.size) < 0.7, b % np.array(80 if b.itemsize > 1 else 20, dtype), b)
     on = OnDevice(device)
-    out = on(poisoned(a.size, dtype))
+    out = on(poisoned(a.size, to))
     integer_operators[(3,)](on(a), on(b), out, a.size, OP=op, BLOCK=64)
-    np.testing.assert_array_equal(on.back(out), integer_reference(op, a, b))
+    np.testing.assert_array_equal(on.back(out), integer_reference(op, a, b).astype(to))
+
+
+@everywhere
+@integers
+@pytest.mark.parametrize("op", OPERATORS)
+def test_integers(device, dtype, op):
+    check_integers(device, dtype, op, dtype)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("to", [np.int64, F32], ids=lambda dtype: dtype.__name__)
+def test_narrow_integers_wrap_before_they_become_wide(device, dtype, op, to):
+    check_integers(device, dtype, op, to)
+
+
+@pytest.mark.parametrize("op", ["-", "neg", "abs", "abs -"])
+def test_numbers_of_16_bits_are_negated_in_32(op):
+    """ptxas takes the result of neg.s16 and abs.s16 for a number of 16 bits, which 32768 is not."""
+    compiled = integer_operators.warmup("*i16", "*i16", "*i64", "i32", grid=(1,), target="sm_90a", OP=op, BLOCK=64)
+    ptx = compiled.asm["ptx"]
+    assert re.search(r"(sub|neg|abs)\.s32 a, a", ptx)
+    assert not re.search(r"(sub|neg|abs)\.s16", ptx)
 
 
 @libtile.jit
@@ -442,6 +472,44 @@ def test_quotients(device, how):
 def test_rounded_division_is_its_own_instruction(how):
     compiled = quotients.warmup("*fp32", "*fp32", "*fp32", "i32", grid=(1,), target="sm_80", HOW=how, BLOCK=128)
     assert ("div.rn.f32" in compiled.asm["ptx"]) == (how != "/")
+
+
+@libtile.jit
+def remainders(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n, other=0.0) % tl.load(y + i, i < n, other=1.0), i < n)
+
+
+def remainder_operands(dtype, rng, n):
+    """Of all magnitudes, far apart and close, multiples and their neighbours, and the special numbers."""
+    bits = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    x, y = (rng.integers(0, 2**(8 * bits.itemsize), n, dtype=np.uint64).astype(bits).view(dtype) for _ in range(2))
+    special = np.array([0.0, -0.0, 1.0, -1.0, 0.1, 0.3, 10.0, 1e4, np.inf, -np.inf, np.nan, 3.0, -7.5], dtype)
+    special = np.concatenate([special, np.array([1, 2, 3], bits).view(dtype)])  # subnormal
+    k = special.size**2
+    x[:k], y[:k] = np.repeat(special, special.size), np.tile(special, special.size)
+    near = slice(k, n // 2)  # quotients of a few bits to all bits
+    with np.errstate(all="ignore"):
+        x[near] = y[near] * np.exp2(rng.integers(-2, 30, n // 2 - k)).astype(dtype) * dtype(1.5)
+        x[near] = (x[near].view(bits) + rng.integers(0, 3, n // 2 - k).astype(bits) - bits.type(1)).view(dtype)
+    return x, y
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [F16, BF16, F32, F64], ids=lambda dtype: dtype.__name__)
+def test_remainders_are_exact(device, dtype):
+    n = 20_000
+    x, y = remainder_operands(dtype, np.random.default_rng(17), n)
+    to = F64 if dtype is F64 else F32
+    put = OnDevice(device)
+    out = put(poisoned(n, to))
+    remainders[(libtile.cdiv(n, 1000),)](put(x), put(y), out, n, BLOCK=1000)
+    with np.errstate(all="ignore"):
+        want = np.fmod(x.astype(to), y.astype(to))
+    got = put.back(out)
+    np.testing.assert_array_equal(got, want)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
 
 
 @libtile.jit
