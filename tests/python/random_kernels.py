@@ -175,7 +175,8 @@ class Kernel:
         self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
                      self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
                      self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
-                     self.overwrite, self.narrow_index, self.ends_of_types, self.remainders])(value)
+                     self.overwrite, self.narrow_index, self.ends_of_types, self.remainders,
+                     self.divided, self.runs, self.narrow])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""
@@ -482,6 +483,70 @@ class Kernel:
                                     (f"tl.where({ids} // {by} == {some}, 1, 2)", np.where(quotient == some, 1, 2)),
                                     (f"tl.where({ids} % {by} < {part}, 1, 2)", np.where(remainder < part, 1, 2))])
         return self.let(text, result.astype(np.int32) if "where" in text else result)
+
+    def chosen(self, value, axis, condition, holds):
+        """The value where the condition on the axis' indices holds, else less by 3."""
+        where = ", ".join(":" if d == axis else "None" for d in range(len(value.shape)))
+        mask = self.fresh("mask")
+        self.line(f"{mask} = tl.broadcast_to(({condition})" + (f"[{where}]" if len(value.shape) > 1 else "")
+                  + f", {value.shape})")
+        holds = np.broadcast_to(np.expand_dims(holds, [d for d in range(len(value.shape)) if d != axis]), value.shape)
+        less = value.array - np.array(3, value.dtype)
+        return mask, holds, self.let(f"tl.where({mask}, {value.name}, {value.name} - 3)",
+                                     np.where(holds, value.array, less))
+
+    def divided(self, value):
+        """Quotients and remainders of indices that may be negative, in a condition on values."""
+        dtype = value.dtype if value.dtype != np.bool_ else np.dtype(np.int32)
+        x, axis = self.fitted(value, dtype, EXACT[dtype] // 2), int(self.rng.integers(len(value.shape)))
+        start = int(self.one_of([-32, -16, -48, -5, 0, 3, 16, -(2**31)]))
+        by, n = int(self.one_of([3, 4, 8, 12, 16, 16, -8])), self.argument("n", start)
+        index = f"({n} + tl.arange(0, {x.shape[axis]}))"
+        indices = start + np.arange(x.shape[axis])
+        rest = np.fmod(indices, by)
+        if self.rng.random() < 0.5:
+            bound = int(self.rng.integers(-8, 8))
+            return self.chosen(x, axis, f"{index} % {by} < {bound}", rest < bound)[2]
+        quotients = (indices - rest) // by
+        bound = int(self.one_of(quotients))
+        return self.chosen(x, axis, f"{index} // {by} == {bound}", quotients == bound)[2]
+
+    def runs(self, value):
+        """Runs of equal numbers of any length, known by a hint only: a mask of values and of loads."""
+        dtype = value.dtype if value.dtype != np.bool_ else np.dtype(np.float16)
+        x, axis = self.fitted(value, dtype, EXACT[dtype] // 2), int(self.rng.integers(len(value.shape)))
+        run, extent = int(self.one_of([2, 3, 4, 6, 8, 12, 12, 20])), value.shape[axis]
+        numbers = np.repeat(self.rng.integers(0, 4, extent // run + 1), run)[:extent].astype(np.int32)
+        ids, bound = self.argument("x", numbers), int(self.rng.integers(0, 5))
+        condition = f"tl.max_constancy(tl.load({ids} + tl.arange(0, {extent})), [{run}]) < {self.argument('n', bound)}"
+        mask, holds, result = self.chosen(x, axis, condition, numbers < bound)
+        strides, span = self.strides(x.shape)
+        memory = self.numbers(span, x.dtype)
+        tile = np.lib.stride_tricks.as_strided(memory, x.shape, [s * memory.itemsize for s in strides])
+        where = f"{self.argument('x', memory)} + {self.index(x.shape, strides)}"
+        loaded = self.let(f"tl.load({where}, {mask}, 5)", np.where(holds, tile, np.array(5, x.dtype)))
+        return self.one_of([result, loaded])
+
+    def narrow(self, value):
+        """Arithmetic of narrow integers that wraps, the least ones too, and only then becomes wide."""
+        dtype = np.dtype(self.one_of([np.int8, np.int16]))
+        info, span = np.iinfo(dtype), math.prod(value.shape)
+        memory = self.rng.integers(info.min, info.max, span, dtype=dtype, endpoint=True)
+        memory[self.rng.random(span) < 0.3] = info.min
+        strides = [math.prod(value.shape[d + 1:]) for d in range(len(value.shape))]
+        x = self.let(f"tl.load({self.argument('x', memory)} + {self.index(value.shape, strides)})",
+                     memory.reshape(value.shape))
+        by, count = int(self.rng.integers(info.min, 0)), int(self.rng.integers(1, 8))
+        rest = np.fmod(x.array, np.array(by, np.int64))
+        text, wide = self.one_of([
+            (f"-{x.name}", -x.array.astype(np.int64)), (f"tl.abs({x.name})", np.abs(x.array.astype(np.int64))),
+            (f"{x.name} + {by}", x.array + np.int64(by)), (f"{by} - {x.name}", by - x.array.astype(np.int64)),
+            (f"{x.name} * {by}", x.array * np.int64(by)), (f"{x.name} << {count}", x.array.astype(np.int64) << count),
+            (f"{x.name} // {by}", (x.array - rest) // by), (f"{x.name} % {by}", rest),
+            (f"tl.maximum({x.name}, -{x.name})", np.maximum(x.array, -x.array)),
+            (f"-{x.name} >> {count}", -x.array >> count)])
+        to = np.dtype(self.one_of([np.int32, np.int64, np.float64]))
+        return self.let(f"({text}).to(tl.{NAMES[to]})", wide.astype(dtype).astype(to))
 
     def condition(self, value):
         if value.dtype == np.bool_:

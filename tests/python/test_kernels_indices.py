@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices as values: what an address may assume of them is no fact, and a run is no group of its size."""
+import numpy as np
+import pytest
+from spine import DEVICES, F16, F32, OnDevice, poisoned
+
+import libtile
+import libtile.language as tl
+
+everywhere = pytest.mark.parametrize("device", DEVICES)
+
+
+@libtile.jit
+def divided_indices(out, start, row, N: tl.constexpr, BY: tl.constexpr, EQUAL: tl.constexpr, BELOW: tl.constexpr):
+    i = start + tl.arange(0, N)
+    o = out + row * 6 * N + tl.arange(0, N)
+    tl.store(o, tl.where(i // BY == EQUAL, 1, 2))
+    tl.store(o + N, tl.where(i % BY < BELOW, 3, 4))
+    tl.store(o + 2 * N, i // BY)
+    tl.store(o + 3 * N, tl.where((i // BY) * BY == i, i % BY, i // BY))
+    mask = (i // BY == EQUAL) | (tl.arange(0, N) < 5)
+    tl.store(o + 4 * N, tl.where(mask, 5, 6))
+    tl.store(o + 5 * N, tl.sum(mask.to(tl.int32)) + tl.where(mask & (i % BY < BELOW), 7, 8))
+
+
+@everywhere
+@pytest.mark.parametrize("num_warps", [1, 4])
+@pytest.mark.parametrize("n, by", [(64, 16), (64, 8), (96, 12), (48, 16), (100, 3), (256, 128)])
+def test_dividends_may_be_negative(device, n, by, num_warps):
+    starts = [-2 * by, -by, -2 * by - 1, -3, 0, 5, 16, -(2**31), -(2**31) + 16, 2**31 - n]
+    on = OnDevice(device)
+    out = on(poisoned((len(starts), 6, n), np.int32))
+    want = []
+    for row, start in enumerate(starts):
+        divided_indices[(1,)](out, start, row, n, by, EQUAL=-1, BELOW=-by // 4, num_warps=num_warps)
+        i = start + np.arange(n)
+        rest = np.fmod(i, by)
+        quotient = (i - rest) // by
+        mask = (quotient == -1) | (np.arange(n) < 5)
+        want.append([np.where(quotient == -1, 1, 2), np.where(rest < -by // 4, 3, 4), quotient,
+                     np.where(rest == 0, rest, quotient), np.where(mask, 5, 6),
+                     mask.sum() + np.where(mask & (rest < -by // 4), 7, 8)])
+    np.testing.assert_array_equal(on.back(out), np.array(want, np.int32))
+
+
+@libtile.jit
+def runs_of_equals(x, ids, out, n, M: tl.constexpr, N: tl.constexpr, RUN: tl.constexpr):
+    r, c = tl.arange(0, M)[:, None], tl.arange(0, N)
+    mask = (tl.max_constancy(tl.load(ids + c), [RUN]) < n)[None, :]
+    v = tl.load(x + r * N + c[None, :], tl.broadcast_to(mask, (M, N)), 9.0)
+    tl.store(out + r * N + c[None, :], v)
+    tl.store(out + (M + r) * N + c[None, :], tl.where(tl.broadcast_to(mask, (M, N)), v, -1.0))
+    tl.store(out + (2 * M + r) * N + c[None, :], v, tl.broadcast_to(mask, (M, N)))
+
+
+@everywhere
+@pytest.mark.parametrize("num_warps", [1, 4])
+@pytest.mark.parametrize("dtype", [F16, F32, np.int8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("m, n, run", [(64, 48, 12), (64, 48, 4), (16, 96, 6), (8, 120, 20), (33, 72, 24), (4, 64, 3)])
+def test_runs_need_not_be_powers_of_two(device, dtype, m, n, run, num_warps):
+    rng = np.random.default_rng(n)
+    x = rng.integers(-100, 100, (m, n)).astype(dtype)
+    ids = np.repeat(rng.integers(0, 4, n // run + 1), run)[:n].astype(np.int32)
+    on = OnDevice(device)
+    for bound in range(5):
+        out = on(poisoned((3, m, n), dtype))
+        want = on.back(out).copy()
+        runs_of_equals[(1,)](on(x), on(ids), out, bound, m, n, run, num_warps=num_warps)
+        mask = np.broadcast_to(ids < bound, (m, n))
+        want[0], want[1] = np.where(mask, x, 9), np.where(mask, x, -1)
+        want[2][mask] = x[mask]
+        np.testing.assert_array_equal(on.back(out).view(np.uint8), want.view(np.uint8))
+
+
+@libtile.jit
+def runs_of_addresses(x, starts, out, N: tl.constexpr, RUN: tl.constexpr):
+    i = tl.arange(0, N)
+    place = tl.max_contiguous(tl.load(starts + i), [RUN])
+    tl.store(out + i, tl.load(x + place))
+    tl.store(out + N + place, i)
+
+
+@everywhere
+@pytest.mark.parametrize("n, run", [(48, 12), (96, 12), (64, 4), (120, 20), (90, 6)])
+def test_runs_of_addresses_need_not_be_powers_of_two(device, n, run):
+    x = np.arange(1000, 1000 + 2 * n, dtype=np.int32)
+    blocks = np.random.default_rng(n).permutation(-(-n // run))
+    places = (blocks[:, None] * run + np.arange(run)).ravel()[:n].astype(np.int32)
+    on = OnDevice(device)
+    out = on(poisoned(3 * n, np.int32))
+    want = on.back(out).copy()
+    want[:n] = x[places]
+    want[n + places] = np.arange(n)
+    runs_of_addresses[(1,)](on(x), on(places), out, n, run, num_warps=1)
+    np.testing.assert_array_equal(on.back(out), want)
