@@ -3,6 +3,7 @@
 #include "codegen/emit_elementwise.h"
 
 #include "codegen/llvm_compat.h"
+#include "ir/ops.h"
 
 namespace libtile::codegen {
 

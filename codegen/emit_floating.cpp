@@ -5,6 +5,7 @@
 // "rounded to odd" (inexact results get an odd last bit), which keeps the last rounding right as
 // long as the type between has two bits more than the final one.
 #include "codegen/emit_elementwise.h"
+#include "ir/ops.h"
 
 #include "codegen/llvm_compat.h"
 

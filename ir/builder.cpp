@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/builder.h"
 
+#include "ir/ops.h"
+
 #include <llvm/ADT/APFloat.h>
 
 namespace libtile::ir {

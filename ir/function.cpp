@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/function.h"
 
+#include "ir/ops.h"
 #include "ir/printer.h"
 
 #include <algorithm>
@@ -8,6 +9,11 @@
 namespace libtile::ir {
 
 Function::Function(std::string name) : name(std::move(name)) { blocks_.emplace_back(); }
+Function::~Function() = default;
+Function::Function(Function &&) noexcept = default;
+Function &Function::operator=(Function &&) noexcept = default;
+Function::Function(const Function &) = default;
+Function Function::clone() const { return *this; }
 
 ValueId Function::addParam(Type type, Param param, LocationId loc) {
   params.push_back(std::move(param));

@@ -54,10 +54,12 @@ struct Guard {
 class Function {
 public:
   explicit Function(std::string name);
-  Function(Function &&) = default;
-  Function &operator=(Function &&) = default;
+  // Defined in function.cpp, so that the copies of all that it holds are compiled once.
+  ~Function();
+  Function(Function &&) noexcept;
+  Function &operator=(Function &&) noexcept;
   // An exact copy; ids stay the same.
-  [[nodiscard]] Function clone() const { return *this; }
+  [[nodiscard]] Function clone() const;
 
   std::string name;
   Stage stage = Stage::Tile;
@@ -227,7 +229,7 @@ private:
   };
 
   // Copies are made by clone() alone: one by chance would cost, and its edits be lost.
-  Function(const Function &) = default;
+  Function(const Function &);
   void addUse(ValueId value, Use use);
   void dropUse(ValueId value, Use use);
   // Marks an unlinked op and everything below it erased.

@@ -2,6 +2,8 @@
 // The tables behind opcode.h: the text columns of ops.def are split once, on first use.
 #include "ir/opcode.h"
 
+#include "ir/ops.h"
+
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/ADT/StringRef.h>

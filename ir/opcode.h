@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opcodes, attributes and their tables, all generated from ops.def.
+// What is known of an op and of an attribute, looked up in tables that are made from ops.def.
 #pragma once
 
 #include "ir/effects.h"
@@ -15,32 +15,11 @@
 
 namespace libtile::ir {
 
-enum class Opcode : uint8_t {
-#define OP(Name, ...) Name,
-#include "ir/ops.def"
-};
-inline constexpr unsigned kNumOpcodes = 0
-#define OP(...) +1
-#include "ir/ops.def"
-    ;
-
-enum class Attr : uint8_t {
-#define ATTR(name, kind) name,
-#include "ir/ops.def"
-};
-
-// The enumerations that attributes take their values from: CmpPred, AtomicKind, MemOrder, ...
-#define ENUM(Name, ...) enum class Name : uint8_t { __VA_ARGS__ };
-#include "ir/ops.def"
-
-enum class AttrKind : uint8_t {
-  Int,
-  Bool,
-  Ints,
-  Scalar,
-#define ENUM(Name, ...) Name,
-#include "ir/ops.def"
-};
+// Their enumerators, one a row of ops.def, stand in ir/ops.h.
+enum class Opcode : uint8_t;
+enum class Attr : uint8_t;
+enum class AttrKind : uint8_t;
+enum class CmpPred : uint8_t;
 
 // int64_t serves Int, Bool and every enumeration; a Scalar is int64_t or double.
 using AttrValue = std::variant<int64_t, double, std::vector<int64_t>>;

@@ -7,6 +7,7 @@
 
 #include "ir/arity.h"
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "ir/source_text.h"
 #include "ir/table_reader.h"
 

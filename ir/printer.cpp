@@ -3,6 +3,7 @@
 // functions print equally whatever their ids are. Layouts print only when used, in the order of use.
 #include "ir/printer.h"
 
+#include "ir/ops.h"
 #include "ir/source_text.h"
 
 #include <llvm/ADT/DenseMap.h>

@@ -59,6 +59,7 @@
 //
 // All violations are collected in one walk; cost is linear in the function.
 // clang-format on
+#include "ir/ops.h"
 #include "ir/verifier_impl.h"
 
 #include "ir/arity.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants 21 to 24 and 28: ops with regions (the list is in verifier.cpp).
+#include "ir/ops.h"
 #include "ir/verifier_impl.h"
 
 #include <algorithm>

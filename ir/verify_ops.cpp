@@ -2,6 +2,7 @@
 // Invariants 13 to 20, 25 to 27, 29 and 30: ops whose result is stated by their maker, one overload
 // an op, reached through ops.def (the list is in verifier.cpp).
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "ir/verifier_impl.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants 31 to 36: what holds of a function as a whole and in its stage (the list is in
 // verifier.cpp).
+#include "ir/ops.h"
 #include "ir/verifier_impl.h"
 
 namespace libtile::ir {

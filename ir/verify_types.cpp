@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants 10 to 12: what the type rules of ops.def say (the list is in verifier.cpp).
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "ir/verifier_impl.h"
 
 namespace libtile::ir {

@@ -5,6 +5,7 @@
 // result is, so a pointer that is only advanced goes, though it is used by its own next value.
 #include "passes/eliminate_dead_code.h"
 
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 
 namespace libtile::passes {

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/function_library.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 

@@ -4,6 +4,7 @@
 #include "passes/fold_constants.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 #include <llvm/ADT/APFloat.h>
 #include <llvm/ADT/APSInt.h>

@@ -3,6 +3,7 @@
 // loop ops go in text order, so operands leave before their users.
 #include "passes/hoist_loop_invariants.h"
 
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>

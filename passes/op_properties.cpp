@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/op_properties.h"
 
+#include "ir/ops.h"
+
 #include <algorithm>
 #include <array>
 

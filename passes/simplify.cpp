@@ -5,6 +5,7 @@
 // rules do.
 #include "passes/simplify.h"
 
+#include "ir/ops.h"
 #include "passes/fold_constants.h"
 #include "passes/op_properties.h"
 #include "passes/simplify_rules.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Casts: chains become one cast, or none where the second undoes the first exactly.
+#include "ir/ops.h"
 #include "passes/simplify_rules.h"
 
 namespace libtile::passes {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and selects. Canonical: a constant is compared on the right, not is xor with true.
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 #include "passes/simplify_rules.h"
 

@@ -2,6 +2,7 @@
 // Control that is decided at compile time: conditions that are constant, loops that run never or
 // once, and carried values that do not change. Slots that nobody reads any more are left to
 // eliminate_dead_code.
+#include "ir/ops.h"
 #include "passes/simplify_rules.h"
 
 #include <algorithm>

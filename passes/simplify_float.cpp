@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Floats: only what is exact for every input, infinities, NaNs and signed zeros included. Sums and
 // products are never regrouped. x + 0.0 stays (it turns -0.0 into 0.0); x + -0.0 and x - 0.0 go.
+#include "ir/ops.h"
 #include "passes/simplify_rules.h"
 
 #include <cmath>

@@ -2,6 +2,7 @@
 // Integers. All arithmetic wraps, so sums and products may be regrouped freely. Canonical:
 // constants right, splats right of other tiles; subtraction of a constant is addition; chains of
 // one op with constants or splats have them together, at the end.
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 #include "passes/simplify_rules.h"
 

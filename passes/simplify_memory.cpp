@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks that are known everywhere, and what a load gives where its mask is false: 0 need not be
 // said.
+#include "ir/ops.h"
 #include "passes/simplify_rules.h"
 
 namespace libtile::passes {

@@ -7,6 +7,7 @@
 
 #include "ir/builder.h"
 #include "ir/function.h"
+#include "ir/ops.h"
 
 #include <optional>
 

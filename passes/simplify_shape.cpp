@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splats, shapes, hints and pointer sums. Canonical: what is the same for all elements is computed
 // once, as a scalar, and splat last; shape ops do not follow a splat or each other where one does.
+#include "ir/ops.h"
 #include "passes/simplify_rules.h"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include "passes/split_carried_offsets.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Atomic operations: one after another, lane by lane in ascending order.
 #include "codegen/cpu/emitter.h"
+#include "ir/ops.h"
 
 namespace libtile::codegen::cpu {
 

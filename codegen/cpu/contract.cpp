@@ -11,6 +11,7 @@
 // The block of columns is the outer loop: its panel of b is then the one that the caches hold on to
 // while all rows pass over it.
 #include "codegen/cpu/emitter.h"
+#include "ir/ops.h"
 
 #include "codegen/llvm_compat.h"
 

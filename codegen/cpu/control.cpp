@@ -11,6 +11,7 @@
 //   if index + lanes of the group <= n - iv    the body without masks
 //   else                                       the body
 #include "codegen/cpu/emitter.h"
+#include "ir/ops.h"
 
 #include <llvm/ADT/DenseSet.h>
 

@@ -5,6 +5,7 @@
 // The tuning of the newer sets is that of the CPUs that have them, with 512-bit registers in full
 // use.
 #include "codegen/backends.h"
+#include "ir/ops.h"
 
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>

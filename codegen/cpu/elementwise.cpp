@@ -2,6 +2,8 @@
 // The elementwise ops for which a CPU has an instruction, or lacks one.
 #include "codegen/cpu/elementwise.h"
 
+#include "ir/ops.h"
+
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <numeric>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cpu/emitter.h"
 
+#include "ir/ops.h"
+
 namespace libtile::codegen::cpu {
 
 using ir::Attr;

@@ -9,6 +9,7 @@
 // that has one, else by a select in the first step. Inside of lanes the fold runs element after
 // element in each lane.
 #include "codegen/cpu/emitter.h"
+#include "ir/ops.h"
 
 namespace libtile::codegen::cpu {
 

@@ -6,6 +6,7 @@
 // tests whether all lanes are on, which is the rule, and else goes lane by lane. A scalar read
 // under a mask reads a harmless place instead, without a branch, so that it can be hoisted.
 #include "codegen/cpu/emitter.h"
+#include "ir/ops.h"
 
 #include <optional>
 

@@ -14,6 +14,7 @@
 //
 // Where the op has an `end`, the unrolled steps run below it as well, and single vectors up to it.
 #include "codegen/cpu/emitter.h"
+#include "ir/ops.h"
 
 namespace libtile::codegen::cpu {
 

@@ -2,6 +2,7 @@
 // NVIDIA's targets as data. PTX 8.0 is the oldest that has all of what sm_90 code uses; a driver of
 // CUDA 12.0 takes it.
 #include "codegen/backends.h"
+#include "ir/ops.h"
 
 #include <string_view>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/nvidia/elementwise.h"
 
+#include "ir/ops.h"
+
 #include <llvm/IR/InlineAsm.h>
 
 namespace libtile::codegen::nvidia {

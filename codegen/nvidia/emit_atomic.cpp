@@ -4,6 +4,7 @@
 // (passes/gpu/place_barriers.h): a barrier makes their accesses happen before thread 0's release,
 // which is cumulative, and after its acquire.
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 #include "passes/gpu/shared_accesses.h"
 

@@ -2,6 +2,7 @@
 // Shared memory: buffers, reads and writes of whole tiles, asynchronous copies, barriers. Which
 // access a layout and a buffer allow is passes/gpu/shared_layouts.h's answer.
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 #include "codegen/llvm_compat.h"
 #include "passes/gpu/flat_buffers.h"

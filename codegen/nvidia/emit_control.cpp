@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structured control flow as branches and phis; a carried tile is one phi a register.
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 namespace libtile::codegen::nvidia {
 

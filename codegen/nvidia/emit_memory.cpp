@@ -4,6 +4,7 @@
 // masked-off elements never touch memory. Elements in the padding are left out; of replicas all
 // load and one stores.
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 #include "passes/gpu/layout_maps.h"
 

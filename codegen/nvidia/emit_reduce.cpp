@@ -2,6 +2,7 @@
 // Reductions, step by step as passes/gpu/reduce_plan.h says. A thread's state is a list of entries:
 // a partial result for each row that it holds and each part of the axis not yet joined.
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/reduce_plan.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants, indices, and ops that only rename registers.
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 #include "passes/gpu/layout_maps.h"
 

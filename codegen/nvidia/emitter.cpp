@@ -2,6 +2,7 @@
 #include "codegen/nvidia/emitter.h"
 
 #include "codegen/llvm_compat.h"
+#include "ir/ops.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/Transforms/Utils/Local.h>

@@ -2,6 +2,7 @@
 // The making of TileAddress: forward along pointer tiles, and for each ptr_add backward along its
 // index tile, to the leaves of the sum.
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 #include "passes/gpu/layout_maps.h"
 

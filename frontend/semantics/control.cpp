@@ -2,6 +2,7 @@
 // Promises to the compiler, checks and prints while compiling, and the names that only the walker
 // carries out.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 namespace libtile::frontend::operations {
 

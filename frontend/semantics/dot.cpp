@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products. Any extents M, N, K >= 1; the target pads.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 #include <array>
 

@@ -4,6 +4,7 @@
 // Functions like exp take floats. On fp16 and bf16 they are computed in fp32 and rounded back
 // (Triton refuses these), so a backend has them for fp32 and fp64 alone.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 namespace libtile::frontend::operations {
 

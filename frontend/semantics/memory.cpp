@@ -2,6 +2,7 @@
 // Memory: loads, stores, atomics. The pointer (or tile of pointers) gives the shape; mask, value
 // and other are brought to it. An int1 in memory is a byte: read as != 0, written as 0 or 1.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 #include <array>
 

@@ -2,6 +2,7 @@
 // Operators, subscripts aside: constants go to Python's arithmetic, tuples and types to equality
 // and concatenation, and whatever has a tensor to Triton's promotion.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 

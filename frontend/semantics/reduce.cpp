@@ -5,6 +5,7 @@
 // groups. The functions of the language (sum, max, ...) fill the region with ops directly; `reduce`
 // calls the user's function there.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on the grid, on shapes and on types, and those that make tiles.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 #include <array>

@@ -2,6 +2,7 @@
 // Tensors: how types meet, how values are cast and brought to one shape, and the typed emission
 // that all operations use. docs/semantics.md has the table of types in words.
 #include "frontend/semantics/operations.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 #include <array>

@@ -2,6 +2,7 @@
 // The entry points: a function of a text, and a kernel as tile IR for one signature.
 #include "frontend/syntax/parser.h"
 #include "frontend/specialise/walker.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 

@@ -6,6 +6,7 @@
 // those that never change are taken out again. A name first bound inside is unknown afterwards. The
 // loop variable is carried only where the text reads it after the loop.
 #include "frontend/specialise/walker.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 

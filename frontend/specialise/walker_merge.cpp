@@ -2,6 +2,7 @@
 // Where paths meet: names, flags and returned values of the two sides of an `if` become its
 // results.
 #include "frontend/specialise/walker.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 

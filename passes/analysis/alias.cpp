@@ -3,6 +3,7 @@
 // polynomial in which what they share cancels, is provably larger than what their axes span.
 #include "passes/analysis/alias.h"
 
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Affine forms (family 3 of facts.h). What is not affine in known terms is a symbol if it is a
 // scalar, and has no form if it is a tile.
+#include "ir/ops.h"
 #include "passes/analysis/facts_builder.h"
 
 namespace libtile::passes {

@@ -5,6 +5,7 @@
 // x is a power of two g such that each aligned group of g elements is consecutive and starts at a
 // multiple of g: then x / b is constant, and x % b consecutive, over groups of min(g, lowBit(b)).
 // It never crosses the wrap of the integer, so it also decides comparisons.
+#include "ir/ops.h"
 #include "passes/analysis/facts_builder.h"
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 // so an op is visited at most (kTries + 1)^kDepth times, nearly always 2^depth.
 #include "passes/analysis/facts_builder.h"
 
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>

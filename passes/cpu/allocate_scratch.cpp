@@ -4,6 +4,7 @@
 // edge.
 #include "passes/cpu/allocate_scratch.h"
 
+#include "ir/ops.h"
 #include "passes/allocate_arena.h"
 
 #include <algorithm>

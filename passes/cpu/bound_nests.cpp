@@ -8,6 +8,7 @@
 #include "passes/cpu/bound_nests.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/cpu/masked_numbers.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/cpu/carried_tiles.h"
 
+#include "ir/ops.h"
 #include "passes/cpu/expression.h"
 #include "passes/cpu/lower_dot.h"
 #include "passes/cpu/nest_emitter.h"

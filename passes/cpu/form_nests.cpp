@@ -7,6 +7,7 @@
 //   store %q, %y, %m                        nest {extents=[1024] lanes=16} { ^(%i: i32): ... store }
 #include "passes/cpu/form_nests.h"
 
+#include "ir/ops.h"
 #include "passes/cpu/carried_tiles.h"
 #include "passes/cpu/chunk_dot_loops.h"
 #include "passes/cpu/lower_roots.h"

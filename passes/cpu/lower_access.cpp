@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stores, and accesses whose place and number count: atomics and volatile loads on tiles.
+#include "ir/ops.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
 

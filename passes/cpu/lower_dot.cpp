@@ -10,6 +10,7 @@
 //                                contract packedA, packedB, acc, k
 #include "passes/cpu/lower_dot.h"
 
+#include "ir/ops.h"
 #include "passes/cpu/expression.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"

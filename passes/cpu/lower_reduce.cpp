@@ -4,6 +4,7 @@
 // around a fold with lanes; or along another axis, as a nest with lanes around a fold that runs
 // sequentially, all lanes at once. A combination that does not commute has no lanes along its own axis: they
 // would take elements out of order. Elements that other nests need too are stored on the way.
+#include "ir/ops.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
 #include "passes/op_properties.h"

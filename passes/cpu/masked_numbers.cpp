@@ -2,6 +2,7 @@
 #include "passes/cpu/masked_numbers.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/fold_constants.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/cpu/memory_order.h"
 
+#include "ir/ops.h"
 #include "passes/analysis/alias.h"
 #include "passes/cpu/expression.h"
 #include "passes/cpu/nest_emitter.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/cpu/nest_emitter.h"
 
+#include "ir/ops.h"
 #include "passes/cpu/expression.h"
 #include "passes/cpu/nest_costs.h"
 #include "passes/cpu/remainder_checks.h"

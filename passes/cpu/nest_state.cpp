@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/cpu/nest_state.h"
 
+#include "ir/ops.h"
+
 namespace libtile::passes {
 
 using namespace ir;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/cpu/remainder_checks.h"
 
+#include "ir/ops.h"
 #include "passes/cpu/expression.h"
 #include "passes/cpu/sink_loops.h"
 

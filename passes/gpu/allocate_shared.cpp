@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/allocate_shared.h"
 
+#include "ir/ops.h"
 #include "passes/allocate_arena.h"
 #include "passes/gpu/shared_accesses.h"
 

@@ -6,6 +6,7 @@
 #include "passes/gpu/plan_pipeline.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include "passes/gpu/assign_layouts.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/fragments.h"
 #include "passes/gpu/layout_maps.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ir/ops.h"
 #include "passes/gpu/assign_layouts.h"
 #include "passes/gpu/layout_maps.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/fragments.h"
 
+#include "ir/ops.h"
+
 #include <algorithm>
 
 namespace libtile::passes {

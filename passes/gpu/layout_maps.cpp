@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/layout_maps.h"
 
+#include "ir/ops.h"
+
 #include <algorithm>
 #include <bit>
 

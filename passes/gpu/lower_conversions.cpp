@@ -2,6 +2,7 @@
 #include "passes/gpu/lower_conversions.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/fragments.h"

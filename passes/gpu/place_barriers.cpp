@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/place_barriers.h"
 
+#include "ir/ops.h"
 #include "passes/analysis/alias.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/op_properties.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/plan_pipeline.h"
 
+#include "ir/ops.h"
 #include "passes/analysis/alias.h"
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/fragments.h"

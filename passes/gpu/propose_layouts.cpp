@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/propose_layouts.h"
 
+#include "ir/ops.h"
 #include "passes/gpu/fragments.h"
 #include "passes/op_properties.h"
 

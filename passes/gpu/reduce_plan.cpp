@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/reduce_plan.h"
 
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>

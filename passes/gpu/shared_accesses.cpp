@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/shared_accesses.h"
 
+#include "ir/ops.h"
 #include "passes/gpu/reduce_plan.h"
 
 namespace libtile::passes {

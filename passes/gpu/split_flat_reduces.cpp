@@ -2,6 +2,7 @@
 #include "passes/gpu/split_flat_reduces.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 #include <bit>

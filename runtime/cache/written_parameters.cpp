@@ -2,6 +2,7 @@
 // Which pointers a kernel may write through, by following pointers forward from the parameters: a
 // result points where the pointers among its operands do; a loop's carried values join what enters
 // and what the body yields. Integers are followed too, from ptrtoint to inttoptr.
+#include "ir/ops.h"
 #include "passes/op_properties.h"
 #include "runtime/cache/compile.h"
 

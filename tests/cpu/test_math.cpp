@@ -7,6 +7,7 @@
 #include "tests/passes/evaluate.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/function.h"
+#include "ir/ops.h"
 
 #include <stdexcept>
 #include <vector>

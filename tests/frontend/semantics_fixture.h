@@ -3,6 +3,7 @@
 #pragma once
 
 #include "frontend/semantics/semantics.h"
+#include "ir/ops.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 

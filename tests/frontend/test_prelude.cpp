@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The prelude: what language.def and ops.def say of it is there, its names, its errors, and cdiv. That
 // elementary functions are right is tested by running them (tests/cpu/test_math.cpp).
+#include "ir/ops.h"
 #include "syntax_fixture.h"
 
 #include "frontend/syntax/ast.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walker: IR of small kernels, places of errors and ops, the Host and its recorded answers.
+#include "ir/ops.h"
 #include "syntax_fixture.h"
 
 #include "frontend/semantics/semantics.h"

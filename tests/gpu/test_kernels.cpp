@@ -3,6 +3,7 @@
 // promises, and that NVIDIA's assembler takes the PTX. The assembler is `ptxas` on the PATH, or
 // what LIBTILE_PTXAS names.
 #include "codegen/codegen.h"
+#include "ir/ops.h"
 #include "ir/parser.h"
 #include "passes/analysis/facts.h"
 #include "passes/gpu/plan_pipeline.h"

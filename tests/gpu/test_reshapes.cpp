@@ -2,6 +2,7 @@
 // Reshapes under random layouts: register moves simulated on the host, and where data moves, the
 // places that elements have in memory.
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/layout_maps.h"
 #include "tests/gpu/random_layouts.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ir/random_function.h"
 
+#include "ir/ops.h"
+
 #include <algorithm>
 #include <limits>
 

@@ -3,6 +3,7 @@
 // by the text.
 #include "tests/ir/random_function.h"
 
+#include "ir/ops.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 

@@ -3,6 +3,7 @@
 #include "tests/ir/options.h"
 #include "tests/ir/random_function.h"
 
+#include "ir/ops.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each invariant of verifier.cpp is broken by at least one case here, and by no valid function.
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
 

@@ -2,6 +2,7 @@
 #include "tests/passes/evaluate.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 #include <bit>

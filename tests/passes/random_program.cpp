@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/passes/random_program.h"
 
+#include "ir/ops.h"
+
 #include <algorithm>
 
 namespace libtile::test {

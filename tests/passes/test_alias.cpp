@@ -4,6 +4,7 @@
 #include "passes/analysis/alias.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "tests/passes/evaluate.h"
 
 #include <gtest/gtest.h>

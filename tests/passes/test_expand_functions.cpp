@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What expand_functions does with a library's answers; the golden texts show the prelude's.
+#include "ir/ops.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
 #include "passes/expand_functions.h"

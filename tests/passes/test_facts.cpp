@@ -4,6 +4,7 @@
 #include "passes/analysis/alias.h"
 #include "passes/analysis/facts.h"
 
+#include "ir/ops.h"
 #include "ir/parser.h"
 #include "tests/passes/random_program.h"
 

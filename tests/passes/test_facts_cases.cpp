@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts and aliasing of the address patterns that kernels are made of, as the back ends ask for
 // them.
+#include "ir/ops.h"
 #include "ir/parser.h"
 #include "passes/analysis/alias.h"
 #include "passes/analysis/facts.h"

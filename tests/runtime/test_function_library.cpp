@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library of functions as the process has it: asked by several threads at once, and by a child.
+#include "ir/ops.h"
 #include "runtime/cache/function_library.h"
 
 #include "runtime/fork.h"
