@@ -154,6 +154,18 @@ bool holds(const OrderConstraint &constraint, std::span<const PassRow> rows) {
   return false;
 }
 
+void requireStages(const Function &fn, std::span<const PassRun> runs) {
+  Stage stage = fn.stage;
+  for (const PassRun &run : runs) {
+    if (run.row.needs != stage) {
+      throw ir::UserError(std::string("pass ") + run.row.name + " takes a function in stage " +
+                          ir::stageName(run.row.needs) + "; @" + fn.name + " is in stage " +
+                          ir::stageName(stage) + " in front of it");
+    }
+    stage = run.row.gives;
+  }
+}
+
 // The text after the first `count` runs on the function.
 std::string replay(const Function &start, std::span<const PassRun> runs,
                    const PassContext &context) {
@@ -229,6 +241,7 @@ std::vector<std::string> checkPipeline(std::span<const PassRow> table,
 
 void runPipeline(Function &fn, const PassContext &context, const PipelineOptions &options) {
   const std::vector<PassRun> runs = schedule(context.target, options);
+  requireStages(fn, runs);
   const Function start = fn.clone();
   for (size_t i = 0; i < runs.size(); ++i) {
     PassScope scope(runs[i], fn, context, options,

@@ -67,8 +67,9 @@ struct PipelineOptions {
 [[nodiscard]] std::vector<PassRun> schedule(const ir::Target &target,
                                             const PipelineOptions &options = {});
 // Takes the function from the tile stage (startAfter: from where that pass left it) to Staged (GPU)
-// or Nested (CPU). A failure inside a pass that is not the user's becomes InternalError with the
-// text before the pass and a tile-opt command.
+// or Nested (CPU). Throws UserError where the options, or the function's stage, leave a pass in front
+// of another stage than it needs. A failure inside a pass that is not the user's becomes
+// InternalError with the text before the pass and a tile-opt command.
 void runPipeline(ir::Function &fn, const PassContext &context, const PipelineOptions &options = {});
 // One pass, under the same PassScope.
 void runPass(const PassRow &row, ir::Function &fn, const PassContext &context,

@@ -9,6 +9,8 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
 
 namespace libtile::runtime {
 
@@ -92,6 +94,24 @@ std::vector<RecipeSlot> makeRecipe(const ir::Function &tile, const frontend::Sig
   return recipe;
 }
 
+// LIBTILE_DISABLE_PASSES=a,b leaves out these passes, to find the one at fault. One process has one
+// value of it: a key that outlives the process must have it too.
+const passes::PipelineOptions &pipelineOptions() {
+  static const passes::PipelineOptions options = [] {
+    passes::PipelineOptions made;
+    const char *names = std::getenv("LIBTILE_DISABLE_PASSES");
+    std::stringstream stream(names != nullptr ? names : "");
+    for (std::string name; std::getline(stream, name, ',');) {
+      if (passes::findPass(name.substr(0, name.find(':'))) == nullptr) {
+        throw ir::UserError("LIBTILE_DISABLE_PASSES: there is no pass named '" + name + "'");
+      }
+      made.disabled.push_back(name);
+    }
+    return made;
+  }();
+  return options;
+}
+
 } // namespace
 
 std::string constantKey(const frontend::Value &value) {
@@ -152,7 +172,7 @@ codegen::CodeOptions Compiled::codeOptions() const {
 Variant Compiled::makeVariant(bool allowGuards) const {
   const CompileScope scope;
   ir::Function fn = tile_.clone();
-  passes::runPipeline(fn, passContext(allowGuards));
+  passes::runPipeline(fn, passContext(allowGuards), pipelineOptions());
   Variant variant;
   variant.code = codegen::generate(fn, target_, codeOptions());
   variant.guards = fn.guards;
@@ -215,7 +235,7 @@ std::string Compiled::text(const std::string &stage) const {
     ir::PrintOptions print;
     print.names = &names;
     std::map<std::string, std::string> texts = {{"tile", ir::print(tile_, print)}};
-    passes::PipelineOptions options;
+    passes::PipelineOptions options = pipelineOptions();
     options.after = [&](const passes::PassRun &, const ir::Function &now) {
       texts[ir::stageName(now.stage)] = ir::print(now, print);
     };
@@ -224,7 +244,7 @@ std::string Compiled::text(const std::string &stage) const {
       return std::move(found->second);
     }
   } else if (stage == "llvm" || !target_.laysOut) {
-    passes::runPipeline(fn, context);
+    passes::runPipeline(fn, context, pipelineOptions());
     codegen::CodeOptions wanted = codeOptions();
     wanted.keepLlvm = stage == "llvm";
     wanted.keepAssembly = stage == "asm";

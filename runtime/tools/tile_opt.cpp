@@ -107,17 +107,9 @@ void runPasses(ir::Function &fn, const ToolOptions &options, const ir::Target &t
   }
   const bool makesCode = options.emit != "tile" && options.emit != "none";
   const bool implied = makesCode && options.passes.empty() && fn.stage == ir::Stage::Tile;
-  if (!options.pipeline && !implied) {
-    return;
+  if (options.pipeline || implied) {
+    passes::runPipeline(fn, context, options.run);
   }
-  const std::vector<passes::PassRun> runs = passes::schedule(target, options.run);
-  if (!runs.empty() && runs[0].row.needs != fn.stage) {
-    throw ir::UserError(std::string("the pipeline begins with ") + runs[0].row.name +
-                        " in stage " + ir::stageName(runs[0].row.needs) + "; @" + fn.name +
-                        " is in stage " + ir::stageName(fn.stage) +
-                        "; --start-after P runs what follows pass P");
-  }
-  passes::runPipeline(fn, context, options.run);
 }
 
 std::string codeOf(const ir::Function &fn, const ToolOptions &options, const ir::Target &target) {

@@ -90,6 +90,18 @@ TEST(Pipeline, StartsAfterAPass) {
   }
 }
 
+// The user's options may leave out what a later pass builds on.
+TEST(Pipeline, AMissingStageIsTheUsersError) {
+  ir::Target target;
+  target.laysOut = true;
+  PipelineOptions options;
+  options.disabled = {"assign_layouts"};
+  ir::Function fn = ir::parse(kText);
+  EXPECT_THROW(passes::runPipeline(fn, {target}, options), ir::UserError);
+  fn.stage = ir::Stage::Nested;
+  EXPECT_THROW(passes::runPipeline(fn, {target}), ir::UserError);
+}
+
 bool failing(ir::Function &fn, const PassContext &) {
   fn.erase(fn.first(fn.body()));
   throw std::out_of_range("index 7");

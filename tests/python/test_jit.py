@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The jit interface: binding, grids, specialisation, caching, warm-up, compiled kernels."""
+import os
 import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,6 +314,23 @@ def test_stage_texts(target, stages):
         assert f" stage={stage} " in kernel.asm[stage]
         for name, op in re.findall(r"^ *%(\d+) = (\w+)", kernel.asm[stage], re.M):
             assert defined.setdefault(name, op) == op, (stage, name)
+
+
+def test_passes_can_be_left_out():
+    """LIBTILE_DISABLE_PASSES compiles without these passes; an unknown name is an error."""
+    program = ("import sys; sys.path.insert(0, 'tests/python'); from test_jit import scale\n"
+               "kernel = scale.warmup('*fp32', '*fp32', 'i32', 'fp32', grid=(1,), target='avx512', BLOCK=64)\n"
+               "print(len(kernel.guards), kernel.asm['nested'].count('guard'))")
+
+    def run(passes):
+        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                              cwd=Path(__file__).parents[2],
+                              env={**os.environ, "LIBTILE_DISABLE_PASSES": passes})
+
+    assert run("").stdout == "1 1\n"
+    assert run("simplify:2,request_guards").stdout == "0 0\n"
+    assert "takes a function in stage nested" in run("form_nests").stderr
+    assert "there is no pass named 'nothing'" in run("nothing").stderr
 
 
 def test_warmup_takes_dtypes_and_arrays():
