@@ -1,12 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """libtile: tile kernels in the language of Triton, compiled for CPUs and GPUs.
 
-    @libtile.jit
-    def add(x, y, out, n, BLOCK: tl.constexpr): ...
+A kernel is a function in the kernel language. A launch runs it once for each point of a grid:
 
-    add[(libtile.cdiv(n, 1024),)](a, b, o, n, BLOCK=1024)
+```python
+import numpy as np
+import libtile
+import libtile.language as tl
 
-NumPy, torch and DLPack are not imported here: their arrays are recognised when they come.
+@libtile.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, tl.load(x + i, mask=m) + tl.load(y + i, mask=m), mask=m)
+
+x, y = np.random.rand(10_000), np.random.rand(10_000)
+out = np.empty_like(x)
+kernel = add[(libtile.cdiv(x.size, 1024),)](x, y, out, x.size, BLOCK=1024)
+assert (out == x + y).all()
+print(kernel.signature)
+```
+
+**The grid** is 1 to 3 integers, or a function that makes them of the arguments by name: `add[lambda args:
+(libtile.cdiv(args["n"], args["BLOCK"]),)]`. A kernel is compiled when a launch first needs it, for the types of the
+arguments, for which integers and addresses are multiples of 16, for an integer that is 1, and for the values of
+`tl.constexpr` parameters; None, text, tuples and dtypes are constants too. An int is the first of int32, int64 and
+uint64 that holds it, a float is fp32, a bool int1; a parameter that is annotated with a type has that type.
+
+**Arrays** are NumPy's, torch's, those of any library with DLPack, `__cuda_array_interface__` or the buffer protocol, and
+`libtile.DeviceArray`. The device of the arrays decides where the kernel runs, and all arrays of a launch lie on one.
+On the CPU a launch returns when it is done. On a GPU it returns at once: with torch's arrays it goes to torch's current
+stream, otherwise to the device's default stream. Byte-swapped arrays and arrays of objects are refused, and read-only
+ones that the kernel stores to.
+
+**Strides.** A kernel gets the address of an array's first element and nothing else: no shape, no strides. It computes the
+addresses of the others itself, so pass what it needs, in elements (`x.strides[0] // x.itemsize` of NumPy, `x.stride(0)`
+of torch). Then a view, a transposed array or every second row is as good as a whole array, nothing is copied, and a
+stride of 1, or one that 16 divides, makes code of its own with wide accesses.
+
+**Threads.** Launches and compilations may come from any thread. A CPU launch shares its programs among
+`libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
+number, too. `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, and `LIBTILE_DISABLE_PASSES`
+passes to leave out (docs/debugging.md).
+
+NumPy, torch and DLPack are not imported by libtile: their arrays are recognised when they come.
 """
 from __future__ import annotations
 
@@ -27,7 +64,7 @@ __all__ = [
 
 
 def targets() -> list[str]:
-    """The names that `kernel.warmup(..., target=)` takes."""
+    """The names that `kernel.warmup(..., target=)` takes: "avx512", "sm_90a", ... No device needs to be there."""
     return _libtile.targets().split(",")
 
 

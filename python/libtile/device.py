@@ -19,12 +19,12 @@ def available_devices() -> list[str]:
 
 
 def set_num_threads(threads: int) -> None:
-    """Threads that CPU kernels use, the calling one included; 0: all cores."""
+    """Sets the number of threads that CPU kernels use, the calling one included; 0: all cores."""
     _libtile.set_num_threads(threads)
 
 
 def num_threads() -> int:
-    """Threads that CPU kernels use."""
+    """How many threads CPU kernels use, the calling one included."""
     return _libtile.num_threads()
 
 
@@ -39,7 +39,10 @@ def ordinal(device: str) -> int:
 
 
 class DeviceArray:
-    """A contiguous array in a device's memory, freed with the object."""
+    """A contiguous array in a device's memory, freed with the object; made by `to_device`.
+
+    Kernels take it, and so does whatever reads `__cuda_array_interface__` (in a GPU's memory).
+    """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
         self.shape, self.dtype = tuple(shape), dtype
@@ -59,14 +62,17 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
+        """Its device: "cpu", "cuda:0", ..."""
         return "cpu" if self._ordinal < 0 else f"cuda:{self._ordinal}"
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         count = 1
         for extent in self.shape:
             count *= extent
@@ -76,6 +82,7 @@ class DeviceArray:
         return self.shape[0]
 
     def data_ptr(self) -> int:
+        """The address of the first element."""
         return self._address
 
     @property
@@ -86,7 +93,7 @@ class DeviceArray:
                 "version": 3, "strides": None, "stream": None}
 
     def copy_from(self, array: Any) -> None:
-        """Overwrites the whole array with a NumPy array of the same size."""
+        """Overwrites the whole array with a NumPy array of the same number of bytes; ValueError if it has another."""
         import numpy as np
         source = np.ascontiguousarray(array, dtype=self.dtype)
         if source.nbytes != self.nbytes:
@@ -108,7 +115,10 @@ class DeviceArray:
 
 
 def to_device(array: Any, device: str = "cuda") -> DeviceArray:
-    """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "cuda" or "cuda:N"."""
+    """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "cuda" or "cuda:N".
+
+    `x = libtile.to_device(a)`, launch, `x.numpy()`: a GPU without torch.
+    """
     import numpy as np
     source = np.asarray(array)
     if not source.dtype.isnative:

@@ -18,7 +18,7 @@ class Error(Exception):
 
 
 class CompilationError(Error):
-    """The kernel or its call is wrong."""
+    """The kernel is wrong. (A wrong argument of a launch is a TypeError or a ValueError.)"""
     kind = 0
 
 

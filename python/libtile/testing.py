@@ -59,12 +59,15 @@ def _quantile(ordered, q):
 def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100, grad_to_none: object = None,
              quantiles: Sequence[float] | None = None, return_mode: str = "mean",
              device: str | None = None, clear_cache: bool = True) -> Any:
-    """Milliseconds of one call of fn.
+    """Milliseconds of one call of fn, as Triton's function of this name.
 
-    warmup, rep: milliseconds to spend warming up and measuring. quantiles: a list gives these
-    quantiles instead. return_mode: "mean", "median", "min", "max" or "all". device: "cpu", "cuda",
-    ...; None: "cuda" if there is one. GPU times are taken by the device's clock on its default
-    stream. clear_cache: write more than the last-level cache before each call.
+    - `warmup`, `rep`: milliseconds to spend warming up and measuring; at least 3 calls are measured.
+    - `quantiles`: a list gives these quantiles instead, a list of one the number alone.
+    - `return_mode`: "mean", "median", "min", "max" or "all" (a sorted list).
+    - `device`: "cpu", "cuda", ...; None: "cuda" if there is one. GPU times are taken by the device's
+      clock on its default stream.
+    - `clear_cache`: write more than the last-level cache holds before each call.
+    - `grad_to_none` is taken and ignored.
     """
     if device is None:
         device = "cuda" if "cuda:0" in _libtile.devices() else "cpu"
