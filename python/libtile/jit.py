@@ -32,40 +32,47 @@ class Stages(Mapping):
 
 
 class CompiledKernel(_libtile.Kernel):
-    """A kernel compiled for one signature and target."""
+    """A kernel compiled for one signature and target: what a launch and `warmup` return."""
 
     @property
     def asm(self):
-        """Every stage as text by name: "tile", "nested" or "laid-out" and "staged", "llvm", and "asm"
-        or "ptx"."""
+        """Every stage as text by name, in order: "tile", then "nested" (CPU) or "laid-out" and "staged"
+        (GPU), then "llvm", then "asm" (CPU) or "ptx" (GPU). A text is made when it is asked for;
+        docs/ir.md tells how to read the first ones."""
         return Stages(self)
 
     @property
     def name(self):
+        """The function's name."""
         return self.fact("name")
 
     @property
     def target(self):
+        """The target that it is compiled for, one of `libtile.targets()`."""
         return self.fact("target")
 
     @property
     def signature(self):
-        """What the kernel is specialised on, as text."""
+        """What the kernel is specialised on, as text: types, what they are multiples of, constants."""
         return self.fact("signature")
 
     @property
     def fallbacks(self):
-        """Slower ways that the compiler had to take, in words."""
+        """Slower ways that the compiler had to take, in words: a dot without matrix instructions, a loop
+        that is not pipelined. Empty is best."""
         return [line for line in self.fact("fallbacks").split("\n") if line]
 
     @property
     def guards(self):
-        """What the launcher checks of the arguments before it runs the faster of the two variants."""
+        """What the launcher checks of the arguments before it runs the faster of the two variants, such as
+        "x and out do not overlap". The other is compiled when a launch first fails a check."""
         return [line for line in self.fact("guards").split("\n") if line]
 
     @property
     def metadata(self):
-        """What the compiler chose and what the code needs."""
+        """What the compiler chose and what the code needs, by name: num_warps, num_stages, threads of a
+        program, shared_bytes, scratch_bytes, name, target, signature, symbol, compile_ms, and what the
+        device's driver says of the code."""
         facts = {name: int(self.fact(name)) for name in
                  ("num_warps", "num_stages", "threads", "shared_bytes", "scratch_bytes")}
         facts.update(name=self.name, target=self.target, signature=self.signature,
@@ -86,7 +93,12 @@ class CompiledKernel(_libtile.Kernel):
 
 
 class JITFunction(_libtile.Jit):
-    """A function in the kernel language: launched with `function[grid](...)`, or called by kernels."""
+    """A function in the kernel language: launched with `function[grid](...)`, or called by kernels.
+
+    `function[grid](*args, **kwargs)` launches it: arguments in order or by name, defaults as in Python, and
+    options such as num_warps (docs/options.md). It returns the CompiledKernel. What is wrong with an
+    argument is a TypeError or a ValueError, with the kernel a CompilationError.
+    """
 
     def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None):
         super().__init__(fn)
@@ -119,19 +131,22 @@ class JITFunction(_libtile.Jit):
 
     @property
     def src(self):
+        """The source text that is compiled."""
         return self._source()[0]
 
     @property
     def arg_names(self):
+        """The parameters' names, in order."""
         return [name for name, _, _ in self._params()]
 
     def warmup(self, *args, grid=None, target=None, **kwargs):
         """Compiles without launching; returns the CompiledKernel.
 
-        target: "sm_90a", "avx512bf16", ... (`libtile.targets()`); no such device needs to be present.
+        `target`: "sm_90a", "avx512bf16", ... (`libtile.targets()`); no such device needs to be present.
         None: the device of the arrays given. An argument may be an array, a number, a dtype (an array
         of it), or a type as text: "*fp32", "i32", "*fp16:16" (a multiple of 16 bytes), "i32:16".
-        Pointers are taken to be multiples of 16 bytes unless the text says otherwise.
+        Pointers are taken to be multiples of 16 bytes unless the text says otherwise. `grid` changes
+        nothing.
         """
         names = self.arg_names
         constexpr = {name for name, is_constexpr, _ in self._params() if is_constexpr}
