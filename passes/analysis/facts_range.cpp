@@ -2,8 +2,6 @@
 // Integer ranges (family 2 of facts.h). Bounds are computed in 64 bits; what leaves the type's
 // range may have wrapped and gives the whole range, or, if indices are promised not to wrap, the part
 // inside it.
-// range may have wrapped and gives the whole range, or, under the promise that indices do not wrap,
-// the part inside it.
 #include "ir/ops.h"
 #include "passes/analysis/facts_builder.h"
 
