@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fork must wait for: a child gets only the forking thread, so LLVM's and our own locks must
-// be free at that moment. Compiling holds a shared lock, forking takes it exclusively; the child also
-// forgets the parent's thread pool.
+// When compiling must stand still: at a fork, since a child gets only the forking thread, so LLVM's and
+// our own locks must be free at that moment; and at the end of a process, whose static objects go.
+//
+// Compiling goes through a gate. Whoever forks closes it, which new compiles wait for, waits until the
+// gate is empty, and opens it afterwards; the child begins with a gate, a thread pool and a watcher of
+// its own. While a host function runs (Python), its thread does not count as compiling: it holds none
+// of the locks, may wait for as long as it likes, and may fork itself.
 //
 // A Python process forks with the interpreter's lock held, which a compile in another thread may wait
 // for: the extension calls beforeFork with that lock released, and the handlers of pthread_atfork then
@@ -10,7 +14,7 @@
 
 namespace libtile::runtime {
 
-// Held while anything is compiled or loaded. May nest.
+// Held while anything is compiled or loaded, and around each lock that a launch may take. May nest.
 class CompileScope {
 public:
   CompileScope();
@@ -19,8 +23,19 @@ public:
   CompileScope &operator=(const CompileScope &) = delete;
 };
 
-// Waits for running compiles and keeps new ones from starting, until afterFork in the same thread. A
-// thread that forks inside its own compile does not wait for itself.
+// Held while a host function runs.
+class HostScope {
+public:
+  HostScope();
+  ~HostScope();
+  HostScope(const HostScope &) = delete;
+  HostScope &operator=(const HostScope &) = delete;
+
+private:
+  int depth_; // of the CompileScopes around
+};
+
+// Closes the gate and waits until it is empty. The calling thread still passes, until its afterFork.
 void beforeFork() noexcept;
 void afterFork(bool isChild) noexcept;
 

@@ -69,8 +69,8 @@ private:
   // Program indices, from one program to the next.
   std::array<llvm::Value *, 3> firstProgram(llvm::Value *first);
   std::array<llvm::Value *, 3> nextProgram();
-  // Whether the launch wants something: an i1.
-  llvm::Value *isCalled();
+  // Whether the launch's status is at least that: an i1.
+  llvm::Value *statusIsFrom(uint32_t status);
   // At the end of a loop's body: leaves the kernel if the launch is to end.
   void emitPoll();
   void sweep();

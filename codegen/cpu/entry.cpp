@@ -107,7 +107,7 @@ void Emitter::emitPrograms(Value *first, Value *count) {
   const std::array<Value *, 3> next = nextProgram();
   Value *after = builder_.CreateAdd(done, builder_.getInt64(1));
   Value *isLast = builder_.CreateICmpEQ(after, count);
-  Value *ends = builder_.CreateOr(isLast, isCalled());
+  Value *ends = builder_.CreateOr(isLast, statusIsFrom(LIBTILE_RETURN));
   llvm::BasicBlock *latch = builder_.GetInsertBlock();
   for (unsigned axis = 0; axis < 3; ++axis) {
     index[axis]->addIncoming(next[axis], latch);
@@ -129,18 +129,18 @@ void Emitter::emitPrograms(Value *first, Value *count) {
   builder_.CreateRet(ran);
 }
 
-Value *Emitter::isCalled() {
-  llvm::LoadInst *status = builder_.CreateLoad(builder_.getInt32Ty(), status_);
-  status->setAtomic(llvm::AtomicOrdering::Monotonic);
-  return builder_.CreateICmpNE(status, builder_.getInt32(LIBTILE_RUN));
+Value *Emitter::statusIsFrom(uint32_t status) {
+  llvm::LoadInst *word = builder_.CreateLoad(builder_.getInt32Ty(), status_);
+  word->setAtomic(llvm::AtomicOrdering::Monotonic);
+  return builder_.CreateICmpUGE(word, builder_.getInt32(status));
 }
 
-// if *status != 0 and frame->poll(frame) != 0: leave
+// if *status >= ATTEND and frame->poll(frame) != 0: leave
 void Emitter::emitPoll() {
   llvm::MDNode *unlikely = llvm::MDBuilder(module_.getContext()).createUnlikelyBranchWeights();
   llvm::BasicBlock *called = newBlock("called");
   llvm::BasicBlock *again = newBlock("again");
-  builder_.CreateCondBr(isCalled(), called, again, unlikely);
+  builder_.CreateCondBr(statusIsFrom(LIBTILE_ATTEND), called, again, unlikely);
   builder_.SetInsertPoint(called);
   llvm::Type *pointer = builder_.getPtrTy();
   auto *type = llvm::FunctionType::get(builder_.getInt32Ty(), {pointer}, false);

@@ -11,10 +11,10 @@
  *                            .arguments = slots, .grid = {x, y, z}, .status = &status};
  *     done = kernel(&frame, first, count, arena);
  *
- * The status word is how a launch ends early, from either side. Code looks at it after each program
- * and at each turn of a loop that may be long: not zero between programs, the call returns; not zero
- * within a program, the code asks poll(), and leaves if that says so. So whoever launches can take
- * programs back for other threads (ATTEND, back to RUN when seen), and can end an endless loop.
+ * The status word is how a launch ends early, from either side. Code looks at it after each program,
+ * and returns if it is not RUN; and at each turn of a loop that may be long, where from ATTEND on it
+ * asks poll(), and leaves the program if that says so. So whoever launches can take programs back for
+ * other threads, and can end an endless loop. Higher values are more urgent.
  *
  * Fields are appended only. The version rises with each change of what stands; code runs under the
  * version that it was made for.
@@ -32,8 +32,9 @@ extern "C" {
 /* The values of the status word. */
 enum {
   LIBTILE_RUN = 0,
-  LIBTILE_ATTEND = 1, /* come back after this program, ask poll() within it */
-  LIBTILE_STOP = 2    /* and above: the launch ends; programs that have not begun do not begin */
+  LIBTILE_RETURN = 1, /* come back after this program */
+  LIBTILE_ATTEND = 2, /* and ask poll() within it */
+  LIBTILE_STOP = 3    /* and above: the launch ends; programs that have not begun do not begin */
 };
 
 /* The bytes of an array: begin <= address < end; equal: not known. */
@@ -51,8 +52,7 @@ struct libtile_frame {
   uint32_t reserved;
   /* Written by several threads: read and written atomically. A program that gives up sets STOP. */
   uint32_t *status;
-  /* Asked while the status is not zero; not 0: leave the program. NULL: only where the status word is
-     zero as long as the kernel runs. */
+  /* Asked from ATTEND on; not 0: leave the program. NULL: only where nobody sets that. */
   uint32_t (*poll)(const libtile_frame *frame);
   void *launcher; /* poll's own */
   /* Takes what programs print, from any thread. NULL: nobody listens. */
@@ -63,7 +63,7 @@ struct libtile_frame {
 };
 
 /* Runs the programs first .. first + count - 1; returns how many ran to their end: fewer than `count`
-   only where the status word is not zero, and at least one where count is not 0 and it is below STOP.
+   only where the status word is not RUN, and then at least one where poll() keeps none from it.
    `arena`: the scratch bytes that the kernel asks for, 64-byte aligned, of this call alone. */
 typedef uint64_t (*libtile_kernel)(const libtile_frame *frame, uint64_t first, uint64_t count,
                                    uint8_t *arena);

@@ -159,7 +159,8 @@ bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg)
 // host.constant(object, name) gives a key; equal keys are one constant.
 bool readConstant(PyObject *object, PyObject *name, lt_arg &arg) {
   static PyObject *const constants = PyDict_New();
-  const Ref key(PyObject_CallFunctionObjArgs(installed.constant, object, name, nullptr));
+  const Ref key(takingGil(
+      [&] { return PyObject_CallFunctionObjArgs(installed.constant, object, name, nullptr); }));
   if (!key) {
     return false;
   }

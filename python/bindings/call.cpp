@@ -240,7 +240,8 @@ bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t exte
       return false;
     }
   }
-  const Ref result(meta ? PyObject_CallOneArg(grid, meta.get()) : nullptr);
+  const Ref result(
+      meta ? takingGil([&] { return PyObject_CallOneArg(grid, meta.get()); }) : nullptr);
   return result && readGrid(result.get(), extents);
 }
 

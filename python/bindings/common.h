@@ -39,12 +39,13 @@ private:
   PyObject *object_ = nullptr;
 };
 
-// Takes the interpreter's lock by `take`. While the interpreter ends, versions before 3.14 unwind the stack
-// of a thread that asks for it (pthread_exit), and no destructor or noexcept function on the way bears
-// that: such a thread waits here for the end of the process, as 3.14 lets it wait.
-template <class Take> auto takeGil(Take &&take) {
+// Runs what may take the interpreter's lock: so does any Python code. While the interpreter ends, versions
+// before 3.14 unwind the stack of a thread that asks for the lock (pthread_exit), and no destructor or
+// noexcept function on the way bears that: such a thread waits here for the end of the process, as 3.14
+// lets it wait.
+template <class F> auto takingGil(F &&body) {
   try {
-    return take();
+    return body();
   } catch (...) {
     while (true) {
       pause();
@@ -55,7 +56,7 @@ template <class Take> auto takeGil(Take &&take) {
 // The interpreter's lock for a scope, from any thread.
 class WithGil {
 public:
-  WithGil() : state_(takeGil([] { return PyGILState_Ensure(); })) {}
+  WithGil() : state_(takingGil([] { return PyGILState_Ensure(); })) {}
   ~WithGil() { PyGILState_Release(state_); }
   WithGil(const WithGil &) = delete;
   WithGil &operator=(const WithGil &) = delete;
@@ -69,7 +70,7 @@ class WithoutGil {
 public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
   ~WithoutGil() {
-    takeGil([this] { PyEval_RestoreThread(state_); });
+    takingGil([this] { PyEval_RestoreThread(state_); });
   }
   WithoutGil(const WithoutGil &) = delete;
   WithoutGil &operator=(const WithoutGil &) = delete;

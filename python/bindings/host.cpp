@@ -54,7 +54,8 @@ lt_status give(const Ref &result, const char *doing, lt_value **out) {
 
 lt_status ask(PyObject *function, void *object, const char *name, lt_value **out) {
   const WithGil gil;
-  const Ref result(PyObject_CallFunction(function, "Os", static_cast<PyObject *>(object), name));
+  const Ref result(takingGil(
+      [&] { return PyObject_CallFunction(function, "Os", static_cast<PyObject *>(object), name); }));
   return give(result, name, out);
 }
 
@@ -96,8 +97,10 @@ lt_status askCall(void *callee, lt_semantics *semantics, lt_value *const *argume
       return failed("call");
     }
   }
-  const Ref result(PyObject_CallFunctionObjArgs(installed.callValue, static_cast<PyObject *>(callee),
-                                                semantic.get(), args.get(), kwargs.get(), nullptr));
+  const Ref result(takingGil([&] {
+    return PyObject_CallFunctionObjArgs(installed.callValue, static_cast<PyObject *>(callee),
+                                        semantic.get(), args.get(), kwargs.get(), nullptr);
+  }));
   const lt_status status = give(result, "call", out);
   endSemantic(semantic.get());
   return status;
@@ -105,7 +108,8 @@ lt_status askCall(void *callee, lt_semantics *semantics, lt_value *const *argume
 
 void describeObject(void *object, char *buffer, size_t size) {
   const WithGil gil;
-  const Ref text(PyObject_CallOneArg(installed.describe, static_cast<PyObject *>(object)));
+  const Ref text(takingGil(
+      [&] { return PyObject_CallOneArg(installed.describe, static_cast<PyObject *>(object)); }));
   std::strncpy(buffer, utf8(text.get()).c_str(), size - 1);
   buffer[size - 1] = 0;
   PyErr_Clear();
@@ -155,9 +159,11 @@ void forgetException() { Py_CLEAR(pending); }
 
 PyObject *raiseError(bool compiling) {
   const lt_error_info *error = lt_error();
-  const Ref exception(PyObject_CallFunction(
-      installed.makeError, "issiizO", error->kind, error->text, error->message, error->line,
-      error->column, error->reproducer, compiling ? Py_True : Py_False));
+  const Ref exception(takingGil([&] {
+    return PyObject_CallFunction(installed.makeError, "issiizO", error->kind, error->text,
+                                 error->message, error->line, error->column, error->reproducer,
+                                 compiling ? Py_True : Py_False);
+  }));
   const Ref cause(std::exchange(pending, nullptr));
   if (!exception) {
     return nullptr;

@@ -53,7 +53,7 @@ PyObject *defaultOf(PyObject *fn, const char *name) {
 
 // self._source() gives (text, file, first line, name, names not to specialise on, not to align on).
 bool parse(PyObject *self) {
-  const Ref source(PyObject_CallMethodNoArgs(self, sourceName));
+  const Ref source(takingGil([&] { return PyObject_CallMethodNoArgs(self, sourceName); }));
   const char *text = nullptr, *file = nullptr, *name = nullptr;
   Py_ssize_t length = 0;
   int line = 1;
@@ -137,7 +137,7 @@ struct LaunchingThread {
   void letGo() { state = PyEval_SaveThread(); }
   void takeBack() {
     if (state != nullptr) {
-      takeGil([this] { PyEval_RestoreThread(std::exchange(state, nullptr)); });
+      takingGil([this] { PyEval_RestoreThread(std::exchange(state, nullptr)); });
     }
   }
   [[nodiscard]] lt_caller caller() {
@@ -145,7 +145,7 @@ struct LaunchingThread {
     const auto isInterrupted = [](void *self) {
       auto &thread = *static_cast<LaunchingThread *>(self);
       thread.takeBack();
-      const int interrupted = PyErr_CheckSignals();
+      const int interrupted = takingGil([] { return PyErr_CheckSignals(); });
       thread.letGo();
       return interrupted;
     };

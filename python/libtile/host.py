@@ -5,6 +5,7 @@ The compiler asks through the extension module. An answer is a plain constant, a
 object with a `_value` (names of the language, dtypes, tensors), or a Value; Unbound says that there is
 no such name.
 """
+import atexit
 import sys
 import types
 import weakref
@@ -200,3 +201,5 @@ if hasattr(sys.modules.get("os"), "register_at_fork"):
     sys.modules["os"].register_at_fork(before=_before_fork,
                                        after_in_parent=_libtile.after_fork_in_parent,
                                        after_in_child=_libtile.after_fork_in_child)
+# Threads that compile on while the interpreter ends would meet static objects that are gone.
+atexit.register(_before_fork)

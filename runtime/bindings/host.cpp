@@ -4,6 +4,7 @@
 // A specialisation depends on the answers of the host. Their fingerprints name objects by address:
 // the owner of a compiled kernel keeps the objects alive, so an address stands for one object.
 #include "runtime/bindings/internal.h"
+#include "runtime/fork.h"
 
 namespace libtile::bindings {
 
@@ -25,6 +26,12 @@ const lt_host *installed = nullptr;
   throw ir::UserError(message);
 }
 
+// Calls a function of the host, which may wait for the interpreter: meanwhile this thread does not compile.
+template <class R, class... P, class... A> R ask(R (*lt_host::*function)(P...), A... arguments) {
+  const runtime::HostScope scope;
+  return (host().*function)(arguments...);
+}
+
 // Takes the value over.
 Value take(lt_status status, lt_value *out) {
   const std::unique_ptr<lt_value> owner(out);
@@ -42,7 +49,7 @@ public:
     if (function == nullptr) {
       return {};
     }
-    const lt_status status = host().global(function, name.c_str(), &out);
+    const lt_status status = ask(&lt_host::global, function, name.c_str(), &out);
     return take(status, out);
   }
   Value defaultOf(const frontend::FunctionSource &fn, const std::string &parameter) override {
@@ -51,7 +58,7 @@ public:
     if (function == nullptr) {
       return {};
     }
-    const lt_status status = host().default_of(function, parameter.c_str(), &out);
+    const lt_status status = ask(&lt_host::default_of, function, parameter.c_str(), &out);
     return take(status, out);
   }
   Value attribute(const std::shared_ptr<frontend::HostObject> &object,
@@ -60,7 +67,7 @@ public:
     if (objectOf(object) == nullptr) {
       return {};
     }
-    const lt_status status = host().attribute(objectOf(object), name.c_str(), &out);
+    const lt_status status = ask(&lt_host::attribute, objectOf(object), name.c_str(), &out);
     return take(status, out);
   }
 
@@ -79,8 +86,8 @@ public:
     }
     lt_value *out = nullptr;
     const lt_status status =
-        host().call(objectOf(callee), wrap(semantics), pointers.data(), arguments.positional.size(),
-                    keywords.data(), keywords.size(), &out);
+        ask(&lt_host::call, objectOf(callee), wrap(semantics), pointers.data(),
+            arguments.positional.size(), keywords.data(), keywords.size(), &out);
     return take(status, out);
   }
 
@@ -102,10 +109,10 @@ public:
     try {
       lt_value *out = nullptr;
       const lt_status status = answer.question.starts_with("default")
-                                   ? host().default_of(object, answer.name.c_str(), &out)
+                                   ? ask(&lt_host::default_of, object, answer.name.c_str(), &out)
                                : answer.question.starts_with("global")
-                                   ? host().global(object, answer.name.c_str(), &out)
-                                   : host().attribute(object, answer.name.c_str(), &out);
+                                   ? ask(&lt_host::global, object, answer.name.c_str(), &out)
+                                   : ask(&lt_host::attribute, object, answer.name.c_str(), &out);
       return fingerprint(take(status, out)) == answer.fingerprint;
     } catch (const ir::Error &) {
       return false;
@@ -120,12 +127,12 @@ private:
 
 } // namespace
 
-Object::Object(void *object) : object_(object) { host().retain(object); }
-Object::~Object() { host().release(object_); }
+Object::Object(void *object) : object_(object) { ask(&lt_host::retain, object); }
+Object::~Object() { ask(&lt_host::release, object_); }
 
 std::string Object::describe() const {
   char text[256] = "";
-  host().describe(object_, text, sizeof text);
+  ask(&lt_host::describe, object_, text, sizeof text);
   return text;
 }
 

@@ -259,6 +259,7 @@ const lt_param *lt_function_params(const lt_function *function, size_t *count) {
   return function->params.data();
 }
 void lt_function_clear(lt_function *function) {
+  const runtime::CompileScope scope;
   function->kernels->clear();
   function->table.forEach([](lt_entry &entry) { entry.retired.store(true); });
 }
@@ -292,6 +293,7 @@ const lt_option *lt_option_rows(size_t *count) {
 lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg *arguments,
                          size_t count, const lt_options *options, lt_kernel **out) {
   return guarded(LT_ERROR, [&] {
+    const runtime::CompileScope scope;
     uint64_t key[kMaxKey];
     if (makeKey(*function, 0, arguments, count, 0, key) == 0) {
       return LT_ERROR;
@@ -307,6 +309,7 @@ lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg
 lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arguments, size_t count,
                      const lt_options *options, void *(*make_user)(lt_kernel *kernel)) {
   return guarded(LT_ERROR, [&] {
+    const runtime::CompileScope scope;
     const runtime::Options wanted = toOptions(*options).normalised(*device->kernelTarget);
     uint64_t key[kMaxKey];
     const size_t words = makeKey(*function, device->index, arguments, count, wanted.id(), key);
@@ -319,7 +322,10 @@ lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arg
     auto entry = std::make_unique<lt_entry>();
     entry->key.assign(key, key + words);
     entry->executable = std::make_shared<runtime::Executable>(result.kernel, device->driver);
-    entry->user = make_user(new lt_kernel{result.kernel, result.answers, entry->executable});
+    {
+      const runtime::HostScope host;
+      entry->user = make_user(new lt_kernel{result.kernel, result.answers, entry->executable});
+    }
     if (entry->user == nullptr) {
       return LT_ERROR;
     }

@@ -190,6 +190,7 @@ const Variant &Compiled::general() const {
   if (preferred_.guards.empty()) {
     return preferred_;
   }
+  const CompileScope scope;
   const std::lock_guard lock(generalMutex_);
   if (general_ == nullptr) {
     general_ = std::make_unique<const Variant>(makeVariant(false));
@@ -266,6 +267,7 @@ void KernelFunction::clear() {
 KernelFunction::Result KernelFunction::compile(const frontend::Signature &signature,
                                                const ir::Target &target, const Options &given,
                                                frontend::Host &host) {
+  const CompileScope scope;
   const Options options = given.normalised(target);
   const std::string wanted = fullKey(signature, target, options);
   std::vector<Result> known;
@@ -285,7 +287,6 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
       return result;
     }
   }
-  const CompileScope scope;
   const auto start = Clock::now();
   frontend::Signature full = signature;
   if (const int32_t warps = options.number(Option::num_warps); warps > 0) {

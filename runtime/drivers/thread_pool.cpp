@@ -81,13 +81,20 @@ public:
       status().store(LIBTILE_STOP, std::memory_order_relaxed);
     }
   }
+  // From here on other threads may take programs: nothing is to come back for them.
+  void share() noexcept {
+    last();
+    isShared_ = true;
+    watch_.goOn(LIBTILE_RUN);
+  }
   // Nobody calls this thread any more: it waits for the others, and asks by itself.
   void endWatch() noexcept { watch_.end(); }
-  // In any thread: what it is called for, if it is.
+  // In any thread: what it is called for, if it is. Programs that were to run on this thread alone take
+  // too long for that.
   void answer() noexcept {
     if (status().load(std::memory_order_relaxed) == LIBTILE_ATTEND &&
         std::this_thread::get_id() == thread_) {
-      watch_.goOn();
+      watch_.goOn(isShared_ ? LIBTILE_RUN : LIBTILE_RETURN);
       ask();
     }
   }
@@ -105,7 +112,7 @@ private:
   const Job &job_;
   const Caller &caller_;
   const std::thread::id thread_ = std::this_thread::get_id();
-  bool lasts_ = false;
+  bool lasts_ = false, isShared_ = false;
   WatchedLaunch watch_;
 };
 
@@ -389,7 +396,7 @@ JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller) noexcept {
   float busy = nanosecondsSince(start);
   running.answer();
   if (done < job.programs && !running.stops()) {
-    running.last();
+    running.share();
     busy += runOnAll(running, done, done > 0 ? busy / static_cast<float>(done) : perProgram, memory);
   }
   if (running.stops()) {

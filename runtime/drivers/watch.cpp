@@ -85,11 +85,11 @@ bool look(Cell &cell) noexcept {
   if (launches % 2 == 0) {
     return false;
   }
-  uint32_t status = LIBTILE_RUN;
-  if (cell.age++ % kTicksBetweenCalls == 0) {
-    return Status(cell.status).compare_exchange_strong(status, LIBTILE_ATTEND);
+  uint32_t status = Status(cell.status).load(std::memory_order_relaxed);
+  if (status < LIBTILE_ATTEND && cell.age++ % kTicksBetweenCalls == 0) {
+    Status(cell.status).compare_exchange_strong(status, LIBTILE_ATTEND);
   }
-  return Status(cell.status).load(std::memory_order_relaxed) == LIBTILE_RUN;
+  return status < LIBTILE_ATTEND;
 }
 
 bool lookAtAll() noexcept {
@@ -157,7 +157,7 @@ void WatchedLaunch::end() noexcept {
   // To the next even number.
   const uint32_t launches = cell_->launches.load(std::memory_order_relaxed);
   cell_->launches.store((launches | 1) + 1, std::memory_order_relaxed);
-  goOn();
+  goOn(LIBTILE_RUN);
 }
 
 WatchedLaunch::~WatchedLaunch() {
@@ -171,9 +171,10 @@ WatchedLaunch::~WatchedLaunch() {
 
 uint32_t *WatchedLaunch::status() const noexcept { return cell_ != nullptr ? &cell_->status : nullptr; }
 
-void WatchedLaunch::goOn() noexcept {
-  uint32_t status = LIBTILE_ATTEND;
-  Status(cell_->status).compare_exchange_strong(status, LIBTILE_RUN);
+void WatchedLaunch::goOn(uint32_t status) noexcept {
+  uint32_t now = Status(cell_->status).load(std::memory_order_relaxed);
+  while (now < LIBTILE_STOP && !Status(cell_->status).compare_exchange_weak(now, status)) {
+  }
   needWatcher();
 }
 

@@ -3,8 +3,8 @@
 //
 // A kernel that runs on the thread that launches it reads no clock. Instead one thread, the watcher,
 // looks every few milliseconds at each thread that launches. Is it still in the launch in which it was
-// at the last look, the launch's status word is raised from RUN to ATTEND: the kernel comes back after
-// the program that it is in, or calls the frame's poll in the midst of it (codegen/cpu/frame.h). Then
+// at the last look, the launch's status word is raised to ATTEND: the kernel comes back after the
+// program that it is in, or calls the frame's poll in the midst of it (codegen/cpu/frame.h). Then
 // the launching thread gets help, lets others run, asks whether it is interrupted, and goes on. For a
 // launch that lasts on, that is repeated some twenty times a second.
 //
@@ -29,8 +29,8 @@ public:
   [[nodiscard]] uint32_t *status() const noexcept;
   // The thread is not to be called any more; the status word stays.
   void end() noexcept;
-  // ATTEND becomes RUN; the watcher looks on.
-  void goOn() noexcept;
+  // RETURN and ATTEND become `status`, which is RUN or RETURN; the watcher looks on.
+  void goOn(uint32_t status) noexcept;
   // Whether interruptLaunches() was called since the launch began.
   [[nodiscard]] bool isInterrupted() const noexcept;
 

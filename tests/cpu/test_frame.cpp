@@ -101,7 +101,7 @@ TEST(Frame, ARangeOfProgramsRuns) {
 
 TEST(Frame, ACalledKernelComesBackAfterOneProgram) {
   for (const std::string &target : runnableTargets()) {
-    for (const uint32_t status : {LIBTILE_ATTEND, LIBTILE_STOP}) {
+    for (const uint32_t status : {LIBTILE_RETURN, LIBTILE_ATTEND, LIBTILE_STOP}) {
       std::vector<int32_t> out(4, -1);
       Launch launch(kCounts, target, {slot(out.data())}, 4);
       launch.status = status;
@@ -133,6 +133,8 @@ TEST(Frame, LongLoopsAsk) {
   for (const std::string &target : runnableTargets()) {
     int64_t out = -1;
     Launch launch(kSums, target, {100, slot(&out)}, 1);
+    EXPECT_EQ(launch.run(0, 1), 1U);
+    launch.status = LIBTILE_RETURN;
     EXPECT_EQ(launch.run(0, 1), 1U);
     EXPECT_EQ(launch.polls, 0) << "nobody calls";
     launch.status = LIBTILE_ATTEND;

@@ -72,7 +72,7 @@ TEST(Targets, TextsOnDemand) {
   EXPECT_TRUE(plain.llvm.empty() && plain.assembly.empty());
   options.keepLlvm = options.keepAssembly = true;
   const codegen::Code code = codegen::generate(expanded(kKernel, "cpu"), codegen::hostTarget(), options);
-  EXPECT_NE(code.llvm.find("define void @kernel.f("), std::string::npos);
+  EXPECT_NE(code.llvm.find("define i64 @kernel.f("), std::string::npos);
   EXPECT_NE(code.assembly.find("kernel.f:"), std::string::npos);
 }
 

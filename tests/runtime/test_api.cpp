@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <thread>
 
@@ -22,6 +24,13 @@ def twice(x):
 def kernel(x, out, n, BLOCK: tl.constexpr, SHIFT: tl.constexpr = 0):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, twice(tl.load(x + i, mask=i < n)) + SHIFT, mask=i < n)
+
+@libtile.jit
+def wait(flag, out):
+    value = tl.load(flag, volatile=True)
+    while value == 0:
+        value = tl.load(flag, volatile=True)
+    tl.store(out + tl.program_id(0), value)
 
 @libtile.jit
 def wrong(x):
@@ -177,6 +186,29 @@ TEST(Api, ThreadsCompileAndLaunch) {
 }
 
 // A handle that no call made is refused, not followed.
+TEST(Api, LaunchesAreInterrupted) {
+  const Device cpu = Device::open("cpu");
+  const Kernel wait = Program::fromText(kText, "text.py")
+                          .compile("wait", cpu.target(), {{"flag", {"*i32"}}, {"out", {"*i32"}}});
+  std::vector<int32_t> flag(1), out(64);
+  std::atomic<bool> ended{false};
+  std::thread user([&] {
+    const Error error = failure([&] { wait.launch(cpu, {64, 1, 1}, {flag.data(), out.data()}); });
+    EXPECT_EQ(error.kind(), Error::Kind::Device);
+    EXPECT_STREQ(error.what(), "the launch was interrupted");
+    ended.store(true);
+  });
+  while (!ended.load()) {
+    interruptLaunches();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  user.join();
+  // The pool is as it was, and so is the kernel.
+  flag[0] = 3;
+  wait.launch(cpu, {64, 1, 1}, {flag.data(), out.data()});
+  EXPECT_EQ(out, std::vector<int32_t>(64, 3));
+}
+
 TEST(Api, EmptyHandles) {
   const Device cpu = Device::open("cpu");
   float x = 0;

@@ -54,7 +54,7 @@ private:
 // Turns of a loop, asking as compiled loops do. False: the launch ends.
 bool waitUntil(const Frame &frame, const std::function<bool()> &done) {
   while (!done()) {
-    if (std::atomic_ref(*frame.status).load() != LIBTILE_RUN && frame.poll(&frame) != 0) {
+    if (std::atomic_ref(*frame.status).load() >= LIBTILE_ATTEND && frame.poll(&frame) != 0) {
       return false;
     }
   }
