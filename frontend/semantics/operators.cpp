@@ -37,6 +37,10 @@ Tensor pointerArithmetic(Semantics &s, BinaryOp op, const Value &a, const Value 
     offset = s.cast(offset, {ir::Elem::I64, true});
   }
   if (op == BinaryOp::Sub) {
+    if (ir::bitWidth(offset.dtype.elem) < 32) {
+      // The least number has no negative in its own type.
+      offset = s.cast(offset, {ir::Elem::I32, true});
+    }
     offset = *tensorUnary(s, UnaryOp::Neg, offset).tensor();
   }
   const auto [base, index] = s.broadcastBoth(pointer, offset);

@@ -23,8 +23,9 @@ bool sameWord(const uint8_t *a, const uint8_t *b, bool isFloat) {
          (isFloat && ((isNan(first) && isNan(second)) || (open && sign == 0x80000000)));
 }
 
-void checkSeed(const std::string &way, uint64_t seed) {
-  RandomProgram program = randomProgram(seed, {2 + unsigned(seed / 10) % 40, seed % 2 == 1});
+void checkSeed(const std::string &way, uint64_t seed, bool stores) {
+  RandomProgram program =
+      randomProgram(seed, {2 + unsigned(seed / 10) % 40, seed % 2 == 1, stores});
   const std::string text = ir::print(program.fn);
   Machine expected = program.machine;
   evaluate(program.fn, program.arguments, expected);
@@ -51,7 +52,16 @@ void checkSeed(const std::string &way, uint64_t seed) {
 
 TEST_P(NestPrograms, AsInterpreted) {
   for (uint64_t seed = 0; seed < 250; ++seed) {
-    checkSeed(GetParam(), seed);
+    checkSeed(GetParam(), seed, false);
+    if (HasFatalFailure()) {
+      return;
+    }
+  }
+}
+
+TEST_P(NestPrograms, StoresInOrder) {
+  for (uint64_t seed = 0; seed < 250; ++seed) {
+    checkSeed(GetParam(), seed, true);
     if (HasFatalFailure()) {
       return;
     }

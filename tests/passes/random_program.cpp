@@ -22,6 +22,8 @@ namespace {
 
 // Memory: 4 KiB of input, then a region for each output.
 constexpr int64_t kInput = 4096, kOutput = 32768;
+// Elements of a tile that fit into the input, from any start.
+constexpr int64_t kLargest = 512;
 
 class Generator {
 public:
@@ -74,12 +76,18 @@ private:
     }
   }
 
-  static std::vector<std::vector<int32_t>> shapes() {
+  // Where the order of stores is looked at, more than a vector.
+  [[nodiscard]] std::vector<std::vector<int32_t>> shapes() const {
+    if (options_.stores) {
+      return {{40}, {24}, {5, 8}, {40, 1}, {1, 8}};
+    }
     return {{8}, {12}, {48}, {4, 8}, {8, 1}, {1, 8}, {8, 4}};
   }
 
   void arange() {
-    pool_.push_back(arange(oneOf<int32_t>({8, 12, 4, 48}), oneOf<int64_t>({0, 0, 0, 4, 7, -3, -16})));
+    const int32_t extent =
+        options_.stores ? oneOf<int32_t>({40, 24, 40}) : oneOf<int32_t>({8, 12, 4, 48});
+    pool_.push_back(arange(extent, oneOf<int64_t>({0, 0, 0, 4, 7, -3, -16})));
   }
   ValueId arange(int32_t extent, int64_t start) {
     const Type type = Type::tile({extent}, Type::scalar(Elem::I32));
@@ -252,12 +260,16 @@ private:
     pool_.push_back(pointerTo(any([](Type t) { return t.isInteger() && !t.isBool(); })));
   }
 
-  // input[(index % 64)], sometimes masked.
+  // input[index % 64], or a run of it, sometimes masked.
   void load() {
-    const ValueId index = any([](Type t) { return t.isInteger() && !t.isBool(); });
-    const ValueId bounded = b_.make(Opcode::URem, {index, b_.constInt(type(index), 64)});
-    const ValueId pointer = pointerTo(bounded);
+    const ValueId index = any([](Type t) {
+      return t.isInteger() && !t.isBool() && t.numElements() <= kLargest;
+    });
     const Type t = type(index).withElement(Elem::I32);
+    const ValueId pointer =
+        options_.stores && chance(50)
+            ? runOfInput(t)
+            : pointerTo(b_.make(Opcode::URem, {index, b_.constInt(type(index), 64)}));
     if (chance(50)) {
       const ValueId mask = operandOf(t.withElement(Elem::I1));
       pool_.push_back(chance(50) ? b_.make(Opcode::Load, {pointer, mask})
@@ -265,6 +277,39 @@ private:
     } else {
       pool_.push_back(b_.make(Opcode::Load, {pointer}));
     }
+  }
+
+  // The addresses of the tile's elements one behind the other, from input[start % 64] on.
+  ValueId runOfInput(Type t) {
+    ValueId start = b_.i32(oneOf<int32_t>({0, 0, 1, 4, 17}));
+    if (chance(40)) {
+      const ValueId scalar = any([](Type x) { return x == Type::scalar(Elem::I32); });
+      start = b_.make(Opcode::URem, {scalar, b_.i32(64)});
+    }
+    return runFrom(b_.make(Opcode::PtrAdd, {input_, start}), t);
+  }
+
+  // A pointer, or as many one behind the other as the tile has elements.
+  ValueId runFrom(ValueId pointer, Type t) {
+    if (!t.isTile()) {
+      return pointer;
+    }
+    ValueId index = arange(static_cast<int32_t>(t.numElements()), 0);
+    if (t.rank() > 1) {
+      index = b_.make(Opcode::Reshape, {index}, t.withElement(Elem::I32));
+    }
+    return b_.make(Opcode::PtrAdd, {b_.splat(pointer, t.shape()), index});
+  }
+
+  void store() {
+    const ValueId value = any([](Type t) {
+      return t.elem() == Elem::I32 && t.isInteger() && t.numElements() <= kLargest;
+    });
+    ir::Values operands = {runOfInput(type(value)), value};
+    if (chance(40)) {
+      operands.push_back(operandOf(type(value).withElement(Elem::I1)));
+    }
+    b_.op(Opcode::Store, operands);
   }
 
   void loop(unsigned depth) {
@@ -380,7 +425,9 @@ private:
   void fill(unsigned count, unsigned depth) {
     for (unsigned i = 0; i < count; ++i) {
       const uint32_t which = pick(100);
-      if (which < 40) {
+      if (options_.stores && chance(20)) {
+        chance(50) ? store() : load();
+      } else if (which < 40) {
         binary();
       } else if (which < 48) {
         compareOrSelect();
@@ -421,19 +468,13 @@ private:
         t = type(value);
       }
       const unsigned kind = t.isFloating() ? 2 : t.elementBits() == 64 ? 1 : 0;
+      if ((at[kind] + t.numElements()) * 8 > kOutput) {
+        continue;
+      }
       ValueId pointer = kind == 2 ? outF32_ : kind == 1 ? outI64_ : outI32_;
       pointer = b_.make(Opcode::PtrAdd, {pointer, b_.constInt(Type::scalar(Elem::I64), at[kind])});
       at[kind] += t.numElements();
-      if (t.isTile()) {
-        const auto n = static_cast<int32_t>(t.numElements());
-        ValueId index = b_.make(Opcode::Arange, {}, Type::tile({n}, Type::scalar(Elem::I32)));
-        out_.fn.setAttr(out_.fn.def(index), Attr::start, AttrValue(int64_t{0}));
-        if (t.rank() > 1) {
-          index = b_.make(Opcode::Reshape, {index}, t.withElement(Elem::I32));
-        }
-        pointer = b_.make(Opcode::PtrAdd, {b_.splat(pointer, t.shape()), index});
-      }
-      const ValueId operands[] = {pointer, value};
+      const ValueId operands[] = {runFrom(pointer, t), value};
       b_.op(Opcode::Store, operands);
     }
   }

@@ -21,6 +21,8 @@ struct RandomOptions {
   unsigned ops = 30;
   // Numbers stay small, so that hardly any index wraps; what addresses are made of.
   bool indexLike = false;
+  // Stores on the way, over what is loaded before and after them.
+  bool stores = false;
 };
 
 [[nodiscard]] RandomProgram randomProgram(uint64_t seed, RandomOptions options = {});

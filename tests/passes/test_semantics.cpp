@@ -35,7 +35,7 @@ void checkPass(const char *name, std::vector<passes::PassFn> passes, uint64_t se
   unsigned changed = 0;
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     RandomProgram program =
-        randomProgram(seed, {2 + static_cast<unsigned>(seed / 25) % 40, seed % 2 == 1});
+        randomProgram(seed, {2 + static_cast<unsigned>(seed / 25) % 40, seed % 2 == 1, seed % 3 == 2});
     ASSERT_EQ(problems(program.fn), "") << program.fn.str();
     const std::string before = program.fn.str();
     Machine first = program.machine, second = program.machine;

@@ -148,3 +148,22 @@ def test_the_low_word_of_a_long_index(device, high):
     out = on(poisoned(200, F32))
     low_words[(1,)](on(x), out, high * 2**32 + 60, 200)
     np.testing.assert_array_equal(on.back(out), x[60:260])
+
+
+@libtile.jit
+def minus(x, out, by, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + 1000 - tl.load(by + i)))
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
+def test_a_pointer_minus_the_least_number(device, dtype):
+    """Its own type does not hold its negative."""
+    info = np.iinfo(dtype)
+    by = np.array([max(info.min, -40000), 1, -1, 0, min(info.max, 1000), 5, -6, 7], dtype)
+    x = np.arange(41001, dtype=F32)
+    on = OnDevice(device)
+    out = on(poisoned(by.size, F32))
+    minus[(1,)](on(x), out, on(by), by.size)
+    np.testing.assert_array_equal(on.back(out), x[1000 - by.astype(np.int64)])
