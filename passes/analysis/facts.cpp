@@ -17,7 +17,9 @@ Facts computeFacts(const ir::Function &fn) { return FactsBuilder(fn).run(); }
 // ---- arithmetic of runs
 
 int64_t lowBit(int64_t value) {
-  return value == 0 ? AxisFacts::kMaxDivisible : std::min(value & -value, AxisFacts::kMaxDivisible);
+  constexpr uint64_t kMost = AxisFacts::kMaxDivisible;
+  const auto bits = static_cast<uint64_t>(value);
+  return static_cast<int64_t>(bits == 0 ? kMost : std::min(bits & -bits, kMost));
 }
 
 int64_t commonRun(int64_t a, int64_t b, int64_t extent) {

@@ -255,9 +255,37 @@ private:
     const Type t = type(index);
     return b_.make(Opcode::PtrAdd, {t.isTile() ? b_.splat(input_, t.shape()) : input_, index});
   }
-  // An address, of any integers, that nobody accesses.
+  // An address that nobody accesses: of any integers, or of an index that wraps as the program says.
   void address() {
-    pool_.push_back(pointerTo(any([](Type t) { return t.isInteger() && !t.isBool(); })));
+    const ValueId index =
+        chance(40) ? any([](Type t) { return t.isInteger() && !t.isBool(); }) : wrapped();
+    pool_.push_back(chance(70) ? pointerTo(index) : index);
+  }
+  // The low bits of a wide index, or narrow arithmetic, near the ends of the type.
+  ValueId wrapped() {
+    const ValueId index = arange(oneOf<int32_t>({8, 12, 48}), 4 * pick(3));
+    const Type narrow = type(index).withElement(oneOf({Elem::I8, Elem::I16, Elem::I32}));
+    const Type wide = type(index).withElement(Elem::I64);
+    const int64_t all = int64_t{1} << narrow.elementBits();
+    const int64_t room = oneOf<int64_t>({-8, 3, 4, 7, 8, 47, 64});
+    if (narrow.elem() == Elem::I32 || chance(30)) {
+      const ValueId far = b_.constInt(wide, all - room);
+      const ValueId sum = b_.make(Opcode::Add, {b_.make(Opcode::SExt, {index}, wide), far});
+      return b_.make(Opcode::Trunc, {sum}, narrow);
+    }
+    const ValueId offset = b_.constInt(narrow, all / 2 - 1 - room);
+    return b_.make(Opcode::Add, {b_.make(Opcode::Trunc, {index}, narrow), offset});
+  }
+
+  // An index of a program's block, divided: where the start is negative too.
+  void dividedIndex() {
+    const ValueId index = arange(oneOf<int32_t>({8, 12, 48}), oneOf<int64_t>({0, 0, 4, -16}));
+    const Type t = type(index);
+    const ValueId start = any([](Type x) { return x == Type::scalar(Elem::I32); });
+    const ValueId sum = b_.make(Opcode::Add, {b_.splat(start, t.shape()), index});
+    const ValueId divisor = b_.constInt(t, oneOf<int64_t>({2, 3, 4, 8, 12, 16, 16, -8}));
+    using enum Opcode;
+    pool_.push_back(b_.make(oneOf({SDiv, SRem, UDiv, URem}), {sum, divisor}));
   }
 
   // input[index % 64], or a run of it, sometimes masked.
@@ -427,6 +455,8 @@ private:
       const uint32_t which = pick(100);
       if (options_.stores && chance(20)) {
         chance(50) ? store() : load();
+      } else if (which < 4) {
+        dividedIndex();
       } else if (which < 40) {
         binary();
       } else if (which < 48) {

@@ -165,7 +165,7 @@ private:
         if (k % claims.constant != 0 && !same(at(k), at(k - 1))) {
           fails("not constant");
         }
-        if (!same(at(k), at(k - k % group))) {
+        if ((group & (group - 1)) != 0 || !same(at(k), at(k - k % group))) {
           fails("a group is not equal");
         }
         if (type.isFloating()) {
@@ -190,7 +190,7 @@ private:
       const int64_t vector = facts_.access().maxVectorElements(value, axis);
       alongAxis(type, axis, elements, [&](int64_t k, const auto &at) {
         const int64_t first = at(k - k % vector).i;
-        if (type.dim(axis) % vector != 0 || first % (vector * bytes) != 0 ||
+        if ((vector & (vector - 1)) != 0 || type.dim(axis) % vector != 0 || first % (vector * bytes) != 0 ||
             at(k).i != first + k % vector * bytes) {
           fail(value, "no vectors of " + std::to_string(vector) + " on axis " + std::to_string(axis));
         }
