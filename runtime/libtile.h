@@ -2,11 +2,12 @@
 // libtile's C++ API: compile tile kernels from source text and launch them. No Python is involved.
 //
 //   #include <libtile.h>
-//   libtile::Program program = libtile::Program::fromFile("add.py");
-//   libtile::Device cpu = libtile::Device::open("cpu");
-//   libtile::Kernel add = program.compile("add", cpu.target(),
-//       {{"x", "*fp32"}, {"y", "*fp32"}, {"out", "*fp32"}, {"n", "i32"}}, {{"BLOCK", 1024}});
-//   add.launch(cpu, {grid, 1, 1}, {x, y, out, n});
+//   const libtile::Program program = libtile::Program::fromFile("add.py");
+//   const libtile::Device cpu = libtile::Device::open("cpu");
+//   const libtile::Kernel add = program.compile(
+//       "add", cpu.target(), {{"x", {"*fp32"}}, {"y", {"*fp32"}}, {"out", {"*fp32"}}, {"n", {"i32"}}},
+//       {{"BLOCK", int64_t{1024}}});
+//   add.launch(cpu, {(n + 1023) / 1024, 1, 1}, {x, y, out, n}); // x, y, out: addresses of n floats
 //
 // Errors are exceptions derived from libtile::Error, with file, line, column and a caret for errors
 // in a kernel. Objects are handles: copying one shares it; an empty one is refused. All calls are

@@ -5,7 +5,10 @@
     switches  no `default:` over enumerators in ir/, passes/, codegen/: a forgotten op is a build error
     arrows    a folder includes only what stands below it (docs/architecture.md)
     heads     every source file begins with its licence line
+    tests     what has tests is called test_<what>: files, programs, Python's functions; C++ has TEST(What, IsSo)
     made      pages and stubs that are made from a table are up to date
+
+Only files that git tracks are looked at.
 """
 import re
 import subprocess
@@ -28,10 +31,10 @@ HEAD = re.compile(r"^(\s*)(?!if|for|while|switch|else|do\b|try|catch|namespace|s
 
 
 def tracked():
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT,
-                           capture_output=True, text=True, check=True).stdout.split("\n")
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True,
+                           check=True).stdout.split("\n")
     return [ROOT / name for name in names
-            if name.endswith((".cpp", ".h", ".def", ".py")) and (ROOT / name).exists()]
+            if name.endswith((".cpp", ".h", ".def", ".py", "meson.build")) and (ROOT / name).exists()]
 
 
 def long_functions(lines):
@@ -59,9 +62,33 @@ def defaults(lines):
             yield number
 
 
+def test_names(path, text):
+    """Names in tests/ that break the convention."""
+    if path.name == "meson.build":
+        for call in re.findall(r"executable\(('.*?')(?=,)(?:[^()]|\([^()]*\))*\bgtest\b", text):
+            if not call.startswith("'test_"):
+                yield f"program {call} with tests is not called test_<what>"
+        return
+    cpp = re.findall(r"^TEST(?:_F|_P)?\((\w+), *(\w+)\)", text, re.M)
+    python = re.findall(r"^\s*def (\w*test_\w*)\(", text, re.M) if path.suffix == ".py" else []
+    if (cpp or any(each.startswith("test_") for each in python)) and not path.name.startswith("test_"):
+        yield "a file with tests is called test_<what>"
+    for name in (each for pair in cpp for each in pair):
+        if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
+            yield f"{name}: names of C++ tests are written LikeThis"
+    for name in python:
+        if not name.startswith("test_"):
+            yield f"{name}: pytest finds what begins with test_"
+
+
 def breaches(path):
     name = path.relative_to(ROOT)
-    lines = path.read_text().split("\n")
+    text = path.read_text()
+    lines = text.split("\n")
+    if name.parts[0] == "tests" and path != Path(__file__).resolve():
+        yield from (f"{name}: {breach}" for breach in test_names(path, text))
+    if path.name == "meson.build":
+        return
     limit = SIZES.get(path.suffix)
     if limit and len(lines) > limit + 1:
         yield f"{name}: {len(lines)} lines, at most {limit}"
