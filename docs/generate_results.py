@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the tables of measurements in README.md from the latest bench/results/*.json of each device.
+
+`--check` only says whether they are up to date.
+"""
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer norm", "matmul": "matmul"}
+SIZES = {"softmax": " columns", "layer_norm": " columns", "add": " elements"}
+PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
+PLACES = re.compile(r"(<!-- results (\w+) -->\n).*?(<!-- end -->)", re.S)
+
+
+def rows(device):
+    path = max((ROOT / "bench" / "results").glob(f"{device}-*.json"))
+    return {row["name"]: row for row in map(json.loads, path.read_text().splitlines())}
+
+
+def table(device):
+    found = rows(device)
+    lines = {}  # (kernel, type, peer) -> sizes, ratios
+    for name, row in found.items():
+        if "peer" in row:
+            _, kernel, dtype, size = name.split("/")
+            sizes, ratios = lines.setdefault((kernel, dtype, row["peer"]), ([], []))
+            sizes.append(f"{int(size):,}")
+            ratios.append(f"{row['ratio']:.2f}" if row["ratio"] < 10 else f"{row['ratio']:.0f}")
+    machine = found["machine"]
+    where = machine.get("gpu") or machine["cpu"]
+    versions = ", ".join(f"{name} {machine[name]}" for name in ("torch", "triton") if name in machine)
+    out = [f"{where}; {versions}; {machine['date']}:", "", "| kernel | sizes | speed | of |", "|---|---|---|---|"]
+    for (kernel, dtype, peer), (sizes, ratios) in lines.items():
+        out.append(f"| {KERNELS[kernel]} {dtype} | {', '.join(sizes)}{SIZES.get(kernel, '')} | {', '.join(ratios)} | "
+                   f"{PEERS[peer]} |")
+    return "\n".join(out) + "\n"
+
+
+def costs():
+    cpu, gpu = rows("cpu"), rows("cuda")
+    def ms(found, name):
+        return f"{found[name]['ours_s'] * 1e3:.1f} ms"
+    lines = ["| | CPU | GPU |", "|---|---|---|"]
+    for what, name in (("vector addition", "add"), ("softmax", "softmax"), ("matmul", "matmul")):
+        lines.append(f"| compiling {what} (GPU: to PTX) | {ms(cpu, f'cpu/compile/{name}')} | {ms(gpu, f'cuda/compile/{name}')} |")
+    lines += [f"| a launch from Python | {cpu['cpu/launch']['ours_s'] * 1e6:.1f} us | "
+              f"{gpu['cuda/launch']['ours_s'] * 1e6:.1f} us |",
+              f"| `import libtile` | {ms(cpu, 'time/import')} | |",
+              f"| the wheel | {cpu['size/wheel']['bytes'] / 1e6:.0f} MB | |",
+              f"| building from source, {cpu['machine']['threads']} cores | {cpu['time/build']['ours_s']:.0f} s | |"]
+    return "\n".join(lines) + "\n"
+
+
+def made(text):
+    return PLACES.sub(lambda found: found[1] + (costs() if found[2] == "costs" else table(found[2])) + found[3], text)
+
+
+def main():
+    text = README.read_text()
+    if "--check" not in sys.argv:
+        README.write_text(made(text))
+    elif made(text) != text:
+        print("README.md is out of date: run python docs/generate_results.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
