@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/passes/random_program.h"
 
-#include "ir/ops.h"
-
-#include <algorithm>
+#include "tests/passes/random_values.h"
 
 namespace libtile::test {
 
@@ -25,9 +23,9 @@ constexpr int64_t kInput = 4096, kOutput = 32768;
 // Elements of a tile that fit into the input, from any start.
 constexpr int64_t kLargest = 512;
 
-class Generator {
+class Generator : RandomValues {
 public:
-  Generator(uint64_t seed, RandomOptions options) : random_(seed), options_(options), b_(out_.fn) {}
+  using RandomValues::RandomValues;
 
   RandomProgram run() {
     addParams();
@@ -38,12 +36,7 @@ public:
   }
 
 private:
-  uint32_t pick(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
-  bool chance(uint32_t percent) { return pick(100) < percent; }
-
-  template <class T> T oneOf(std::initializer_list<T> list) {
-    return list.begin()[pick(list.size())];
-  }
+  using RandomValues::arange;
 
   void addParams() {
     ir::Function &fn = out_.fn;
@@ -89,13 +82,6 @@ private:
         options_.stores ? oneOf<int32_t>({40, 24, 40}) : oneOf<int32_t>({8, 12, 4, 48});
     pool_.push_back(arange(extent, oneOf<int64_t>({0, 0, 0, 4, 7, -3, -16})));
   }
-  ValueId arange(int32_t extent, int64_t start) {
-    const Type type = Type::tile({extent}, Type::scalar(Elem::I32));
-    const ValueId value = b_.make(Opcode::Arange, {}, type);
-    out_.fn.setAttr(out_.fn.def(value), Attr::start, AttrValue(start));
-    return value;
-  }
-
   // Runs of equal or consecutive numbers, as long as a hint says and no analysis can know.
   void hinted() {
     const int64_t run = oneOf<int64_t>({3, 4, 5, 6, 12, 12});
@@ -107,42 +93,6 @@ private:
     out_.fn.setAttr(out_.fn.def(hint), equal ? Attr::constant : Attr::contiguous,
                     AttrValue(std::vector<int64_t>{run}));
     pool_.push_back(hint);
-  }
-
-  ValueId any(const auto &fits) {
-    std::vector<ValueId> found;
-    std::ranges::copy_if(pool_, std::back_inserter(found),
-                         [&](ValueId value) { return fits(type(value)); });
-    if (found.empty()) {
-      return {};
-    }
-    // Newer ones more often, so that chains grow.
-    const size_t n = found.size();
-    return found[std::max<size_t>(pick(n), pick(n))];
-  }
-  Type type(ValueId value) const { return out_.fn.type(value); }
-
-  ValueId constantOf(Type type) {
-    if (type.isFloating()) {
-      return b_.constFloat(type, oneOf<double>({0.0, -0.0, 1.0, 2.0, -1.5, 0.25, 3.0}));
-    }
-    const int64_t least = INT64_MIN >> (64 - type.elementBits());
-    const int64_t value = options_.indexLike
-                              ? oneOf<int64_t>({0, 1, 2, 3, 4, 8, 16, 7, 12, -1, -8})
-                              : oneOf<int64_t>({0, 1, 2, -1, 3, 8, 31, 127, INT32_MAX, least, ~least,
-                                                static_cast<int64_t>(random_())});
-    return b_.constInt(type, value);
-  }
-
-  // A value of the type: from the pool, a splat, or a constant.
-  ValueId operandOf(Type wanted) {
-    const ValueId found = any([&](Type t) { return t == wanted; });
-    if (found.valid() && chance(60)) {
-      return found;
-    }
-    const ValueId scalar =
-        wanted.isTile() ? any([&](Type t) { return t == wanted.element(); }) : ValueId{};
-    return scalar.valid() && chance(60) ? b_.splat(scalar, wanted.shape()) : constantOf(wanted);
   }
 
   void binary() {
@@ -509,11 +459,6 @@ private:
     }
   }
 
-  std::mt19937_64 random_;
-  RandomOptions options_;
-  RandomProgram out_;
-  Builder b_;
-  std::vector<ValueId> pool_;
   ValueId input_, outI32_, outI64_, outF32_;
 };
 

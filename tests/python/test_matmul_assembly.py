@@ -21,7 +21,7 @@ def inner_loops(assembly):
         if label and re.match(rf"\s+j\w+\s+{re.escape(label)}\b", line):
             if any(MULTIPLY.search(each) for each in lines):
                 loops.append(lines)
-            label = None
+            label, lines = None, []
     return loops
 
 
