@@ -66,7 +66,7 @@ class FactsBuilder::AxisRules {
 public:
   AxisRules(const FactsBuilder &builder, OpId op, const ValueFacts &result, Trust trust)
       : builder_(builder), fn_(builder.fn_), op_(op), result_(result), trust_(trust),
-        out_(result.proved.axes) {}
+        out_(result.proved.axes.size()) {}
 
   Axes run();
 

@@ -247,9 +247,23 @@ void FactsBuilder::visitOp(OpId op, unsigned depth) {
   }
   ValueFacts facts = unknown(fn_.result(op));
   facts.proved = claimsOf(op, facts, Trust::Proved);
-  facts.promised = claimsOf(op, facts, Trust::Promised);
+  facts.promised = mayPromiseMore(op, facts) ? claimsOf(op, facts, Trust::Promised) : facts.proved;
   facts.affine = affineOf(op);
   set(fn_.result(op), std::move(facts));
+}
+
+// Where operands promise no more than is proved of them, the promises matter to a sum that may wrap (of which
+// the range says nothing), to an extension and to a division.
+bool FactsBuilder::mayPromiseMore(OpId op, const ValueFacts &result) const {
+  const Type type = fn_.type(fn_.result(op));
+  const Opcode opcode = fn_.opcode(op);
+  const bool mayWrap = type.isInteger() && type.elementBits() >= 32 &&
+                       result.proved.range == typeRange(type);
+  return mayWrap || opcode == Opcode::SDiv || opcode == Opcode::SRem || opcode == Opcode::SExt ||
+         opcode == Opcode::PtrAdd ||
+         std::ranges::any_of(fn_.operands(op), [&](ValueId operand) {
+           return of(operand).promised != of(operand).proved;
+         });
 }
 
 FactsBuilder::Claims FactsBuilder::claimsOf(OpId op, const ValueFacts &result, Trust trust) const {

@@ -49,8 +49,9 @@ private:
   [[nodiscard]] const Claims &claims(ir::ValueId value, Trust trust) const {
     return trust == Trust::Proved ? of(value).proved : of(value).promised;
   }
-  // Of the op's first result; `result` says nothing but its shape.
+  // Of the op's first result, whose shape `result` says.
   [[nodiscard]] Claims claimsOf(ir::OpId op, const ValueFacts &result, Trust trust) const;
+  [[nodiscard]] bool mayPromiseMore(ir::OpId op, const ValueFacts &result) const;
 
   // ---- axis facts (facts_axis.cpp)
   using Axes = llvm::SmallVector<AxisFacts, 2>;
