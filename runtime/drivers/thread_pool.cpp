@@ -15,6 +15,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <thread>
+#include <utility>
 
 namespace libtile::runtime {
 
@@ -34,9 +35,15 @@ constexpr std::chrono::milliseconds kAskEvery{50};
 struct Arena {
   uint8_t *memory = nullptr;
   size_t bytes = 0;
-  ~Arena() { std::free(memory); }
 };
-thread_local Arena arena;
+// No destructor, so that access needs no check; FreeArena has one.
+constinit thread_local Arena arena;
+struct FreeArena {
+  ~FreeArena() { std::free(std::exchange(arena, {}).memory); }
+};
+
+// Whether this is a thread of a pool; else, in a job, the one that launches it.
+constinit thread_local bool isWorker = false;
 
 void pause() {
 #if defined(__x86_64__)
@@ -92,8 +99,7 @@ public:
   // In any thread: what it is called for, if it is. Programs that were to run on this thread alone take
   // too long for that.
   void answer() noexcept {
-    if (status().load(std::memory_order_relaxed) == LIBTILE_ATTEND &&
-        std::this_thread::get_id() == thread_) {
+    if (status().load(std::memory_order_relaxed) == LIBTILE_ATTEND && !isWorker) {
       watch_.goOn(isShared_ ? LIBTILE_RUN : LIBTILE_RETURN);
       ask();
     }
@@ -111,7 +117,6 @@ private:
 
   const Job &job_;
   const Caller &caller_;
-  const std::thread::id thread_ = std::this_thread::get_id();
   bool lasts_ = false, isShared_ = false;
   WatchedLaunch watch_;
 };
@@ -231,6 +236,7 @@ private:
   }
 
   void workerLoop() {
+    isWorker = true;
     while (!closed_.load(std::memory_order_relaxed)) {
       const uint32_t seen = published_.load(std::memory_order_acquire);
       if (ListedJob *listed = attach()) {
@@ -345,9 +351,8 @@ uint8_t *threadArena(size_t bytes) noexcept {
   if (arena.bytes >= bytes) {
     return arena.memory;
   }
-  std::free(arena.memory);
-  arena.memory = nullptr;
-  arena.bytes = 0;
+  static thread_local FreeArena atTheEnd;
+  std::free(std::exchange(arena, {}).memory);
   const bool huge = bytes >= kHugePage / 2;
   const size_t alignment = huge ? kHugePage : 64;
   if (bytes > SIZE_MAX - alignment) {
@@ -366,6 +371,13 @@ uint8_t *threadArena(size_t bytes) noexcept {
   return memory;
 }
 
+bool JobCost::isDue() noexcept {
+  // Threads that count at once may lose a launch.
+  const uint32_t launches = launches_.load(std::memory_order_relaxed);
+  launches_.store(launches + 1, std::memory_order_relaxed);
+  return launches % 8 == 0;
+}
+
 void JobCost::record(float nanosecondsPerProgram) noexcept {
   const float old = estimate_.load(std::memory_order_relaxed);
   const float measured = std::max(nanosecondsPerProgram, 0.01F);
@@ -382,27 +394,42 @@ JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller) noexcept {
   if (memory == nullptr || !running.isWatched()) {
     return JobEnd::NoMemory;
   }
-  const auto start = Clock::now();
-  float perProgram = cost.nanosecondsPerProgram();
-  uint64_t done = 0;
-  if (perProgram == 0) {
-    running.last();
-    done = running.run(0, 1, memory);
-    perProgram = nanosecondsSince(start);
+  const float known = cost.nanosecondsPerProgram();
+  const bool seemsShort = isShort(known, job.programs);
+  if (seemsShort && job.programs == 1) {
+    // It cannot be shared, so its time decides nothing.
+    (void)running.run(0, 1, memory);
+    return running.stops() ? JobEnd::Stopped : JobEnd::Done;
   }
-  if (isShort(perProgram, job.programs - done)) {
+  const auto start = Clock::now();
+  const bool learns = !seemsShort || cost.isDue();
+  uint64_t done = 0;
+  if (!seemsShort) {
+    running.last();
+  }
+  if (known == 0 || job.programs == 1) {
+    done = running.run(0, 1, memory);
+  } else if (seemsShort) {
+    done = running.run(0, learns ? job.programs : (job.programs + 3) / 4, memory);
+  }
+  // The same kernel may have longer rows than at the last launch.
+  if (done > 0 && done < job.programs &&
+      isShort(nanosecondsSince(start) / static_cast<float>(done), job.programs - done)) {
     done = running.run(done, job.programs, memory);
   }
-  float busy = nanosecondsSince(start);
   running.answer();
-  if (done < job.programs && !running.stops()) {
+  const bool shares = done < job.programs && !running.stops();
+  float busy = learns || shares ? nanosecondsSince(start) : 0;
+  if (shares) {
     running.share();
-    busy += runOnAll(running, done, done > 0 ? busy / static_cast<float>(done) : perProgram, memory);
+    busy += runOnAll(running, done, done > 0 ? busy / static_cast<float>(done) : known, memory);
   }
   if (running.stops()) {
     return JobEnd::Stopped;
   }
-  cost.record(busy / static_cast<float>(job.programs));
+  if (learns || shares) {
+    cost.record(busy / static_cast<float>(job.programs));
+  }
   return JobEnd::Done;
 }
 

@@ -33,9 +33,12 @@ public:
   // 0: not known yet.
   [[nodiscard]] float nanosecondsPerProgram() const { return estimate_.load(std::memory_order_relaxed); }
   void record(float nanosecondsPerProgram) noexcept;
+  // Whether this launch, of those that seem short, is timed as a whole: every eighth is.
+  [[nodiscard]] bool isDue() noexcept;
 
 private:
   std::atomic<float> estimate_{0};
+  std::atomic<uint32_t> launches_{0};
 };
 
 struct Job {

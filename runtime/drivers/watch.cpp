@@ -42,21 +42,22 @@ constinit std::atomic<Cell *> allCells{nullptr};
 constinit std::mutex freeMutex;
 constinit Cell *freeCells = nullptr; // of ended threads; guarded by freeMutex
 
-// Of this thread and in no use.
-struct OwnCells {
-  Cell *free = nullptr;
-  ~OwnCells() {
+// Of this thread and in no use. No destructor, so that access needs no check; giveBack has one.
+constinit thread_local Cell *ownCells = nullptr;
+
+struct GiveBack {
+  ~GiveBack() {
     const std::lock_guard lock(freeMutex);
-    while (Cell *cell = free) {
-      free = cell->nextFree;
+    while (Cell *cell = ownCells) {
+      ownCells = cell->nextFree;
       cell->nextFree = freeCells;
       freeCells = cell;
     }
   }
 };
-thread_local OwnCells own;
 
-Cell *makeCell() noexcept {
+[[gnu::noinline]] Cell *makeCell() noexcept {
+  static thread_local GiveBack giveBack; // at the thread's end
   {
     const std::lock_guard lock(freeMutex);
     if (Cell *cell = freeCells) {
@@ -142,9 +143,9 @@ void needWatcher() noexcept {
 } // namespace
 
 WatchedLaunch::WatchedLaunch() noexcept
-    : cell_(own.free), interruptsBefore_(interrupts.load(std::memory_order_relaxed)) {
+    : cell_(ownCells), interruptsBefore_(interrupts.load(std::memory_order_relaxed)) {
   if (cell_ != nullptr) [[likely]] {
-    own.free = cell_->nextFree;
+    ownCells = cell_->nextFree;
   } else if ((cell_ = makeCell()) == nullptr) {
     return;
   }
@@ -164,8 +165,8 @@ WatchedLaunch::~WatchedLaunch() {
   if (cell_ != nullptr) {
     const uint32_t launches = cell_->launches.load(std::memory_order_relaxed);
     cell_->launches.store(launches + launches % 2, std::memory_order_relaxed);
-    cell_->nextFree = own.free;
-    own.free = cell_;
+    cell_->nextFree = ownCells;
+    ownCells = cell_;
   }
 }
 

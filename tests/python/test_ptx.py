@@ -209,3 +209,23 @@ def test_addresses_are_bases_and_immediates(stride):
     assert more == few
     assert products == (0 if stride == 1 else accesses * 7 // 8)
     assert more_products == 4 * products
+
+
+@libtile.jit
+def all_types(flag, small, short, number, long, half, single, double, pointer, SHIFT: tl.constexpr):
+    total = small + short + number + long + flag.to(tl.int32)
+    tl.store(pointer, total.to(tl.float64) + half + single + double + SHIFT)
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_the_entry_has_bare_arguments(warps):
+    """Others launch it too (docs/abi.md): a parameter for each argument that is no constant, nothing else."""
+    types = ["i1", "i8", "i16", "i32", "i64", "fp16", "fp32", "fp64", "*fp64"]
+    ptx = all_types.warmup(*types, grid=(1,), target="sm_90a", SHIFT=3, num_warps=warps).asm["ptx"]
+    entry = re.search(r"\.entry\s+[\w.$]+\(([^)]*)\)", ptx)[1]
+    params = [re.sub(r"\s+", " ", each).strip().split(" ") for each in entry.split(",")]
+    bits = [int(re.search(r"\d+", each[1])[0]) for each in params]
+    assert [each[0] for each in params] == [".param"] * len(types)
+    assert bits == [8, 8, 16, 32, 64, 16, 32, 64, 64]
+    assert re.search(rf"\.(?:req|max)ntid {32 * warps}\b", ptx)
+    assert ".extern .func" not in ptx

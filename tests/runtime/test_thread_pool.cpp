@@ -265,6 +265,25 @@ struct OneEndless {
 
 } // namespace
 
+// Too short for the watcher, too long for one thread: the first programs say nothing, whole jobs do.
+TEST(LongJobs, AreLearntFromWholeJobs) {
+  struct Late {
+    bool program(uint64_t index, uint8_t *, const Frame &) {
+      const auto start = std::chrono::steady_clock::now();
+      while (index >= 16 && std::chrono::steady_clock::now() - start < std::chrono::microseconds(10)) {
+      }
+      return true;
+    }
+  };
+  JobCost cost;
+  cost.record(1);
+  Late late;
+  for (int launch = 0; launch < 8; ++launch) {
+    EXPECT_EQ(TestJob(late, 64).run(cost), JobEnd::Done);
+  }
+  EXPECT_FALSE(isShortJob(cost, 64));
+}
+
 TEST(LongJobs, ShortOnesAskNothing) {
   JobCost cost;
   cost.record(1);
