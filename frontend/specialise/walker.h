@@ -8,9 +8,10 @@
 // break, continue, return. A path that has left (its loop's iteration, the loop, the function)
 // is *dead*: nothing more is walked on it. Where paths meet, a flag for each way of leaving is
 // merged like a variable; while some flag may be set, the statements that follow are put into an
-// `if` on its absence. When one side of an `if` is dead, what follows goes into the other side
-// instead, which needs no flag. Loops turn the flags into the `stop` of their yield, and carry
-// `returned` and the returned value out. Values on paths that never use them are zeros.
+// `if` on its absence (of an unrolled loop each step into one of its own, so that they do not nest).
+// When one side of an `if` is dead, what follows goes into the other side instead, which needs no flag.
+// Loops turn the flags into the `stop` of their yield, and carry `returned` and the returned value out.
+// Values on paths that never use them are zeros.
 //
 // Budgets (ops, steps, iterations unrolled, inlining depth, nesting of regions, stack) make every
 // walk end; exceeding one is a UserError at the place.
@@ -217,7 +218,7 @@ private:
   void forRange(const Stmt &stmt, const Operation &operation, const Arguments &arguments);
   void staticRange(const Stmt &stmt, const Operation &operation, const Arguments &arguments);
   void whileStatement(const Stmt &stmt);
-  void staticStep(const Stmt &stmt, int64_t from, int64_t to, int64_t by);
+  void staticSteps(const Stmt &stmt, int64_t from, int64_t to, int64_t by);
   // The names that the loop may carry, as tensors, before it.
   void prepare(Loop &loop, const Stmt &stmt);
   void addName(Loop &loop, NameId name, const Value &value, SourceRange where);

@@ -73,29 +73,30 @@ void Walker::staticRange(const Stmt &stmt, const Operation &operation, const Arg
     frame_->carried.push_back(ast().name(stmt.assigned, i));
   }
   ++frame_->loops;
-  staticStep(stmt, from, to, by);
+  staticSteps(stmt, from, to, by);
   --frame_->loops;
   frame_->carried = std::move(outside);
   settle(flow(), flow().broke);
 }
 
-void Walker::staticStep(const Stmt &stmt, int64_t from, int64_t to, int64_t by) {
-  for (int64_t i = from; by > 0 ? i < to : i > to;) {
-    if (flow().dead) {
-      return;
-    }
-    if (flow().maybeLeft()) {
-      guarded([&] { staticStep(stmt, i, to, by); });
-      return;
-    }
+void Walker::staticSteps(const Stmt &stmt, int64_t from, int64_t to, int64_t by) {
+  const Expr &target = ast()[stmt.target];
+  for (int64_t i = from; (by > 0 ? i < to : i > to) && !flow().dead;) {
     step(stmt.range);
     if (++unrolled_ > kMostUnrolled) {
       fail(stmt.range, "more than " + std::to_string(kMostUnrolled) + " iterations to unroll");
     }
-    const Expr &target = ast()[stmt.target];
-    scope().set(target.name, Value::integer(i), target.range);
-    statements(stmt.body);
-    settle(flow(), flow().continued);
+    const auto body = [&] {
+      scope().set(target.name, Value::integer(i), target.range);
+      statements(stmt.body);
+      settle(flow(), flow().continued);
+    };
+    if (flow().maybeLeft()) {
+      at(stmt.range);
+      guarded(body);
+    } else {
+      body();
+    }
     if (__builtin_add_overflow(i, by, &i)) {
       return;
     }

@@ -148,7 +148,7 @@ private:
       line(indent, name + " = n");
     }
     const Expr bound = expression(1);
-    const auto fixed = static_cast<int32_t>(pick(4));
+    const auto fixed = static_cast<int32_t>(pick(6));
     line(indent, "for " + name + " in " +
                      (isStatic ? "tl.static_range(" + std::to_string(fixed) + ")"
                                : "range(" + bound.first + " & 3)") +

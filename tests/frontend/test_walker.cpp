@@ -304,6 +304,33 @@ TEST(Walker, OpsKnowTheirPlace) {
   EXPECT_EQ(found, 2);
 }
 
+// A loop that is unrolled and left at run time grows by one step's ops a step, and no deeper.
+TEST(Walker, UnrolledLoopThatStops) {
+  for (const std::string &stop : std::vector<std::string> {"if n > i: break", "if n > i: return", "if n > i: continue"}) {
+    const auto sizes = [&](int steps) {
+      const std::string text = "def k(p, n):\n"
+                               "    a = 0\n"
+                               "    for i in tl.static_range(" +
+                               std::to_string(steps) + "):\n        a += n * i\n        " + stop +
+                               "\n        a = a * 3\n    tl.store(p, a)\n";
+      const ir::Function made = compile(text, "k", {"*i32", "i32"});
+      size_t ops = 0, deepest = 0;
+      for (ir::OpId op : made.walk()) {
+        ++ops;
+        size_t depth = 0;
+        for (op = made.parentOp(made.block(op)); op.valid(); op = made.parentOp(made.block(op))) {
+          ++depth;
+        }
+        deepest = std::max(deepest, depth);
+      }
+      EXPECT_LE(deepest, 3U) << stop;
+      return ops;
+    };
+    const size_t few = sizes(100), many = sizes(1000);
+    EXPECT_LT(many, 10 * few + 100) << stop;
+  }
+}
+
 // Work that never ends is cut off, with its place.
 TEST(Walker, Budgets) {
   const auto run = [](const std::string &text) {
@@ -328,8 +355,11 @@ TEST(Walker, Budgets) {
             "the kernel takes more than 2000000 steps to unroll and inline");
   EXPECT_EQ(run("  x: tl.constexpr = twice(1, 90)\n"),
             "the kernel takes more than 2000000 steps to unroll and inline");
-  EXPECT_EQ(run("  for i in tl.static_range(200):\n    if n > i: return\n"),
-            "`if`s and loops nested more than 100 deep after inlining");
+  std::string returns;
+  for (int i = 0; i < 200; ++i) {
+    returns += "  if n > " + std::to_string(i) + ": return\n";
+  }
+  EXPECT_EQ(run(returns), "`if`s and loops nested more than 100 deep after inlining");
   run("  s: tl.constexpr = 'a'\n  for i in tl.static_range(90):\n    s = s + s\n");
   run("  t = (n,)\n  for i in tl.static_range(90):\n    t = t + t\n");
   run("  t = (n,)\n  for i in tl.static_range(90000):\n    t = (t, 1)\n");
