@@ -6,6 +6,8 @@
 #include "ir/ops.h"
 #include "passes/op_properties.h"
 
+#include <llvm/ADT/DenseSet.h>
+
 #include <algorithm>
 
 namespace libtile::passes {
@@ -32,11 +34,10 @@ public:
     while (!work_.empty()) {
       const ValueId value = work_.back();
       work_.pop_back();
-      if (seen_[value]) {
+      if (!seen_.insert(value.index).second) {
         continue;
       }
-      seen_.set(value, true);
-      if (++steps_ > kSteps || !expand(value)) {
+      if (seen_.size() > kSteps || !expand(value)) {
         return {};
       }
       if (isParameter(value)) {
@@ -94,9 +95,8 @@ private:
   }
 
   const Function &fn_;
-  std::vector<ValueId> work_;
-  ir::IndexMap<ValueId, bool> seen_;
-  unsigned steps_ = 0;
+  llvm::SmallVector<ValueId, 8> work_;
+  llvm::SmallDenseSet<uint32_t, 16> seen_; // a search is short, whatever the function's size
 };
 
 bool areDisjoint(const Function &fn, ValueId paramA, ValueId paramB) {

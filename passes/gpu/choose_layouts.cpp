@@ -69,23 +69,29 @@ private:
     return true;
   }
 
-  // The proposal whose rivals weigh least together; the first of equals.
+  // The proposal whose rivals weigh least together; the first of equals. Many proposals, of unrolled code,
+  // are for few layouts.
   static Layout cheapest(std::span<const LayoutProposal> proposals) {
-    const LayoutProposal *best = nullptr;
-    double bestCost = 0;
-    for (const LayoutProposal &candidate : proposals) {
-      double cost = 0;
-      for (const LayoutProposal &other : proposals) {
-        cost += other.layout == candidate.layout ? 0
-                : other.strict                   ? 1e15 + other.weight
-                                                 : other.weight;
-      }
-      if (best == nullptr || cost < bestCost) {
-        best = &candidate;
-        bestCost = cost;
+    std::vector<const Layout *> layouts;
+    std::vector<size_t> layoutOf;
+    for (const LayoutProposal &proposal : proposals) {
+      const auto same = [&](const Layout *layout) { return *layout == proposal.layout; };
+      const auto known = std::ranges::find_if(layouts, same);
+      layoutOf.push_back(static_cast<size_t>(known - layouts.begin()));
+      if (known == layouts.end()) {
+        layouts.push_back(&proposal.layout);
       }
     }
-    return best->layout;
+    std::vector<double> costs;
+    for (size_t layout = 0; layout < layouts.size(); ++layout) {
+      double cost = 0;
+      for (size_t i = 0; i < proposals.size(); ++i) {
+        const double rival = proposals[i].weight + (proposals[i].strict ? 1e15 : 0);
+        cost += layoutOf[i] == layout ? 0 : rival;
+      }
+      costs.push_back(cost);
+    }
+    return *layouts[static_cast<size_t>(std::ranges::min_element(costs) - costs.begin())];
   }
 
   [[nodiscard]] Layout plainLayout(ValueId value) const {
