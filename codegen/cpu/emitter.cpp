@@ -10,6 +10,15 @@ using ir::Opcode;
 using ir::ValueId;
 using llvm::Value;
 
+namespace {
+
+// Values that may wait in front of a scope for the code in it. Many more than registers only move to the
+// stack and back; and LLVM's time for each grows with the blocks that it lives through, which in front of a
+// thousand nests are thousands.
+constexpr unsigned kMostHoisted = 128;
+
+} // namespace
+
 // ---- scopes
 
 llvm::BasicBlock *Emitter::newBlock(const char *name) {
@@ -18,6 +27,7 @@ llvm::BasicBlock *Emitter::newBlock(const char *name) {
 
 void Emitter::openScope(llvm::Instruction *jump, bool mayHoistOut, ir::Effects effects) {
   scopes_.back().jump = jump;
+  scopes_.back().hoisted = 0;
   Scope &scope = scopes_.emplace_back();
   scope.mayHoistOut = mayHoistOut;
   scope.writesGlobal = effects.has(ir::Effects::WritesGlobal) || effects.has(ir::Effects::Ordered);
@@ -166,8 +176,12 @@ void Emitter::emitPure(ir::OpId op) {
   for (ValueId operand : fn_.operands(op)) {
     operands.push_back(inForm(operand, varying));
   }
+  while (depth < this->depth() && scopes_[depth].hoisted >= kMostHoisted) {
+    ++depth;
+  }
   Value *exact = nullptr;
   atDepth(depth, [&] { exact = elementwise_.emit(fn_, op, operands); });
+  scopes_[depth].hoisted += depth < this->depth() && llvm::isa<llvm::Instruction>(exact) ? 1 : 0;
   Form &made = define(fn_.result(op), exact, depth, varying);
   // The group's vectors differ in their base alone.
   const Form &first = forms_[varying && lanes_.count > 1 ? 1 : 0][fn_.result(op).index];

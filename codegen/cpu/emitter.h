@@ -10,8 +10,8 @@
 //
 // Scopes nest like the loops: arguments, program, each loop. A pure value is emitted in the
 // outermost scope in which its operands exist, before the jump into the next scope: that hoists all
-// that is invariant. Reads leave a loop too if nothing in it writes that kind of memory; they never
-// leave a branch or a loop of the kernel's own, which may not run at all.
+// that is invariant and has room. Reads leave a loop too if nothing in it writes that kind of memory;
+// they never leave a branch or a loop of the kernel's own, which may not run at all.
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
 // memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,

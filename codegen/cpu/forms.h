@@ -38,6 +38,7 @@ struct Defined {
 
 struct Scope {
   llvm::Instruction *jump = nullptr; // into the next scope, once that is open
+  unsigned hoisted = 0;              // pure values that came out of it
   std::vector<Defined> values;
   bool mayHoistOut = true; // always entered, so reads may leave it
   bool writesGlobal = false;
