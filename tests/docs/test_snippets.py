@@ -9,6 +9,7 @@
                 files that a page leaves to the reader, and of ./dev, the options are checked
 """
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -30,6 +31,7 @@ PIECES = {
 #include "frontend/semantics/operations.h"
 #include <llvm/IR/IRBuilder.h>
 using namespace libtile::frontend;
+using libtile::frontend::operations::Args;
 #define ARITHMETIC(Name, mnemonic, operands, attributes, regions, rule, effects, stages, doc) Name,
 #define FUNCTION ARITHMETIC
 enum class Opcode {{
@@ -88,7 +90,8 @@ def cases(found):
 
 
 def run(command, folder, **options):
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, **options)
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
