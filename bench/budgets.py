@@ -94,7 +94,7 @@ def _import():
 
 def _wheel(installed):
     if not list((ROOT / "dist").glob("libtile-*.whl")):
-        subprocess.run([ROOT / "dev", "wheel"], check=True, capture_output=True)
+        subprocess.run([ROOT / "dev", "wheel", "--pythons", "python3"], check=True, capture_output=True)
     wheel = next((ROOT / "dist").glob("libtile-*.whl"))
     if not installed:
         return {"bytes": wheel.stat().st_size}
