@@ -18,13 +18,14 @@ struct MmaShape {
   int32_t m, n, k;
 };
 
-// How the CPU's contraction takes its operands.
+// How the CPU's contraction takes its operands: a unit that multiplies and adds.
 struct ContractRule {
   Elem operand;     // as the kernel's dot has it
   Elem packed;      // as the scratch copies hold it
   Elem accumulator;
   bool pairs;       // b is packed as <K/2 x N x 2>
   int32_t lanes;    // accumulator elements in a vector register
+  bool flushes = false; // numbers below the least normal one, operands and sums, are taken for 0
 };
 
 // A FUNCTION of ops.def that the target's emitter has for operands of that type.
@@ -64,7 +65,7 @@ struct Target {
   int32_t vectorRegisters = 0; // architectural
   bool maskedAccess = false;   // masked loads and stores of any element size
   int32_t l1Bytes = 0, l2Bytes = 0;
-  std::vector<ContractRule> contract;
+  std::vector<ContractRule> contract; // of several for the same types the best first
 };
 
 } // namespace libtile::ir

@@ -26,9 +26,12 @@ std::vector<ContractRule> contractRules(int32_t bytes, bool hasBf16Dot, bool has
   std::vector<ContractRule> rules = {
       {Elem::F32, Elem::F32, Elem::F32, false, lanes},
       {Elem::F16, Elem::F32, Elem::F32, false, lanes},
-      {Elem::BF16, hasBf16Dot ? Elem::BF16 : Elem::F32, Elem::F32, hasBf16Dot, lanes},
+      {Elem::BF16, Elem::F32, Elem::F32, false, lanes},
       {Elem::F64, Elem::F64, Elem::F64, false, lanes / 2},
   };
+  if (hasBf16Dot) {
+    rules.insert(rules.begin(), {Elem::BF16, Elem::BF16, Elem::F32, true, lanes, true});
+  }
   if (hasPairs) {
     rules.push_back({Elem::I8, Elem::I16, Elem::I32, true, lanes});
   }

@@ -38,10 +38,11 @@ struct ContractShape {
   [[nodiscard]] int32_t rowB() const;
 };
 
-// nullopt: the target has no rule for these types, the dot goes through plain nests.
+// nullopt: the target has no rule for these types, the dot goes through plain nests. `keepsTiny`: numbers
+// below the least normal one shall count (input_precision "ieee").
 [[nodiscard]] std::optional<ContractShape> contractShape(const ir::Target &target, ir::Elem operand,
                                                          ir::Elem accumulator, int32_t m,
-                                                         int32_t n);
+                                                         int32_t n, bool keepsTiny);
 // Iterations of a k loop with a step of `k` that one contract should take together.
 [[nodiscard]] int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
                                          int32_t k);

@@ -112,6 +112,85 @@ TEST(Contract, EveryRule) {
   }
 }
 
+// Numbers around and below the least normal one, beside large ones. The bound is that of
+// docs/semantics.md: each sum rounds once, and a unit that flushes leaves out products of operands below
+// the least normal number, and sums that lie there.
+void checkTiny(const std::string &target, const ir::ContractRule &rule) {
+  const int least = rule.operand == Elem::F16 ? -14 : rule.operand == Elem::F64 ? -1022 : -126;
+  const int leastSum = rule.accumulator == Elem::F64 ? -1022 : -126;
+  const int digits = rule.accumulator == Elem::F64 ? 53 : 24;
+  const Shape shape{6, 2 * rule.lanes, 22, 6, 2 * rule.lanes};
+  const Layout layout = layoutOf(rule, shape);
+  NestedKernel contract(kernel(rule, shape, false), target);
+  std::mt19937 random(5);
+  std::memset(contract.arena(), 0, layout.end);
+  // Returns the number as the buffer holds it: of the operand's type.
+  const auto put = [&](size_t base, Elem elem, size_t index, long double value) {
+    const long double held = elem == rule.accumulator && base == layout.acc
+                                 ? value
+                                 : decode(rule.operand, encode(rule.operand, value));
+    const uint64_t bits = encode(elem, held);
+    std::memcpy(contract.arena() + base + index * ir::byteSize(elem), &bits, ir::byteSize(elem));
+    return decode(elem, bits);
+  };
+  const auto number = [&](int from, int to) {
+    const int exponent = from + int(random() % unsigned(to - from + 1));
+    return std::ldexp(static_cast<long double>(int(random() % 255) - 127), exponent - 7);
+  };
+  std::vector<long double> a(shape.m * shape.k), b(shape.k * shape.n), acc(shape.m * shape.n);
+  for (int m = 0; m < shape.m; ++m) {
+    for (int k = 0; k < shape.k; ++k) {
+      a[m * shape.k + k] =
+          put(0, rule.packed, size_t(m) * layout.rowA + k, number(least - 6, least + 4));
+    }
+    for (int n = 0; n < shape.n; ++n) {
+      acc[m * shape.n + n] = put(layout.acc, rule.accumulator, size_t(m) * shape.n + n,
+                                 m % 2 == 0 ? number(leastSum - 6, leastSum + 2) : 0);
+    }
+  }
+  for (int k = 0; k < shape.k; ++k) {
+    for (int n = 0; n < shape.n; ++n) {
+      const size_t paired = (size_t(k / 2) * layout.rowB + n) * 2 + k % 2;
+      const size_t index = rule.pairs ? paired : size_t(k) * layout.rowB + n;
+      b[k * shape.n + n] = put(layout.b, rule.packed, index, number(-4, n % 2 == 0 ? 2 : 12));
+    }
+  }
+  contract.run({slot(shape.k)});
+  for (int m = 0; m < shape.m; ++m) {
+    for (int n = 0; n < shape.n; ++n) {
+      const auto isTiny = [&](long double x) { return std::fabs(x) < std::ldexp(1.0L, least); };
+      const long double start = acc[m * shape.n + n];
+      long double want = start, size = std::fabs(start), flushed = 0;
+      for (int k = 0; k < shape.k; ++k) {
+        const long double x = a[m * shape.k + k], y = b[k * shape.n + n];
+        want += x * y;
+        size += std::fabs(x * y);
+        flushed += isTiny(x) || isTiny(y) ? std::fabs(x * y) : 0;
+      }
+      long double bound = (shape.k + 1) * (std::ldexp(size, -digits) +
+                                           std::ldexp(1.0L, leastSum - digits));
+      bound += rule.flushes ? flushed + std::ldexp(2.0L * shape.k + 1, leastSum) : 0;
+      uint64_t bits = 0;
+      const unsigned bytes = ir::byteSize(rule.accumulator);
+      std::memcpy(&bits, contract.arena() + layout.acc + (size_t(m) * shape.n + n) * bytes, bytes);
+      const long double got = decode(rule.accumulator, bits);
+      ASSERT_LE(std::fabs(got - want), bound)
+          << target << " " << ir::elemName(rule.operand) << " packed " << ir::elemName(rule.packed)
+          << " at " << m << "," << n << ": " << got << " for " << want;
+    }
+  }
+}
+
+TEST(Contract, TinyNumbers) {
+  for (const std::string &target : runnableTargets()) {
+    for (const ir::ContractRule &rule : codegen::findTarget(target).contract) {
+      if (ir::isFloat(rule.operand)) {
+        checkTiny(target, rule);
+      }
+    }
+  }
+}
+
 // The loop that holds the multiply-adds: from its label to the jump back to it.
 std::string innerLoop(const std::string &assembly, const std::string &instruction) {
   const size_t first = assembly.find(instruction);

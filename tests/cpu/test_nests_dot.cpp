@@ -124,6 +124,38 @@ TEST_P(NestDots, I8) { checkDot<int8_t, int32_t>(GetParam(), "i8", "i32", "3"); 
 TEST_P(NestDots, I16) { checkDot<int16_t, int32_t>(GetParam(), "i16", "i32", "3"); }
 TEST_P(NestDots, I32) { checkDot<int32_t, int32_t>(GetParam(), "i32", "i32", "3"); }
 
+// With precision=ieee, operands far below the least normal number count on every unit.
+TEST_P(NestDots, TinyBf16) {
+  const int m = 17, n = 35, k = 21;
+  Replacements values = shapes(m, n, k);
+  values.insert(values.end(), {{"%av, %bv, %c", "%av, %bv, %c {precision=ieee}"},
+                               {"IN", "bf16"},
+                               {"OUT", "f32"},
+                               {"THREE", "0.0"}});
+  TileKernel kernel(fill(kOneDot, values), GetParam());
+  std::vector<uint16_t> a(size_t(m) * k), b(size_t(k) * n);
+  std::vector<float> o(size_t(m) * n);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = toBf16(float(std::ldexp(number(i), -130)));
+  }
+  for (size_t i = 0; i < b.size(); ++i) {
+    b[i] = toBf16(float(std::ldexp(number(i + 1000), i % 2 == 0 ? 100 : -3)));
+  }
+  kernel.run({pointer(a.data()), pointer(b.data()), pointer(o.data())});
+  for (int row = 0; row < m; ++row) {
+    for (int column = 0; column < n; ++column) {
+      double sum = 0;
+      for (int kk = 0; kk < k; ++kk) {
+        const int at = kk * n + column;
+        sum += std::ldexp(number(row * k + kk) * number(at + 1000), (at % 2 == 0 ? 100 : -3) - 130);
+      }
+      // Sums that do not meet the large ones are exact; the others lose less than half a unit each.
+      ASSERT_LE(std::fabs(o[row * n + column] - 2 * sum), std::fabs(sum) * 0x1p-22 * k)
+          << row << "," << column;
+    }
+  }
+}
+
 // The tutorial's matrix multiplication: carried offsets, masks on k, any M, N, K of the arrays.
 const char *const kMatmul = R"(
 func @matmul stage=tile warps=4 stages=3 (%a: ptr<IN>, %b: ptr<IN>, %o: ptr<OUT>, %M: i32, %N: i32, %K: i32) {
