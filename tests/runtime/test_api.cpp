@@ -26,15 +26,15 @@ def kernel(x, out, n, BLOCK: tl.constexpr, SHIFT: tl.constexpr = 0):
     tl.store(out + i, twice(tl.load(x + i, mask=i < n)) + SHIFT, mask=i < n)
 
 @libtile.jit
+def wrong(x):
+    tl.store(x, nowhere)
+
+@libtile.jit
 def wait(flag, out):
     value = tl.load(flag, volatile=True)
     while value == 0:
         value = tl.load(flag, volatile=True)
     tl.store(out + tl.program_id(0), value)
-
-@libtile.jit
-def wrong(x):
-    tl.store(x, nowhere)
 )";
 
 const std::map<std::string, ParameterType> kTypes = {{"x", {"*fp32"}}, {"out", {"*fp32"}}, {"n", {"i32"}}};
