@@ -29,10 +29,10 @@ def rows():
             name, kind, signature, doc = row.groups()
             yield section, "OPERATION", (name, "", kind, signature, doc)
             continue
-        row = re.match(r'(DTYPE|LANGUAGE_MODULE|LATER)\((.*)\)$', line)
+        row = re.match(r'(DTYPE|LANGUAGE_MODULE|LANGUAGE_ENUM|LATER)\((.*)\)$', line)
         if row:
             yield section, row[1], tuple(re.findall(TEXT, row[2]))
-        elif re.match(r'(OPERATION|LIBRARY|DTYPE|LANGUAGE_MODULE|LATER)\("', line):
+        elif re.match(r'(OPERATION|LIBRARY|DTYPE|LANGUAGE_MODULE|LANGUAGE_ENUM|LATER)\("', line):
             raise SystemExit(f"language.def: cannot read the row {line}")
 
 
@@ -103,9 +103,11 @@ def stubs():
     for _, name, kind, signature, doc in operations({"Function", "Member", "Construct"}):
         if name not in classes:
             lines += stub(name, signature, doc)
-    lines += ["", "class PropagateNan:", "    NONE: Any", "    ALL: Any", ""]
-    lines += [f"{row[0]}: Any" for _, macro, row in rows()
-              if macro == "LANGUAGE_MODULE" and row[0] != "PropagateNan"] + [""]
+    for _, macro, row in rows():
+        if macro == "LANGUAGE_ENUM":
+            lines += ["", f"class {row[0]}:"] + [f"    {member}: Any" for member in row[1].split(", ")]
+    lines.append("")
+    lines += [f"{row[0]}: Any" for _, macro, row in rows() if macro == "LANGUAGE_MODULE"] + [""]
     return "\n".join(lines)
 
 

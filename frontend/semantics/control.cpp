@@ -17,12 +17,12 @@ Value hint(Semantics &s, Args args, ir::Attr attr, const std::string &what) {
   const std::vector<int64_t> values = constantInts(s, args[1], "a value of " + what);
   const size_t expected = input.isScalar() ? 1 : input.shape.size();
   if (values.size() != expected) {
-    s.fail(what + " takes one value an axis: " + std::to_string(expected) + " for " +
+    s.fail(args[1], what + " takes one value an axis: " + std::to_string(expected) + " for " +
            args[0].describe() + ", got " + std::to_string(values.size()));
   }
   for (const int64_t value : values) {
     if (value < 1) {
-      s.fail("a value of " + what + " must be positive, got " + std::to_string(value));
+      s.fail(args[1], "a value of " + what + " must be positive, got " + std::to_string(value));
     }
   }
   const Tensor result = emit(s, ir::Opcode::Hint, {input.id}, input.dtype);
@@ -48,7 +48,7 @@ Value maxConstancy(Semantics &s, Args args) {
 Value assume(Semantics &s, Args args) {
   if (const Tensor *condition = args[0].tensor()) {
     if (!condition->isScalar()) {
-      s.fail("assume takes a scalar condition, got " + args[0].describe());
+      s.fail(args[0], "assume takes a scalar condition, got " + args[0].describe());
     }
     const ir::ValueId truth = toBool(s, *condition).id;
     s.builder.op(ir::Opcode::Assume, {&truth, 1});
@@ -61,7 +61,7 @@ Value assume(Semantics &s, Args args) {
 Value staticAssert(Semantics &s, Args args) {
   const std::optional<bool> truth = s.constantTruth(args[0]);
   if (!truth) {
-    s.fail("static_assert takes a constant, got " + args[0].describe());
+    s.fail(args[0], "static_assert takes a constant, got " + args[0].describe());
   }
   if (!*truth) {
     const std::string text = args[1].text();
@@ -73,7 +73,7 @@ Value staticAssert(Semantics &s, Args args) {
 Value staticPrint(Semantics &s, Args args) {
   const std::string separator = optionalString(s, args[1], "sep");
   std::string line;
-  const std::vector<Value> &items = args[0].tuple()->items;
+  const std::vector<Value> &items = args[0].tuple()->fields;
   for (size_t i = 0; i < items.size(); ++i) {
     line += (i == 0 ? "" : separator) + items[i].text();
   }

@@ -68,7 +68,7 @@ std::optional<ir::Precision> precisionOf(const Semantics &s, const Value &name,
       return precision;
     }
   }
-  s.fail("input_precision must be 'ieee', 'tf32' or 'tf32x3', got '" + text + "'");
+  s.fail(name, "input_precision must be 'ieee', 'tf32' or 'tf32x3', got '" + text + "'");
 }
 
 // The type of dot's result: fp32 unless the accumulator or out_dtype asks for another.
@@ -79,7 +79,7 @@ DType resultType(const Semantics &s, const Value &acc, const Value &outDtype, DT
   }
   const DType result = outDtype.isNone() ? given : scalarType(s, outDtype, "out_dtype");
   if (result != kFloat32 && result != kFloat16) {
-    s.fail("out_dtype of dot must be fp32 or fp16, got " + result.name() +
+    s.fail(outDtype, "out_dtype of dot must be fp32 or fp16, got " + result.name() +
            "; cast the result with .to()");
   }
   return result;
@@ -106,8 +106,8 @@ Value dot(Semantics &s, Args args) {
   } else {
     acc = requireTensor(s, args[2], "the accumulator of dot");
     if (acc.shape != std::vector<int32_t>(shape.begin(), shape.end()) || acc.dtype != result) {
-      s.fail("the accumulator of this dot must be " + result.name() + shapeText(shape) + ", got " +
-             args[2].describe());
+      s.fail(args[2], "the accumulator of this dot must be " + result.name() + shapeText(shape) +
+                          ", got " + args[2].describe());
     }
     // An fp16 accumulator is summed into in fp32 and rounded once.
     acc = s.cast(acc, sums);

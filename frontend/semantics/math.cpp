@@ -22,7 +22,7 @@ bool isNumber(const Value &value) {
 Tensor requireFloat(Semantics &s, const Value &value, const char *what) {
   const Tensor x = s.toTensor(value);
   if (!x.dtype.isFloat()) {
-    s.fail(std::string(what) + " takes floats, got " + value.describe());
+    s.fail(value, std::string(what) + " takes floats, got " + value.describe());
   }
   return x;
 }
@@ -38,7 +38,8 @@ Value function(Semantics &s, const Value &value, Opcode opcode, const char *what
 bool propagatesNan(const Semantics &s, const Value &value) {
   const std::string text = constantString(s, value, "propagate_nan");
   if (text != "ALL" && text != "NONE") {
-    s.fail("propagate_nan must be PropagateNan.ALL or PropagateNan.NONE, got '" + text + "'");
+    s.fail(value,
+           "propagate_nan must be PropagateNan.ALL or PropagateNan.NONE, got '" + text + "'");
   }
   return text == "ALL";
 }
@@ -120,7 +121,7 @@ Value cast(Semantics &s, Args args) {
   const Tensor input = s.toTensor(args[0]);
   if (!rounding.empty()) {
     if (rounding != "rtne" && rounding != "rtz") {
-      s.fail("fp_downcast_rounding must be 'rtne' or 'rtz', got '" + rounding + "'");
+      s.fail(args[2], "fp_downcast_rounding must be 'rtne' or 'rtz', got '" + rounding + "'");
     }
     if (!input.dtype.isFloat() || !to.isFloat() ||
         ir::bitWidth(to.elem) >= ir::bitWidth(input.dtype.elem)) {
@@ -147,7 +148,7 @@ Value clamp(Semantics &s, Args args) {
 Value absolute(Semantics &s, Args args) {
   const Tensor x = s.toTensor(args[0]);
   if (x.dtype.isPointer()) {
-    s.fail("abs does not take " + args[0].describe());
+    s.fail(args[0], "abs does not take " + args[0].describe());
   }
   const bool isUnsigned = x.dtype.isInt() && (!x.dtype.isSigned || x.dtype.isBool());
   return Value(isUnsigned ? x : emit(s, Opcode::Abs, {x.id}, x.dtype));

@@ -19,11 +19,11 @@ constexpr DType kByte{ir::Elem::I8, false};
 Tensor requirePointer(const Semantics &s, const Value &value, const char *what) {
   const Tensor *tensor = value.tensor();
   if (tensor == nullptr || !tensor->dtype.isPointer()) {
-    s.fail(std::string("the pointer of ") + what +
-           " must be a pointer or a tile of pointers, got " + value.describe());
+    s.fail(value, std::string("the pointer of ") + what +
+                      " must be a pointer or a tile of pointers, got " + value.describe());
   }
   if (tensor->dtype.pointee().elem == ir::Elem::Void && tensor->dtype.pointerDepth == 1) {
-    s.fail(std::string(what) + " does not take a pointer to void");
+    s.fail(value, std::string(what) + " does not take a pointer to void");
   }
   return *tensor;
 }
@@ -31,22 +31,25 @@ Tensor requirePointer(const Semantics &s, const Value &value, const char *what) 
 Tensor requireWritable(const Semantics &s, const Value &value, const char *what) {
   const Tensor pointer = requirePointer(s, value, what);
   if (pointer.dtype.isConst) {
-    s.fail(std::string(what) + " cannot write through a pointer that is const");
+    s.fail(value, std::string(what) + " cannot write through a pointer that is const");
   }
   return pointer;
 }
 
 // `x` in the shape of the pointer.
-Tensor likePointer(Semantics &s, const Tensor &x, const Tensor &pointer, const char *what) {
+Tensor likePointer(Semantics &s, const Tensor &x, const Tensor &pointer, const Value &argument,
+                   const char *what) {
   if (x.shape == pointer.shape) {
     return x;
   }
   if (pointer.isScalar()) {
-    s.fail(std::string(what) + " has shape " + shapeText(x.shape) + " but the pointer is a scalar");
+    s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
+                         " but the pointer is a scalar");
   }
   if (commonShape(s, x.shape, pointer.shape) != pointer.shape) {
-    s.fail(std::string(what) + " has shape " + shapeText(x.shape) + ", which the pointer's shape " +
-           shapeText(pointer.shape) + " does not hold");
+    s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
+                         ", which the pointer's shape " + shapeText(pointer.shape) +
+                         " does not hold");
   }
   return stretch(s, x, pointer.shape);
 }
@@ -64,9 +67,9 @@ std::optional<Tensor> maskFor(Semantics &s, const Value &mask, const Tensor &poi
   }
   const Tensor tensor = requireTensor(s, mask, "mask");
   if (!tensor.dtype.isBool()) {
-    s.fail("mask must be boolean, got " + mask.describe());
+    s.fail(mask, "mask must be boolean, got " + mask.describe());
   }
-  return likePointer(s, tensor, pointer, "mask");
+  return likePointer(s, tensor, pointer, mask, "mask");
 }
 
 // A value in the element type and shape of the pointer.
@@ -77,7 +80,7 @@ Tensor valueFor(Semantics &s, const Value &value, const Tensor &pointer, const c
   if (fits && !element.isBool()) {
     return s.toComputation(value, element, pointer.shape);
   }
-  return s.cast(likePointer(s, s.toTensor(value), pointer, what), element);
+  return s.cast(likePointer(s, s.toTensor(value), pointer, value, what), element);
 }
 
 // Pointers to int1 as pointers to bytes.
@@ -96,7 +99,7 @@ E choice(const Semantics &s, const Value &value, const std::string &what,
     }
     known += (known.empty() ? "'" : ", '") + std::string(name) + "'";
   }
-  s.fail(what + " must be one of " + known + ", got '" + text + "'");
+  s.fail(value, what + " must be one of " + known + ", got '" + text + "'");
 }
 
 void setHints(Semantics &s, ir::OpId op, const Value &cache, const Value &evict, bool isLoad) {
@@ -165,7 +168,7 @@ Value atomicRmw(Semantics &s, Args args, ir::AtomicKind kind, const char *what) 
 Value load(Semantics &s, Args args) {
   Tensor pointer = requirePointer(s, args[0], "load");
   if (args[1].isNone() && !args[2].isNone()) {
-    s.fail("load takes other only with a mask");
+    s.fail(args[2], "load takes other only with a mask");
   }
   // A tile of pointers grows to a larger mask, as in Triton.
   if (args[1].tensor() != nullptr && !pointer.isScalar()) {

@@ -65,7 +65,8 @@ std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a,
 Tensor stretch(Semantics &s, Tensor x, std::span<const int32_t> shape);
 Tensor expandDims(Semantics &s, const Tensor &x, unsigned axis);
 Tensor reshapeTo(Semantics &s, const Tensor &x, std::span<const int32_t> shape);
-Tensor permuteTo(Semantics &s, const Tensor &x, std::span<const int64_t> order);
+Tensor permuteTo(Semantics &s, const Tensor &x, std::span<const int64_t> order,
+                 const Value &argument = Value());
 // The one element of a tile of one element; scalars as they are.
 Tensor onlyElement(Semantics &s, const Tensor &x);
 // A constant or tensor operand of an operator (operators.cpp).
@@ -73,13 +74,14 @@ Value tensorBinary(Semantics &s, BinaryOp op, const Value &a, const Value &b);
 Value tensorCompare(Semantics &s, CompareOp op, const Value &a, const Value &b);
 Value tensorUnary(Semantics &s, UnaryOp op, const Tensor &a);
 
-// Folds the tiles along the axis; `combine` gets the scalars of two groups and gives those of one.
+// Folds tiles of numbers of one shape along the axis (nullopt: over all); `combine` gets the
+// scalars of two groups and gives those of one.
 // `commutative`: it gives the same with the groups exchanged, which passes may not see.
 using Combine =
     std::function<std::vector<Tensor>(std::span<const Tensor> left, std::span<const Tensor> right)>;
 std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
-                                std::optional<int64_t> axis, bool keepDims, const Combine &combine,
-                                bool commutative = false);
+                                std::optional<unsigned> axis, bool keepDims,
+                                const Combine &combine, bool commutative = false);
 
 // ---- arguments of operations
 bool constantBool(const Semantics &s, const Value &value, const std::string &what);
@@ -92,9 +94,11 @@ Tensor requireTensor(const Semantics &s, const Value &value, const std::string &
 std::vector<int64_t> constantInts(const Semantics &s, const Value &value, const std::string &what);
 // constantInts as the shape of a tile: extents >= 1, rank and size within the limits.
 std::vector<int32_t> constantShape(const Semantics &s, const Value &value, const std::string &what);
-void checkShape(const Semantics &s, std::span<const int32_t> shape, const std::string &what);
+// Errors of these two point at the argument, where one said so.
+void checkShape(const Semantics &s, std::span<const int32_t> shape, const std::string &what,
+                const Value &argument = Value());
 // Axis in [-rank, rank) as one in [0, rank).
-unsigned wrapAxis(const Semantics &s, int64_t axis, size_t rank);
+unsigned wrapAxis(const Semantics &s, int64_t axis, size_t rank, const Value &argument = Value());
 std::string shapeText(std::span<const int32_t> shape);
 
 } // namespace libtile::frontend

@@ -117,18 +117,18 @@ CmpPred predicateOf(const Semantics &s, CompareOp op, DType dtype) {
 }
 
 Value tupleBinary(const Semantics &s, BinaryOp op, const Value &a, const Value &b) {
-  const Tuple *left = a.tuple();
-  const Tuple *right = b.tuple();
+  const Aggregate *left = a.tuple();
+  const Aggregate *right = b.tuple();
   if (op == BinaryOp::Add && left != nullptr && right != nullptr) {
-    std::vector<Value> items = left->items;
-    items.insert(items.end(), right->items.begin(), right->items.end());
+    std::vector<Value> items = left->fields;
+    items.insert(items.end(), right->fields.begin(), right->fields.end());
     return Value::tuple(std::move(items));
   }
   const Constant *count = left != nullptr ? b.constant() : a.constant();
   if (op != BinaryOp::Mul || count == nullptr || !constantBigInt(*count)) {
     refuse(s, operatorSymbol(op), a, b);
   }
-  const std::vector<Value> &once = (left != nullptr ? left : right)->items;
+  const std::vector<Value> &once = (left != nullptr ? left : right)->fields;
   constexpr size_t kMaxItems = 1 << 16;
   std::vector<Value> items;
   for (BigInt i = 0; i < *constantBigInt(*count) && !once.empty(); ++i) {
@@ -147,8 +147,8 @@ std::optional<bool> equalValues(const Semantics &s, const Value &a, const Value 
         *constantCompare(s, CompareOp::Eq, *a.constant(), *b.constant()).constant());
   }
   if (a.tuple() != nullptr && b.tuple() != nullptr) {
-    const auto &left = a.tuple()->items;
-    const auto &right = b.tuple()->items;
+    const auto &left = a.tuple()->fields;
+    const auto &right = b.tuple()->fields;
     bool equal = left.size() == right.size();
     for (size_t i = 0; equal && i < left.size(); ++i) {
       const std::optional<bool> item = equalValues(s, left[i], right[i]);
@@ -159,22 +159,15 @@ std::optional<bool> equalValues(const Semantics &s, const Value &a, const Value 
     }
     return equal;
   }
-  if (a.data().index() != b.data().index()) {
-    return false;
-  }
-  if (const TypeValue *type = a.as<TypeValue>()) {
-    return *type == *b.as<TypeValue>();
-  }
-  if (const auto *operation = a.as<const Operation *>()) {
-    return *operation == *b.as<const Operation *>();
-  }
-  if (const auto *function = a.as<std::shared_ptr<const FunctionSource>>()) {
-    return *function == *b.as<std::shared_ptr<const FunctionSource>>();
-  }
-  if (const auto *object = a.as<std::shared_ptr<HostObject>>()) {
-    return *object == *b.as<std::shared_ptr<HostObject>>();
-  }
-  return std::nullopt;
+  const auto isNumber = [](const Value &value) {
+    return value.tensor() != nullptr ||
+           (value.constant() != nullptr && !value.isNone() &&
+            !std::holds_alternative<std::string>(*value.constant()));
+  };
+  // Two aggregates that are no tuples may say themselves what equal is.
+  const bool isKnown = !(isNumber(a) && isNumber(b)) &&
+                       (a.aggregate() == nullptr || b.aggregate() == nullptr);
+  return isKnown ? std::optional(sameValue(a, b)) : std::nullopt;
 }
 
 // Comparisons without a tensor, apart from two constants.
@@ -183,18 +176,24 @@ Value compareOthers(const Semantics &s, CompareOp op, const Value &a, const Valu
     if (b.tuple() == nullptr) {
       refuse(s, operatorSymbol(op), a, b);
     }
-    const bool found = std::ranges::any_of(b.tuple()->items, [&](const Value &item) {
-      return equalValues(s, a, item).value_or(false);
+    const bool found = std::ranges::any_of(b.tuple()->fields, [&](const Value &item) {
+      const std::optional<bool> equal = equalValues(s, a, item);
+      if (!equal) {
+        refuse(s, "==", a, item);
+      }
+      return *equal;
     });
     return Value::boolean(found == (op == CompareOp::In));
   }
-  const bool positive = op == CompareOp::Eq || op == CompareOp::Is;
-  const bool negative = op == CompareOp::Ne || op == CompareOp::IsNot;
-  const std::optional<bool> equal = positive || negative ? equalValues(s, a, b) : std::nullopt;
+  if (op == CompareOp::Is || op == CompareOp::IsNot) {
+    return Value::boolean(sameValue(a, b) == (op == CompareOp::Is));
+  }
+  const bool hasEquality = op == CompareOp::Eq || op == CompareOp::Ne;
+  const std::optional<bool> equal = hasEquality ? equalValues(s, a, b) : std::nullopt;
   if (!equal) {
     refuse(s, operatorSymbol(op), a, b);
   }
-  return Value::boolean(*equal == positive);
+  return Value::boolean(*equal == (op == CompareOp::Eq));
 }
 
 } // namespace

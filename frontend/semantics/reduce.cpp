@@ -15,14 +15,9 @@ namespace libtile::frontend {
 using ir::Opcode;
 
 std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
-                                std::optional<int64_t> axis, bool keepDims,
+                                std::optional<unsigned> axis, bool keepDims,
                                 const Combine &combine, bool commutative) {
   const std::vector<int32_t> whole = inputs[0].shape;
-  for (const Tensor &input : inputs) {
-    if (whole.empty() || input.dtype.isPointer()) {
-      s.fail("a reduction takes tiles of numbers, got " + Value(input).describe());
-    }
-  }
   if (!axis) {
     const std::array<int32_t, 1> flat = {
         static_cast<int32_t>(irType(inputs[0].dtype, whole).numElements())};
@@ -30,7 +25,7 @@ std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
       input = reshapeTo(s, input, flat);
     }
   }
-  const unsigned along = axis ? wrapAxis(s, *axis, whole.size()) : 0;
+  const unsigned along = axis.value_or(0);
   std::vector<int32_t> shape = inputs[0].shape;
   shape.erase(shape.begin() + along);
   ir::Builder &builder = s.builder;
@@ -87,11 +82,12 @@ constexpr DType kInt32{ir::Elem::I32, true};
 constexpr DType kUint32{ir::Elem::I32, false};
 constexpr DType kFloat32{ir::Elem::F32, true};
 
-std::optional<int64_t> axisOf(const Semantics &s, const Value &axis, const std::string &what) {
+std::optional<unsigned> axisOf(const Semantics &s, const Value &axis, const Tensor &input,
+                               const std::string &what) {
   if (axis.isNone()) {
     return std::nullopt;
   }
-  return s.constantInt(axis, "the axis of " + what);
+  return wrapAxis(s, s.constantInt(axis, "the axis of " + what), input.shape.size(), axis);
 }
 
 bool isNarrow(DType dtype) { return ir::bitWidth(dtype.elem) < 32; }
@@ -101,7 +97,10 @@ bool isNarrowFloat(DType dtype) { return dtype.isFloat() && isNarrow(dtype); }
 Tensor requireNumbers(const Semantics &s, const Value &value, const std::string &what) {
   const Tensor input = requireTensor(s, value, "the input of " + what);
   if (input.dtype.isPointer()) {
-    s.fail(what + " does not take " + value.describe());
+    s.fail(value, what + " does not take " + value.describe());
+  }
+  if (input.isScalar()) {
+    s.fail(value, "a reduction takes tiles of numbers, got " + value.describe());
   }
   return input;
 }
@@ -129,7 +128,7 @@ Tensor indexAlong(Semantics &s, const Tensor &input, unsigned axis) {
 std::vector<Tensor> extremeWithIndex(Semantics &s, const Tensor &input, const Value &axis,
                                      bool isMax, bool tieLeft, bool keepDims) {
   const int64_t number = s.constantInt(axis, "the axis of a reduction with indices");
-  const unsigned along = wrapAxis(s, number, input.shape.size());
+  const unsigned along = wrapAxis(s, number, input.shape.size(), axis);
   const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
     Tensor wins = emitCompare(s, isMax ? CompareOp::Gt : CompareOp::Lt, left[0], right[0]);
     if (tieLeft) {
@@ -157,7 +156,8 @@ Value extreme(Semantics &s, Args args, bool isMax) {
   const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
     return std::vector<Tensor>{emitMinMax(s, isMax, left[0], right[0], false)};
   };
-  return Value(reduceTiles(s, {widened(s, input)}, axisOf(s, args[1], what), keepDims, combine)[0]);
+  const std::optional<unsigned> axis = axisOf(s, args[1], input, what);
+  return Value(reduceTiles(s, {widened(s, input)}, axis, keepDims, combine)[0]);
 }
 
 Value argExtreme(Semantics &s, Args args, bool isMax) {
@@ -170,22 +170,23 @@ Value argExtreme(Semantics &s, Args args, bool isMax) {
 Value bitwise(Semantics &s, Args args, BinaryOp op, const std::string &what) {
   const Tensor input = requireNumbers(s, args[0], what);
   if (!input.dtype.isInt()) {
-    s.fail(what + " takes integers, got " + args[0].describe());
+    s.fail(args[0], what + " takes integers, got " + args[0].describe());
   }
   const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
     return std::vector<Tensor>{emitBinary(s, op, left[0], right[0])};
   };
   const bool keepDims = constantBool(s, args[2], "keep_dims");
-  return Value(reduceTiles(s, {input}, axisOf(s, args[1], what), keepDims, combine)[0]);
+  return Value(reduceTiles(s, {input}, axisOf(s, args[1], input, what), keepDims, combine)[0]);
 }
 
-std::vector<Value> itemsOf(const Value &value) {
-  return value.tuple() != nullptr ? value.tuple()->items : std::vector<Value>{value};
+// Of a tuple; another value counts as the only one. It looks into `value`.
+std::span<const Value> itemsOf(const Value &value) {
+  return value.tuple() != nullptr ? std::span(value.tuple()->fields) : std::span(&value, 1);
 }
 
 // What the user's function gave, which must be scalars of the inputs' types.
 std::vector<Tensor> checkCombined(Semantics &s, const Value &result, std::span<const Tensor> left) {
-  const std::vector<Value> items = itemsOf(result);
+  const std::span<const Value> items = itemsOf(result);
   if (items.size() != left.size()) {
     s.fail("the function of a reduce over " + std::to_string(left.size()) + " tiles gives " +
            std::to_string(items.size()) + " values");
@@ -209,16 +210,19 @@ Value reduce(Semantics &s, Args args) {
   std::vector<Tensor> inputs;
   for (const Value &item : itemsOf(args[0])) {
     inputs.push_back(requireTensor(s, item, "an input of reduce"));
+    if (inputs.back().isScalar() || inputs.back().dtype.isPointer()) {
+      s.fail(item, "a reduction takes tiles of numbers, got " + item.describe());
+    }
     if (inputs.back().shape != inputs[0].shape) {
-      s.fail("the inputs of reduce have shapes " + shapeText(inputs[0].shape) + " and " +
-             shapeText(inputs.back().shape));
+      s.fail(args[0], "the inputs of reduce have shapes " + shapeText(inputs[0].shape) + " and " +
+                          shapeText(inputs.back().shape));
     }
   }
   if (inputs.empty()) {
-    s.fail("reduce takes a tile or a tuple of tiles, got an empty tuple");
+    s.fail(args[0], "reduce takes a tile or a tuple of tiles, got an empty tuple");
   }
   if (!s.callFunction) {
-    s.fail("reduce cannot call " + args[2].describe() + " here");
+    s.fail(args[2], "reduce cannot call " + args[2].describe() + " here");
   }
   const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
     Arguments arguments;
@@ -230,7 +234,8 @@ Value reduce(Semantics &s, Args args) {
     return checkCombined(s, s.callFunction(args[2], arguments), left);
   };
   const bool keepDims = constantBool(s, args[3], "keep_dims");
-  const auto results = reduceTiles(s, inputs, axisOf(s, args[1], "reduce"), keepDims, combine);
+  const std::optional<unsigned> axis = axisOf(s, args[1], inputs[0], "reduce");
+  const auto results = reduceTiles(s, inputs, axis, keepDims, combine);
   if (args[0].tuple() == nullptr) {
     return Value(results[0]);
   }
@@ -251,7 +256,8 @@ Value sum(Semantics &s, Args args) {
     return std::vector<Tensor>{emitBinary(s, BinaryOp::Add, left[0], right[0])};
   };
   const bool keepDims = constantBool(s, args[2], "keep_dims");
-  const Tensor total = reduceTiles(s, {addends}, axisOf(s, args[1], "sum"), keepDims, combine)[0];
+  const std::optional<unsigned> axis = axisOf(s, args[1], input, "sum");
+  const Tensor total = reduceTiles(s, {addends}, axis, keepDims, combine)[0];
   return Value(s.cast(total, result));
 }
 

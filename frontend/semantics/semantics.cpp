@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 namespace libtile::frontend {
 
@@ -71,51 +72,74 @@ constexpr std::array kDTypes = {
 #define DTYPE(name, short) std::pair<std::string_view, std::string_view>{name, short},
 #include "frontend/language.def"
 };
-constexpr std::array kModules = {
-#define LANGUAGE_MODULE(name) std::string_view{name},
+
+std::vector<std::string> splitNames(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    names.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.find_first_not_of(", ", end), text.size()));
+  }
+  return names;
+}
+
+// `tl` itself comes first.
+const std::vector<LanguagePart> &parts() {
+  static const std::vector<LanguagePart> rows = {
+      {"tl", {}},
+#define LANGUAGE_MODULE(name) {"tl." name, {}},
+#define LANGUAGE_ENUM(name, members) {"tl." name, splitNames(members)},
 #include "frontend/language.def"
-};
+  };
+  return rows;
+}
+
 constexpr std::array kLater = {
 #define LATER(name) std::string_view{name},
 #include "frontend/language.def"
 };
 
-// Edits (insert, erase, replace) from a to b.
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Edits (insert, erase, replace, exchange of neighbours) from a to b; capitals count as small letters.
 size_t editDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before, last, row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) {
     row[j] = j;
   }
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    before = std::exchange(last, row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      row[j] = std::min({last[j - 1] + (same ? 0 : 1), last[j] + 1, row[j - 1] + 1});
+      const bool exchanged = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                             lower(a[i - 2]) == lower(b[j - 1]);
+      row[j] = exchanged ? std::min(row[j], before[j - 2] + 1) : row[j];
     }
   }
   return row.back();
 }
 
-std::string plural(size_t count, const std::string &word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
-}
-
 } // namespace
 
-std::string nearestName(std::string_view name, std::span<const std::string> candidates) {
-  std::string best;
+std::string countText(size_t number, const std::string &what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+std::string didYouMean(std::string_view name, std::span<const std::string> candidates) {
   // Names further away than a third of their length are no help.
   size_t bound = name.size() / 3 + 1;
+  std::string best;
   for (const std::string &candidate : candidates) {
     const size_t distance = editDistance(name, candidate);
-    if (distance < bound || (distance == bound && best.empty())) {
+    // What differs in a capital alone is the other name's own.
+    if (distance < bound && candidate != name) {
       bound = distance;
       best = candidate;
     }
   }
-  return best;
+  return best.empty() ? "" : "; did you mean `" + best + "`?";
 }
 
 void Semantics::setLocation(const ir::Location &location) {
@@ -124,6 +148,25 @@ void Semantics::setLocation(const ir::Location &location) {
 }
 
 void Semantics::fail(const std::string &message) const { throw ir::UserError(message, location_); }
+
+void Semantics::fail(const Value &argument, const std::string &message) const {
+  for (const Place &place : places_) {
+    if (isPartOf(argument, *place.argument)) {
+      failAt(place.range, message);
+    }
+  }
+  fail(message);
+}
+
+void Semantics::failAt(SourceRange range, const std::string &message) const {
+  ir::Location at = location_;
+  if (range.line != 0) {
+    at.line = range.line;
+    at.column = range.column;
+    at.endColumn = range.endColumn;
+  }
+  throw ir::UserError(message, at);
+}
 
 void Semantics::unsupported(const std::string &message) const {
   throw ir::Unsupported(message, location_);
@@ -159,7 +202,9 @@ const Operation *Semantics::findMember(std::string_view name, bool ofType) {
   return nullptr;
 }
 
-Value Semantics::languageName(const std::string &name) {
+const LanguagePart *Semantics::language() { return parts().data(); }
+
+Value Semantics::languageName(std::string_view name) {
   if (const Operation *operation = find(name)) {
     return Value(operation);
   }
@@ -168,15 +213,12 @@ Value Semantics::languageName(const std::string &name) {
       return Value(TypeValue{*DType::byName(type), {}});
     }
   }
-  if (std::ranges::find(kModules, name) != kModules.end()) {
-    return Value(Module{"tl." + name, nullptr});
-  }
-  // The members of PropagateNan.
-  if (name == "ALL" || name == "NONE") {
-    return Value::string(name);
-  }
-  if (isLater(name)) {
-    unsupported("tl." + name + " is not there yet");
+  constexpr std::string_view prefix = "tl.";
+  for (const LanguagePart &part : parts()) {
+    if (std::string_view(part.name).starts_with(prefix) &&
+        std::string_view(part.name).substr(prefix.size()) == name) {
+      return Value(&part);
+    }
   }
   return {};
 }
@@ -186,6 +228,9 @@ bool Semantics::isLater(std::string_view name) {
 }
 
 void Semantics::unknownName(const std::string &name) const {
+  if (isLater(name)) {
+    unsupported("tl." + name + " is not there yet");
+  }
   std::vector<std::string> names;
   for (const Operation &row : table()) {
     if (find(row.name) == &row) {
@@ -195,66 +240,85 @@ void Semantics::unknownName(const std::string &name) const {
   for (const auto &row : kDTypes) {
     names.emplace_back(row.first);
   }
-  const std::string nearest = nearestName(name, names);
-  fail("the language has no name '" + name + "'" +
-       (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  fail("the language has no name `" + name + "`" + didYouMean(name, names));
 }
 
-std::vector<Value> Semantics::bind(const Operation &operation, const Arguments &arguments) const {
-  const std::string name = std::string(operation.name) + "()";
-  std::vector<Value> bound(operation.params.size());
+Value Semantics::call(const Operation &operation, const Arguments &arguments) {
+  const BoundArguments bound(*this, operation, arguments);
+  if (operation.fn != nullptr) {
+    return operation.fn(*this, bound.values());
+  }
+  auto function = preludeFunction(operation.name);
+  ir::check(function != nullptr && callFunction != nullptr,
+            "the prelude has what language.def says");
+  const std::span<const Value> values = bound.values();
+  return callFunction(Value(std::move(function)), {{values.begin(), values.end()}, {}});
+}
+
+BoundArguments::BoundArguments(Semantics &semantics, const Operation &operation,
+                               const Arguments &arguments)
+    : semantics_(semantics), outside_(semantics.places_.size()), values_(operation.params.size()) {
+  try {
+    bindPositional(operation, arguments);
+    bindKeywords(operation, arguments);
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const OperationParam &param = operation.params[i];
+      if (!values_[i].bound() && !param.deflt.bound()) {
+        semantics.fail(std::string(operation.name) + "() needs a value for parameter `" +
+                       param.name + "`");
+      }
+      values_[i] = values_[i].bound() ? values_[i] : param.deflt;
+    }
+  } catch (...) {
+    semantics.places_.resize(outside_);
+    throw;
+  }
+}
+
+void BoundArguments::bindPositional(const Operation &operation, const Arguments &arguments) {
+  const std::vector<Value> &given = arguments.positional;
   size_t next = 0;
-  for (size_t i = 0; i < bound.size() && operation.params[i].form != OperationParam::KeywordOnly;
+  for (size_t i = 0; i < values_.size() && operation.params[i].form != OperationParam::KeywordOnly;
        ++i) {
     if (operation.params[i].form == OperationParam::VarArgs) {
-      bound[i] = Value::tuple({arguments.positional.begin() + static_cast<ptrdiff_t>(next),
-                               arguments.positional.end()});
-      next = arguments.positional.size();
-    } else if (next < arguments.positional.size()) {
-      bound[i] = arguments.positional[next++];
+      values_[i] = Value::tuple({given.begin() + static_cast<ptrdiff_t>(next), given.end()});
+      for (const Value &item : values_[i].tuple()->fields) {
+        semantics_.places_.push_back({&item, arguments.place(next++)});
+      }
+    } else if (next < given.size()) {
+      values_[i] = given[next];
+      semantics_.places_.push_back({&values_[i], arguments.place(next++)});
     }
   }
-  if (next < arguments.positional.size()) {
-    fail(name + " takes " + plural(next, "positional argument") + " but " +
-         std::to_string(arguments.positional.size()) + " were given");
+  if (next < given.size()) {
+    semantics_.failAt(arguments.place(next), std::string(operation.name) + "() takes " +
+                                                 countText(next, "positional argument") + " but " +
+                                                 std::to_string(given.size()) + " were given");
   }
+}
+
+void BoundArguments::bindKeywords(const Operation &operation, const Arguments &arguments) {
+  const std::string name = std::string(operation.name) + "()";
   std::vector<std::string> names;
   for (const OperationParam &param : operation.params) {
     names.push_back(param.name);
   }
-  for (const auto &[keyword, value] : arguments.keyword) {
+  for (size_t k = 0; k < arguments.keyword.size(); ++k) {
+    const auto &[keyword, value] = arguments.keyword[k];
+    const SourceRange place = arguments.place(arguments.positional.size() + k);
     const auto found = std::ranges::find(names, keyword);
     if (found == names.end()) {
-      const std::string nearest = nearestName(keyword, names);
-      fail(name + " has no parameter '" + keyword + "'" +
-           (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+      semantics_.failAt(place,
+                        name + " has no parameter `" + keyword + "`" + didYouMean(keyword, names));
     }
     const auto i = static_cast<size_t>(found - names.begin());
     const bool isVarArgs = operation.params[i].form == OperationParam::VarArgs;
-    if (bound[i].bound() && !(isVarArgs && bound[i].tuple()->items.empty())) {
-      fail(name + " got two values for parameter '" + keyword + "'");
+    if (values_[i].bound() && !(isVarArgs && values_[i].tuple()->fields.empty())) {
+      semantics_.failAt(place, name + " got two values for parameter `" + keyword + "`");
     }
-    bound[i] = isVarArgs ? Value::tuple({value}) : value;
+    values_[i] = isVarArgs ? Value::tuple({value}) : value;
+    semantics_.places_.push_back({&values_[i], place});
   }
-  for (size_t i = 0; i < bound.size(); ++i) {
-    if (!bound[i].bound()) {
-      if (!operation.params[i].deflt.bound()) {
-        fail(name + " needs a value for parameter '" + operation.params[i].name + "'");
-      }
-      bound[i] = operation.params[i].deflt;
-    }
-  }
-  return bound;
-}
-
-Value Semantics::call(const Operation &operation, const Arguments &arguments) {
-  std::vector<Value> bound = bind(operation, arguments);
-  if (operation.fn != nullptr) {
-    return operation.fn(*this, bound);
-  }
-  auto function = preludeFunction(operation.name);
-  ir::check(function != nullptr && callFunction != nullptr, "the prelude has what language.def says");
-  return callFunction(Value(std::move(function)), {std::move(bound), {}});
 }
 
 } // namespace libtile::frontend

@@ -44,7 +44,10 @@ public:
   // Where errors point and what new ops are given.
   void setLocation(const ir::Location &location);
   [[nodiscard]] const ir::Location &location() const { return location_; }
-  [[noreturn]] void fail(const std::string &message) const;        // UserError
+  [[noreturn]] void fail(const std::string &message) const; // UserError
+  // The same at the argument's place, if the value is one that BoundArguments hold, or a part of one
+  // (that very object: helpers pass on the reference they got).
+  [[noreturn]] void fail(const Value &argument, const std::string &message) const;
   [[noreturn]] void unsupported(const std::string &message) const; // Unsupported
 
   // ---- operators. Constants follow Python, anything with a tensor follows Triton's promotion.
@@ -53,33 +56,33 @@ public:
   Value unary(UnaryOp op, const Value &a);
   // `a and b` / `a or b` when one is a tensor: logical, no short circuit.
   Value logical(bool isAnd, const Value &a, const Value &b);
-  // x[index]: tuples by constants and slices (a Tuple of 3 with typeName "slice"); tensors by None
-  // and full slices.
+  // x[index]: tuples by constants and slices; tensors by None and full slices.
   Value subscript(const Value &object, const Value &index);
-  // x.name for tensors, types, tuples and constants; unbound if there is none. A member function
-  // comes back as BoundMethod.
+  // x.name for tensors, types, aggregates (fields), constants and parts of the language; unbound if
+  // there is none. A member function comes back as BoundMethod.
   Value attribute(const Value &object, const std::string &name);
+  // The error for x.name where attribute() gives none: Unsupported for what is not there yet, else a
+  // UserError that names the nearest attribute there is.
+  [[noreturn]] void noAttribute(const Value &object, const std::string &name) const;
 
   // ---- calls of operations (language.def): binds arguments to parameters, fills defaults.
   Value call(const Operation &operation, const Arguments &arguments);
-  // The arguments in the order of the operation's parameters, defaults filled; a `*name` parameter
-  // gets a tuple. For constructs that the walker carries out itself (tl.range, tl.static_range).
-  std::vector<Value> bind(const Operation &operation, const Arguments &arguments) const;
   // Every row of language.def, in its order.
   static std::span<const Operation> operations();
   // The operation of that public name ("load", "sum"); nullptr if there is none.
   static const Operation *find(std::string_view name);
   // The operation of that name that only the prelude may use.
   static const Operation *findInternal(std::string_view name);
-  // What `tl.name` is: operation, dtype, constant, module ("math" is Module "tl.math", whose names
-  // are these too); throws Unsupported for a name of the language that is not there yet; unbound
-  // for an unknown one.
-  Value languageName(const std::string &name);
+  // `tl`, the whole language.
+  static const LanguagePart *language();
+  // What `tl.name` is: an operation, a type, a part; unbound for an unknown one and for one that is
+  // not there yet.
+  static Value languageName(std::string_view name);
   // A name of the language that is not there yet.
   static bool isLater(std::string_view name);
   // The member function x.name of tensors, or of types; nullptr if there is none.
   static const Operation *findMember(std::string_view name, bool ofType);
-  // The UserError for an unknown name of the language, with the nearest one that there is.
+  // Of the language where languageName() gives none, as noAttribute() does.
   [[noreturn]] void unknownName(const std::string &name) const;
 
   // ---- used by the walker
@@ -116,7 +119,23 @@ public:
   std::vector<std::string> printed;
 
 private:
+  friend class BoundArguments;
+  // An argument of a running operation, and where it stands.
+  struct Place {
+    const Value *argument;
+    SourceRange range;
+  };
+  [[noreturn]] void failAt(SourceRange range, const std::string &message) const;
+
   ir::Location location_;
+  std::vector<Place> places_;
+};
+
+// `tl`, or a name of it that has names of its own.
+struct LanguagePart {
+  const char *name; // "tl", "tl.math"
+  // Of an enumeration: its constants. Empty: the part has all names of the language.
+  std::vector<std::string> members;
 };
 
 // A parameter of an operation, read from the signature of its row.
@@ -146,7 +165,30 @@ struct Operation {
   [[nodiscard]] bool isMember() const { return kind == Member || kind == MemberOnly; }
 };
 
-// The candidate nearest to a mistyped name; empty if none is near.
-std::string nearestName(std::string_view name, std::span<const std::string> candidates);
+// The arguments of a call in the order of the operation's parameters, defaults filled; a `*name`
+// parameter gets a tuple. While they live, errors about one of them point at it.
+class BoundArguments {
+public:
+  // Fails if the arguments do not fit the parameters.
+  BoundArguments(Semantics &semantics, const Operation &operation, const Arguments &arguments);
+  ~BoundArguments() { semantics_.places_.resize(outside_); }
+  BoundArguments(const BoundArguments &) = delete;
+  BoundArguments &operator=(const BoundArguments &) = delete;
+  const Value &operator[](size_t parameter) const { return values_[parameter]; }
+  [[nodiscard]] std::span<const Value> values() const { return values_; }
+
+private:
+  void bindPositional(const Operation &operation, const Arguments &arguments);
+  void bindKeywords(const Operation &operation, const Arguments &arguments);
+
+  Semantics &semantics_;
+  size_t outside_; // places of calls around this one
+  std::vector<Value> values_;
+};
+
+// "; did you mean `x`?" with the candidate nearest to a mistyped name; empty if none is near.
+std::string didYouMean(std::string_view name, std::span<const std::string> candidates);
+// "1 argument", "3 arguments".
+std::string countText(size_t number, const std::string &what);
 
 } // namespace libtile::frontend

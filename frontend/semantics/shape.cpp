@@ -17,8 +17,8 @@ constexpr DType kInt32{ir::Elem::I32, true};
 Value gridIndex(Semantics &s, ir::Opcode opcode, const Value &axis, const char *what) {
   const int64_t number = s.constantInt(axis, std::string("the axis of ") + what);
   if (number < 0 || number > 2) {
-    s.fail(std::string("the axis of ") + what + " must be 0, 1 or 2, got " +
-           std::to_string(number));
+    s.fail(axis, std::string("the axis of ") + what + " must be 0, 1 or 2, got " +
+                     std::to_string(number));
   }
   const ir::ValueId id = s.builder.make(opcode, {}, kInt32.irType());
   ir::Function &fn = s.builder.function();
@@ -29,7 +29,7 @@ Value gridIndex(Semantics &s, ir::Opcode opcode, const Value &axis, const char *
 const TypeValue &typeSelf(const Semantics &s, Args args) {
   const TypeValue *type = args[0].as<TypeValue>();
   if (type == nullptr) {
-    s.fail("expected a type, got " + args[0].describe());
+    s.fail(args[0], "expected a type, got " + args[0].describe());
   }
   return *type;
 }
@@ -37,6 +37,26 @@ const TypeValue &typeSelf(const Semantics &s, Args args) {
 Value isExactly(const Semantics &s, Args args, DType dtype) {
   const DType self = typeSelf(s, args).dtype;
   return Value::boolean(self == dtype);
+}
+
+// A tile of that shape and type with the value in every element.
+Value filled(Semantics &s, const Value &shapeArgument, const Value &value, const Value &type,
+             const std::string &what) {
+  const std::vector<int32_t> shape = constantShape(s, shapeArgument, "the shape of " + what);
+  const DType dtype = scalarType(s, type, "the dtype of " + what);
+  if (value.constant() != nullptr && !dtype.isPointer()) {
+    if (dtype.isBool()) {
+      return Value(constantTensor(
+          s, dtype, shape,
+          constantCompare(s, CompareOp::Ne, *value.constant(), Constant(BigInt(0))).constant()[0]));
+    }
+    // An integer is taken by its low bits.
+    const bool wraps = dtype.isInt() && operandType(s, value).dtype.isInt();
+    return Value(wraps ? constantTensor(s, dtype, shape, *value.constant())
+                       : s.toComputation(value, dtype, shape));
+  }
+  const Tensor element = onlyElement(s, s.cast(s.toTensor(value), dtype));
+  return Value(shape.empty() ? element : s.broadcastTo(element, shape));
 }
 
 } // namespace
@@ -72,28 +92,10 @@ Value arange(Semantics &s, Args args) {
   return Value(Tensor{id, kInt32, {shape[0]}});
 }
 
-Value full(Semantics &s, Args args) {
-  const std::vector<int32_t> shape = constantShape(s, args[0], "the shape of full");
-  const DType dtype = scalarType(s, args[2], "the dtype of full");
-  if (args[1].constant() != nullptr && !dtype.isPointer()) {
-    const Value &value = args[1];
-    if (dtype.isBool()) {
-      return Value(constantTensor(
-          s, dtype, shape,
-          constantCompare(s, CompareOp::Ne, *value.constant(), Constant(BigInt(0))).constant()[0]));
-    }
-    // An integer is taken by its low bits.
-    const bool wraps = dtype.isInt() && operandType(s, value).dtype.isInt();
-    return Value(wraps ? constantTensor(s, dtype, shape, *value.constant())
-                       : s.toComputation(value, dtype, shape));
-  }
-  const Tensor element = onlyElement(s, s.cast(s.toTensor(args[1]), dtype));
-  return Value(shape.empty() ? element : s.broadcastTo(element, shape));
-}
+Value full(Semantics &s, Args args) { return filled(s, args[0], args[1], args[2], "full"); }
 
 Value zeros(Semantics &s, Args args) {
-  const std::array<Value, 3> arguments = {args[0], Value::integer(0), args[1]};
-  return full(s, arguments);
+  return filled(s, args[0], Value::integer(0), args[1], "zeros");
 }
 
 Value zerosLike(Semantics &s, Args args) {
@@ -105,7 +107,7 @@ Value toTensor(Semantics &s, Args args) { return Value(s.toTensor(args[0])); }
 
 Value constexprOf(Semantics &s, Args args) {
   if (args[0].tensor() != nullptr) {
-    s.fail("constexpr() takes a constant, got " + args[0].describe());
+    s.fail(args[0], "constexpr() takes a constant, got " + args[0].describe());
   }
   return args[0];
 }
@@ -125,8 +127,8 @@ Value expandDims(Semantics &s, Args args) {
   const std::vector<int64_t> axes = constantInts(s, args[1], "the axis of expand_dims");
   std::set<unsigned> wrapped;
   for (const int64_t axis : axes) {
-    if (!wrapped.insert(wrapAxis(s, axis, result.shape.size() + axes.size())).second) {
-      s.fail("expand_dims got axis " + std::to_string(axis) + " twice");
+    if (!wrapped.insert(wrapAxis(s, axis, result.shape.size() + axes.size(), args[1])).second) {
+      s.fail(args[1], "expand_dims got axis " + std::to_string(axis) + " twice");
     }
   }
   for (const unsigned axis : wrapped) {
@@ -139,9 +141,10 @@ Value unsqueeze(Semantics &s, Args args) { return expandDims(s, args); }
 
 Value squeeze(Semantics &s, Args args) {
   const Tensor x = requireTensor(s, args[0], "the argument of squeeze");
-  const unsigned axis = wrapAxis(s, s.constantInt(args[1], "the axis of squeeze"), x.shape.size());
+  const unsigned axis =
+      wrapAxis(s, s.constantInt(args[1], "the axis of squeeze"), x.shape.size(), args[1]);
   if (x.shape[axis] != 1) {
-    s.fail("squeeze takes an axis of extent 1, got " + std::to_string(x.shape[axis]));
+    s.fail(args[1], "squeeze takes an axis of extent 1, got " + std::to_string(x.shape[axis]));
   }
   std::vector<int32_t> shape = x.shape;
   shape.erase(shape.begin() + axis);
@@ -162,7 +165,7 @@ Value ravel(Semantics &s, Args args) {
 
 Value permute(Semantics &s, Args args) {
   const Tensor x = requireTensor(s, args[0], "the argument of permute");
-  return Value(permuteTo(s, x, constantInts(s, args[1], "an axis of permute")));
+  return Value(permuteTo(s, x, constantInts(s, args[1], "an axis of permute"), args[1]));
 }
 
 Value trans(Semantics &s, Args args) {
@@ -170,14 +173,14 @@ Value trans(Semantics &s, Args args) {
   std::vector<int64_t> order = constantInts(s, args[1], "an axis of trans");
   if (order.empty()) {
     if (x.shape.size() < 2) {
-      s.fail("trans takes a tile with two axes or more, got shape " + shapeText(x.shape));
+      s.fail(args[0], "trans takes a tile with two axes or more, got shape " + shapeText(x.shape));
     }
     for (size_t axis = 0; axis < x.shape.size(); ++axis) {
       order.push_back(static_cast<int64_t>(axis));
     }
     std::swap(order[order.size() - 1], order[order.size() - 2]);
   }
-  return Value(permuteTo(s, x, order));
+  return Value(permuteTo(s, x, order, args[1]));
 }
 
 Value item(Semantics &s, Args args) {

@@ -90,16 +90,18 @@ std::string shapeText(std::span<const int32_t> shape) {
   return text + "]";
 }
 
-void checkShape(const Semantics &s, std::span<const int32_t> shape, const std::string &what) {
+void checkShape(const Semantics &s, std::span<const int32_t> shape, const std::string &what,
+                const Value &argument) {
   if (shape.size() > ir::Type::kMaxRank) {
-    s.fail(what + " has " + std::to_string(shape.size()) + " axes; a tile has at most " +
+    s.fail(argument, what + " has " + std::to_string(shape.size()) + " axes; a tile has at most " +
            std::to_string(ir::Type::kMaxRank));
   }
   int64_t elements = 1;
   for (const int32_t extent : shape) {
     elements *= extent;
     if (elements > ir::Type::kMaxElements) {
-      s.fail(what + " has more than " + std::to_string(ir::Type::kMaxElements) + " elements");
+      s.fail(argument,
+             what + " has more than " + std::to_string(ir::Type::kMaxElements) + " elements");
     }
   }
 }
@@ -154,7 +156,7 @@ OperandType operandType(const Semantics &s, const Value &value) {
   if (const Constant *constant = value.constant()) {
     return {constantType(s, *constant), true};
   }
-  s.fail("expected a number or a tensor, got " + value.describe());
+  s.fail(value, "expected a number or a tensor, got " + value.describe());
 }
 
 DType Semantics::computationType(DType a, bool aIsConstant, DType b, bool bIsConstant,
@@ -359,18 +361,19 @@ Tensor reshapeTo(Semantics &s, const Tensor &x, std::span<const int32_t> shape) 
   return emitShaped(s, x.isScalar() ? Opcode::Splat : Opcode::Reshape, x.id, x.dtype, shape);
 }
 
-Tensor permuteTo(Semantics &s, const Tensor &x, std::span<const int64_t> order) {
+Tensor permuteTo(Semantics &s, const Tensor &x, std::span<const int64_t> order,
+                 const Value &argument) {
   std::vector<int32_t> shape;
   std::vector<bool> seen(x.shape.size());
   bool identity = true;
   for (size_t i = 0; i < order.size() && order.size() == x.shape.size(); ++i) {
-    const unsigned axis = wrapAxis(s, order[i], x.shape.size());
+    const unsigned axis = wrapAxis(s, order[i], x.shape.size(), argument);
     identity = identity && axis == i;
     seen[axis] = true;
     shape.push_back(x.shape[axis]);
   }
   if (order.size() != x.shape.size() || std::ranges::find(seen, false) != seen.end()) {
-    s.fail("the axes of a permutation of " + shapeText(x.shape) + " must be 0 to " +
+    s.fail(argument, "the axes of a permutation of " + shapeText(x.shape) + " must be 0 to " +
            std::to_string(x.shape.size() - 1) + ", each once");
   }
   if (identity) {

@@ -5,7 +5,9 @@
 #include "frontend/semantics/semantics.h"
 #include "frontend/syntax/source.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 
@@ -87,11 +89,14 @@ struct Describe {
   std::string operator()(const Tensor &value) const {
     return "tensor of " + typeText(value.type());
   }
-  std::string operator()(const std::shared_ptr<const Tuple> &value) const {
-    if (!value->typeName.empty()) {
-      return value->typeName;
+  std::string operator()(const std::shared_ptr<const Aggregate> &value) const {
+    if (value->cls->is(*Class::tuple())) {
+      return "tuple of " + std::to_string(value->fields.size());
     }
-    return "tuple of " + std::to_string(value->items.size());
+    return value->cls->name;
+  }
+  std::string operator()(const std::shared_ptr<const Class> &value) const {
+    return "class " + value->name;
   }
   std::string operator()(const TypeValue &value) const { return "type " + typeText(value); }
   std::string operator()(const std::shared_ptr<const FunctionSource> &value) const {
@@ -100,16 +105,82 @@ struct Describe {
   std::string operator()(const Operation *value) const {
     return std::string("operation ") + value->name;
   }
-  std::string operator()(const Module &value) const { return "module " + value.name; }
   std::string operator()(const std::shared_ptr<const BoundMethod> &value) const {
-    return std::string("method ") + value->operation->name;
+    const auto *operation = value->callee.as<const Operation *>();
+    return operation != nullptr
+               ? std::string("method ") + (*operation)->name
+               : "method of " + value->self.describe() + ", " + value->callee.describe();
   }
   std::string operator()(const std::shared_ptr<HostObject> &value) const {
     return value->describe();
   }
+  std::string operator()(const LanguagePart *value) const {
+    return std::string("module ") + value->name;
+  }
+};
+
+bool sameConstant(const Constant &a, const Constant &b) {
+  const double *x = std::get_if<double>(&a);
+  const double *y = std::get_if<double>(&b);
+  return x != nullptr && y != nullptr ? std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y)
+                                      : a == b;
+}
+
+// Of two values of one alternative.
+struct Same {
+  const Value &other;
+  bool operator()(std::monostate) const { return true; }
+  bool operator()(const Constant &x) const { return sameConstant(x, *other.constant()); }
+  bool operator()(const Tensor &x) const { return x.id == other.tensor()->id; }
+  bool operator()(const std::shared_ptr<const Aggregate> &x) const {
+    const Aggregate &y = *other.aggregate();
+    return x.get() == &y ||
+           (x->cls->is(*y.cls) && std::ranges::equal(x->fields, y.fields, sameValue));
+  }
+  bool operator()(const std::shared_ptr<const Class> &x) const {
+    return x->is(**other.as<std::shared_ptr<const Class>>());
+  }
+  bool operator()(const std::shared_ptr<const BoundMethod> &x) const {
+    const BoundMethod &y = **other.as<std::shared_ptr<const BoundMethod>>();
+    return sameValue(x->self, y.self) && sameValue(x->callee, y.callee);
+  }
+  // Types by what they say; functions, operations, objects by identity.
+  template <class T> bool operator()(const T &x) const { return x == *other.as<T>(); }
 };
 
 } // namespace
+
+bool sameValue(const Value &a, const Value &b) {
+  return a.data().index() == b.data().index() && std::visit(Same{b}, a.data());
+}
+
+bool isPartOf(const Value &part, const Value &whole) {
+  const Aggregate *aggregate = whole.aggregate();
+  return &part == &whole ||
+         (aggregate != nullptr &&
+          std::ranges::any_of(aggregate->fields,
+                              [&](const Value &field) { return isPartOf(part, field); }));
+}
+
+const std::shared_ptr<const Class> &Class::tuple() {
+  // Never destroyed: values may outlive the statics.
+  static const auto &made =
+      *new std::shared_ptr<const Class>(new Class{"tuple", {}, true, nullptr});
+  return made;
+}
+
+const std::shared_ptr<const Class> &Class::slice() {
+  static const auto &made = *new std::shared_ptr<const Class>(
+      new Class{"slice", {"start", "stop", "step"}, false, nullptr});
+  return made;
+}
+
+void Arguments::prepend(Value first) {
+  positional.insert(positional.begin(), std::move(first));
+  if (!places.empty()) {
+    places.insert(places.begin(), SourceRange{});
+  }
+}
 
 DType DType::pointee() const {
   DType result = *this;
@@ -181,10 +252,15 @@ std::string bigIntText(BigInt value) {
 
 std::string constantText(const Constant &value) { return std::visit(ConstantText{}, value); }
 
-Value Value::tuple(std::vector<Value> items) {
-  auto data = std::make_shared<Tuple>();
-  data->items = std::move(items);
-  return Value(std::shared_ptr<const Tuple>(std::move(data)));
+Value Value::tuple(std::vector<Value> items) { return aggregate(Class::tuple(), std::move(items)); }
+
+Value Value::aggregate(std::shared_ptr<const Class> cls, std::vector<Value> fields) {
+  return Value(std::make_shared<const Aggregate>(Aggregate{std::move(cls), std::move(fields)}));
+}
+
+const Aggregate *Value::tuple() const {
+  const Aggregate *all = aggregate();
+  return all != nullptr && all->cls->isSequence ? all : nullptr;
 }
 
 std::string Value::describe() const { return std::visit(Describe{}, data_); }
@@ -199,13 +275,14 @@ std::string Value::text() const {
   if (const Tensor *value = tensor()) {
     return value->dtype.name() + shapeText(value->shape);
   }
-  if (const Tuple *items = tuple()) {
-    std::string result = items->typeName + "(";
-    for (size_t i = 0; i < items->items.size(); ++i) {
-      const std::string field = i < items->fields.size() ? items->fields[i] + "=" : "";
-      result += (i == 0 ? "" : ", ") + field + items->items[i].text();
+  if (const Aggregate *all = aggregate()) {
+    const std::vector<std::string> &names = all->cls->fields;
+    std::string result = (all->cls->is(*Class::tuple()) ? "" : all->cls->name) + "(";
+    for (size_t i = 0; i < all->fields.size(); ++i) {
+      const std::string name = i < names.size() ? names[i] + "=" : "";
+      result += (i == 0 ? "" : ", ") + name + all->fields[i].text();
     }
-    return result + (items->items.size() == 1 && items->fields.empty() ? ",)" : ")");
+    return result + (all->fields.size() == 1 && names.empty() ? ",)" : ")");
   }
   return describe();
 }

@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an expression of the kernel language evaluates to while a kernel is being specialised.
+//
+//   constant       None, a bool, an int, a float or a text of Python's sort
+//   tensor         a tile or a scalar of the running program
+//   aggregate      {class, fields}: tuples, named tuples, slices, objects of the user's classes
+//   class          what makes aggregates
+//   type           an element type or the type of a tile: `tl.float32`, `x.type`
+//   function, operation, bound method, host object: what can be called
+//   language part  `tl`, `tl.math`, ...
+//
+// Values do not change: an assignment binds a name to another value. Tensors lie at the leaves of
+// aggregates alone, so whatever carries values through branches and loops takes aggregates apart and
+// puts them together again, and knows no sort of them. sameValue() is the identity of values; a host
+// keeps one HostObject for each of its objects, so theirs is the object's.
 #pragma once
 
 #include "ir/function.h"
@@ -16,6 +29,7 @@ namespace libtile::frontend {
 
 struct FunctionSource; // a parsed jit function, frontend/syntax/source.h
 struct Operation;      // a row of language.def, frontend/semantics/semantics.h
+struct LanguagePart;   // `tl` or a submodule of it, frontend/semantics/semantics.h
 class HostObject;      // an object that only the Host understands, frontend/specialise/host.h
 
 // Element types as the user sees them: integers have a sign, pointers may be read-only.
@@ -66,26 +80,37 @@ using Constant = std::variant<None, bool, BigInt, double, std::string>;
 [[nodiscard]] std::string constantText(const Constant &value);
 
 class Value;
-struct Tuple {
-  std::vector<Value> items;
-  // For named tuples: the class's name and the field names, one an item.
-  std::string typeName;
+
+// What aggregates are made by.
+struct Class {
+  std::string name; // for messages: "tuple", "Point"
+  // One name a field; none: a tuple of as many fields as it is given.
   std::vector<std::string> fields;
-};
-// A module of the language, or one that the Host knows by this handle.
-struct Module {
-  std::string name; // "tl", "math", ...
+  // Its aggregates are tuples: they have items in order, which len(), [], +, *, ==, in and an
+  // assignment to several names take.
+  bool isSequence = false;
+  // The host's class, which answers for defaults of fields and for members that are no fields
+  // (methods); null: a class of the language.
   std::shared_ptr<HostObject> host;
+
+  [[nodiscard]] bool is(const Class &other) const {
+    return host == other.host && (host != nullptr || name == other.name);
+  }
+  static const std::shared_ptr<const Class> &tuple();
+  static const std::shared_ptr<const Class> &slice(); // start, stop, step
 };
-// self.method before its call.
+
+struct Aggregate;
+// x.method before its call: the callee gets `self` in front of its arguments.
 struct BoundMethod;
 
 class Value {
 public:
   using Data =
-      std::variant<std::monostate, Constant, Tensor, std::shared_ptr<const Tuple>, TypeValue,
-                   std::shared_ptr<const FunctionSource>, const Operation *, Module,
-                   std::shared_ptr<const BoundMethod>, std::shared_ptr<HostObject>>;
+      std::variant<std::monostate, Constant, Tensor, std::shared_ptr<const Aggregate>,
+                   std::shared_ptr<const Class>, TypeValue, std::shared_ptr<const FunctionSource>,
+                   const Operation *, std::shared_ptr<const BoundMethod>,
+                   std::shared_ptr<HostObject>, const LanguagePart *>;
   Value() = default; // no value: an unbound name
   template <class T>
     requires std::is_constructible_v<Data, T>
@@ -95,20 +120,23 @@ public:
   static Value none() { return Value(Constant(None{})); }
   static Value string(std::string text) { return Value(Constant(std::move(text))); }
   static Value tuple(std::vector<Value> items);
+  static Value aggregate(std::shared_ptr<const Class> cls, std::vector<Value> fields);
 
   [[nodiscard]] bool bound() const { return data_.index() != 0; }
   [[nodiscard]] const Data &data() const { return data_; }
   template <class T> [[nodiscard]] const T *as() const { return std::get_if<T>(&data_); }
   [[nodiscard]] const Constant *constant() const { return as<Constant>(); }
   [[nodiscard]] const Tensor *tensor() const { return as<Tensor>(); }
-  [[nodiscard]] const Tuple *tuple() const {
-    const auto *p = as<std::shared_ptr<const Tuple>>();
+  [[nodiscard]] const Aggregate *aggregate() const {
+    const auto *p = as<std::shared_ptr<const Aggregate>>();
     return p != nullptr ? p->get() : nullptr;
   }
+  // The aggregate if it is a sequence: a tuple or a named tuple.
+  [[nodiscard]] const Aggregate *tuple() const;
   [[nodiscard]] bool isNone() const {
     return constant() != nullptr && std::holds_alternative<None>(*constant());
   }
-  // For messages: "tensor of int32[64]", "constexpr 3", "tuple of 2", "function add".
+  // For messages: "tensor of int32[64]", "constexpr 3", "tuple of 2", "Point", "function add".
   [[nodiscard]] std::string describe() const;
   // What static_print and f-strings show: "3", "fp32", "fp32[64]", "(1, 2)".
   [[nodiscard]] std::string text() const;
@@ -117,15 +145,44 @@ private:
   Data data_;
 };
 
+struct Aggregate {
+  std::shared_ptr<const Class> cls;
+  std::vector<Value> fields;
+  // An aggregate of the same class with these fields.
+  [[nodiscard]] Value with(std::vector<Value> others) const {
+    return Value::aggregate(cls, std::move(others));
+  }
+};
+
 struct BoundMethod {
   Value self;
-  const Operation *operation; // a member function of tensors
+  Value callee; // an operation, a jit function or a function of the host
+};
+
+// The same value, told without a look at the running program: the same tensor, constants of one type
+// and (floats: by bits) one value, aggregates of one class whose fields are the same.
+[[nodiscard]] bool sameValue(const Value &a, const Value &b);
+// Whether `part` is `whole` itself or one of the objects inside of it.
+[[nodiscard]] bool isPartOf(const Value &part, const Value &whole);
+
+// Columns of one line, as in ir::Location; a node that spans lines ends with its first line.
+struct SourceRange {
+  uint32_t line = 0; // 0: none
+  uint32_t column = 0;
+  uint32_t endColumn = 0;
 };
 
 // The arguments of one call.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keyword; // in call order
+  // Where they stand: the positional ones, then the others. Empty: not in a source text.
+  std::vector<SourceRange> places = {};
+
+  [[nodiscard]] SourceRange place(size_t index) const {
+    return index < places.size() ? places[index] : SourceRange{};
+  }
+  void prepend(Value first);
 };
 
 } // namespace libtile::frontend

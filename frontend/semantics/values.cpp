@@ -28,12 +28,12 @@ Tensor Semantics::toTensor(const Value &value, DType dtype) {
 }
 
 Value Semantics::decay(const Value &value) {
-  if (const Tuple *tuple = value.tuple()) {
-    auto decayed = std::make_shared<Tuple>(*tuple);
-    for (Value &item : decayed->items) {
+  if (const Aggregate *tuple = value.tuple()) {
+    std::vector<Value> items = tuple->fields;
+    for (Value &item : items) {
       item = decay(item);
     }
-    return Value(std::shared_ptr<const Tuple>(std::move(decayed)));
+    return tuple->with(std::move(items));
   }
   const Constant *constant = value.constant();
   if (constant == nullptr || value.isNone() || std::holds_alternative<std::string>(*constant)) {
@@ -68,14 +68,14 @@ int64_t Semantics::constantInt(const Value &value, const std::string &what) cons
   const std::optional<BigInt> number =
       constant != nullptr ? constantBigInt(*constant) : std::nullopt;
   if (!number) {
-    fail(what + " must be a constant integer, got " + value.describe() +
+    fail(value, what + " must be a constant integer, got " + value.describe() +
          (value.tensor() != nullptr && value.tensor()->isScalar() && value.tensor()->dtype.isInt()
               ? "; annotate the parameter or the variable that it comes from with `: tl.constexpr`"
               : ""));
   }
   if (*number < std::numeric_limits<int64_t>::min() ||
       *number > std::numeric_limits<int64_t>::max()) {
-    fail(what + " is " + bigIntText(*number) + ", which does not fit in 64 bits");
+    fail(value, what + " is " + bigIntText(*number) + ", which does not fit in 64 bits");
   }
   return static_cast<int64_t>(*number);
 }
@@ -83,7 +83,7 @@ int64_t Semantics::constantInt(const Value &value, const std::string &what) cons
 bool constantBool(const Semantics &s, const Value &value, const std::string &what) {
   const Constant *constant = value.constant();
   if (constant == nullptr || (!value.isNone() && !constantBigInt(*constant))) {
-    s.fail(what + " must be a constant bool, got " + value.describe());
+    s.fail(value, what + " must be a constant bool, got " + value.describe());
   }
   return !value.isNone() && *constantBigInt(*constant) != 0;
 }
@@ -92,7 +92,7 @@ std::string constantString(const Semantics &s, const Value &value, const std::st
   const Constant *constant = value.constant();
   const std::string *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
   if (text == nullptr) {
-    s.fail(what + " must be a constant text, got " + value.describe());
+    s.fail(value, what + " must be a constant text, got " + value.describe());
   }
   return *text;
 }
@@ -104,29 +104,29 @@ std::string optionalString(const Semantics &s, const Value &value, const std::st
 DType scalarType(const Semantics &s, const Value &value, const std::string &what) {
   const TypeValue *type = value.as<TypeValue>();
   if (type == nullptr) {
-    s.fail(what + " must be a type such as tl.float32, got " + value.describe());
+    s.fail(value, what + " must be a type such as tl.float32, got " + value.describe());
   }
   return type->dtype;
 }
 
 Tensor requireTensor(const Semantics &s, const Value &value, const std::string &what) {
   if (value.tensor() == nullptr) {
-    s.fail(what + " must be a tensor, got " + value.describe());
+    s.fail(value, what + " must be a tensor, got " + value.describe());
   }
   return *value.tensor();
 }
 
 std::vector<int64_t> constantInts(const Semantics &s, const Value &value, const std::string &what) {
-  const Tuple *tuple = value.tuple();
-  if (tuple != nullptr && tuple->items.size() == 1 && tuple->items[0].tuple() != nullptr) {
-    tuple = tuple->items[0].tuple();
+  const Aggregate *tuple = value.tuple();
+  if (tuple != nullptr && tuple->fields.size() == 1 && tuple->fields[0].tuple() != nullptr) {
+    tuple = tuple->fields[0].tuple();
   }
   const auto number = [&](const Value &item) { return s.constantInt(item, what); };
   if (tuple == nullptr) {
     return {number(value)};
   }
   std::vector<int64_t> numbers;
-  for (const Value &item : tuple->items) {
+  for (const Value &item : tuple->fields) {
     numbers.push_back(number(item));
   }
   return numbers;
@@ -137,20 +137,20 @@ std::vector<int32_t> constantShape(const Semantics &s, const Value &value,
   std::vector<int32_t> shape;
   for (const int64_t extent : constantInts(s, value, what)) {
     if (extent < 1 || extent > ir::Type::kMaxElements) {
-      s.fail(what + " has extent " + std::to_string(extent) + "; an extent is from 1 to " +
+      s.fail(value, what + " has extent " + std::to_string(extent) + "; an extent is from 1 to " +
              std::to_string(ir::Type::kMaxElements));
     }
     shape.push_back(static_cast<int32_t>(extent));
   }
-  checkShape(s, shape, what);
+  checkShape(s, shape, what, value);
   return shape;
 }
 
-unsigned wrapAxis(const Semantics &s, int64_t axis, size_t rank) {
+unsigned wrapAxis(const Semantics &s, int64_t axis, size_t rank, const Value &argument) {
   const auto signedRank = static_cast<int64_t>(rank);
   if (axis < -signedRank || axis >= signedRank) {
-    s.fail("axis " + std::to_string(axis) + " is outside of a tile with " + std::to_string(rank) +
-           (rank == 1 ? " axis" : " axes"));
+    s.fail(argument, "axis " + std::to_string(axis) + " is outside of a tile with " +
+                         std::to_string(rank) + (rank == 1 ? " axis" : " axes"));
   }
   return static_cast<unsigned>(axis < 0 ? axis + signedRank : axis);
 }
@@ -168,7 +168,7 @@ Value shapeValue(std::span<const int32_t> shape) {
 }
 
 Value boundMethod(const Value &self, const Operation *operation) {
-  return Value(std::shared_ptr<const BoundMethod>(new BoundMethod{self, operation}));
+  return Value(std::make_shared<const BoundMethod>(BoundMethod{self, Value(operation)}));
 }
 
 int64_t elementCount(const std::vector<int32_t> &shape) {
@@ -200,9 +200,6 @@ Value tensorAttribute(Semantics &s, const Tensor &x, const std::string &name) {
     return Value(permuteTo(s, x, kSwapped));
   }
   const Operation *operation = Semantics::findMember(name, false);
-  if (operation == nullptr && Semantics::isLater(name)) {
-    s.unsupported("tl." + name + " is not there yet");
-  }
   return operation != nullptr ? boundMethod(Value(x), operation) : Value();
 }
 
@@ -244,16 +241,24 @@ Value typeAttribute(const TypeValue &type, const std::string &name) {
   return operation != nullptr ? boundMethod(Value(type), operation) : Value();
 }
 
-Value tupleAttribute(const Tuple &tuple, const std::string &name) {
-  const auto found = std::ranges::find(tuple.fields, name);
-  if (found != tuple.fields.end()) {
-    return tuple.items[static_cast<size_t>(found - tuple.fields.begin())];
-  }
-  return {};
+Value fieldOf(const Aggregate &aggregate, const std::string &name) {
+  const std::vector<std::string> &names = aggregate.cls->fields;
+  const auto found = std::ranges::find(names, name);
+  return found != names.end() ? aggregate.fields[static_cast<size_t>(found - names.begin())]
+                              : Value();
 }
 
-bool isSlice(const Value &value) {
-  return value.tuple() != nullptr && value.tuple()->typeName == "slice";
+Value partAttribute(const LanguagePart &part, const std::string &name) {
+  if (part.members.empty()) {
+    return Semantics::languageName(name);
+  }
+  return std::ranges::count(part.members, name) != 0 ? Value::string(name) : Value();
+}
+
+// The slice that the value is; nullptr for other values.
+const Aggregate *sliceOf(const Value &value) {
+  const Aggregate *all = value.aggregate();
+  return all != nullptr && all->cls->is(*Class::slice()) ? all : nullptr;
 }
 
 // A bound of a slice of a sequence of `size` items, clamped as Python does.
@@ -268,19 +273,19 @@ int64_t sliceBound(Semantics &s, const Value &value, int64_t fallback, int64_t s
   return std::clamp(bound, down ? int64_t{-1} : int64_t{0}, down ? size - 1 : size);
 }
 
-Value sliceTuple(Semantics &s, const Tuple &tuple, const Tuple &slice) {
-  const auto size = static_cast<int64_t>(tuple.items.size());
+Value sliceTuple(Semantics &s, const Aggregate &tuple, const Aggregate &slice) {
+  const auto size = static_cast<int64_t>(tuple.fields.size());
   const int64_t step =
-      slice.items[2].isNone() ? 1 : s.constantInt(slice.items[2], "the step of a slice");
+      slice.fields[2].isNone() ? 1 : s.constantInt(slice.fields[2], "the step of a slice");
   if (step == 0) {
     s.fail("the step of a slice is 0");
   }
   const bool down = step < 0;
-  const int64_t begin = sliceBound(s, slice.items[0], down ? size - 1 : 0, size, down);
-  const int64_t end = sliceBound(s, slice.items[1], down ? -1 : size, size, down);
+  const int64_t begin = sliceBound(s, slice.fields[0], down ? size - 1 : 0, size, down);
+  const int64_t end = sliceBound(s, slice.fields[1], down ? -1 : size, size, down);
   std::vector<Value> items;
   for (int64_t i = begin; down ? i > end : i < end;) {
-    items.push_back(tuple.items[static_cast<size_t>(i)]);
+    items.push_back(tuple.fields[static_cast<size_t>(i)]);
     if (step > size || step < -size) {
       break;
     }
@@ -301,8 +306,8 @@ size_t itemIndex(Semantics &s, const Value &index, size_t size, const char *what
 }
 
 Value tensorSubscript(Semantics &s, const Tensor &x, const Value &index) {
-  const bool several = index.tuple() != nullptr && !isSlice(index);
-  const std::vector<Value> parts = several ? index.tuple()->items : std::vector<Value>{index};
+  const std::vector<Value> parts =
+      index.tuple() != nullptr ? index.tuple()->fields : std::vector<Value>{index};
   Tensor result = x;
   size_t used = 0;
   for (size_t axis = 0; axis < parts.size(); ++axis) {
@@ -310,9 +315,10 @@ Value tensorSubscript(Semantics &s, const Tensor &x, const Value &index) {
       result = expandDims(s, result, static_cast<unsigned>(axis));
       continue;
     }
-    const bool whole =
-        isSlice(parts[axis]) &&
-        std::ranges::all_of(parts[axis].tuple()->items, [](const Value &v) { return v.isNone(); });
+    const Aggregate *slice = sliceOf(parts[axis]);
+    const bool whole = slice != nullptr && std::ranges::all_of(slice->fields, [](const Value &v) {
+                         return v.isNone();
+                       });
     if (!whole) {
       s.fail("a tensor is subscripted by None and : alone, got " + parts[axis].describe());
     }
@@ -332,27 +338,57 @@ Value Semantics::attribute(const Value &object, const std::string &name) {
   if (const TypeValue *type = object.as<TypeValue>()) {
     return typeAttribute(*type, name);
   }
-  if (const Tuple *tuple = object.tuple()) {
-    return tupleAttribute(*tuple, name);
+  if (const Aggregate *aggregate = object.aggregate()) {
+    return fieldOf(*aggregate, name);
   }
-  if (const Module *module = object.as<Module>()) {
-    return module->name == "tl" || module->name.starts_with("tl.") ? languageName(name) : Value();
+  if (const auto *part = object.as<const LanguagePart *>()) {
+    return partAttribute(**part, name);
   }
   return object.constant() != nullptr && name == "value" ? object : Value();
+}
+
+void Semantics::noAttribute(const Value &object, const std::string &name) const {
+  std::vector<std::string> names;
+  const auto addMembers = [&](bool ofType) {
+    for (const Operation &row : operations()) {
+      if (ofType ? row.kind == Operation::TypeMember : row.isMember()) {
+        names.emplace_back(row.name);
+      }
+    }
+  };
+  if (object.tensor() != nullptr) {
+    if (isLater(name)) {
+      unsupported("tl." + name + " is not there yet");
+    }
+    names = {"dtype", "type", "shape", "numel"};
+    addMembers(false);
+  } else if (object.as<TypeValue>() != nullptr) {
+    names = {"scalar", "element_ty", "shape", "primitive_bitwidth", "itemsize", "int_bitwidth"};
+    addMembers(true);
+  } else if (const Aggregate *aggregate = object.aggregate()) {
+    names = aggregate->cls->fields;
+  } else if (const auto *part = object.as<const LanguagePart *>()) {
+    if ((*part)->members.empty()) {
+      unknownName(name);
+    }
+    names = (*part)->members;
+  }
+  fail(object.describe() + " has no attribute `" + name + "`" + didYouMean(name, names));
 }
 
 Value Semantics::subscript(const Value &object, const Value &index) {
   if (const Tensor *tensor = object.tensor()) {
     return tensorSubscript(*this, *tensor, index);
   }
-  if (const Tuple *tuple = object.tuple()) {
-    if (isSlice(index)) {
-      return sliceTuple(*this, *tuple, *index.tuple());
+  if (const Aggregate *tuple = object.tuple()) {
+    if (const Aggregate *slice = sliceOf(index)) {
+      return sliceTuple(*this, *tuple, *slice);
     }
-    return tuple->items[itemIndex(*this, index, tuple->items.size(), "tuple")];
+    return tuple->fields[itemIndex(*this, index, tuple->fields.size(), "tuple")];
   }
   const Constant *constant = object.constant();
-  if (constant != nullptr && std::holds_alternative<std::string>(*constant) && !isSlice(index)) {
+  if (constant != nullptr && std::holds_alternative<std::string>(*constant) &&
+      sliceOf(index) == nullptr) {
     const auto &text = std::get<std::string>(*constant);
     return Value::string(std::string(1, text[itemIndex(*this, index, text.size(), "text")]));
   }

@@ -128,9 +128,6 @@ Walker::Walker(ir::Function &fn, Host &host, std::vector<HostAnswer> *answers)
 void Walker::kernel(const FunctionSource &source, const Signature &signature) {
   const AstFunction *fn = source.ast->find(source.name);
   ir::check(fn != nullptr, "a kernel is in its tree");
-  // The caller keeps it alive.
-  const std::shared_ptr<const FunctionSource> self(std::shared_ptr<const FunctionSource>(),
-                                                   &source);
   Frame frame;
   frame.source = &source;
   frame.ast = source.ast.get();
@@ -149,7 +146,7 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
     if (!argument.dtype) {
       Value value = argument.constant;
       if (!value.bound() && param.hasDefault) {
-        value = defaultOf(self, tree);
+        value = defaultOf(source.shared_from_this(), tree);
       }
       if (!value.bound()) {
         fail(tree.range, "`" + source.name + "` needs a value for `" + param.name + "`");

@@ -26,7 +26,7 @@
 
 #include <array>
 #include <map>
-#include <set>
+#include <tuple>
 
 namespace libtile::frontend {
 
@@ -144,19 +144,24 @@ private:
   Value subscript(const Expr &expr);
   Value slice(const Expr &expr);
   Value tuple(const Expr &expr);
-  std::vector<Value> items(List list);
+  // The value of an item, or the items of the tuple behind a `*`.
+  void addItem(ExprId id, std::vector<Value> &values);
   Value attribute(const Value &object, const std::string &name, SourceRange range);
+  // Unbound if there is none.
   Value findAttribute(const Value &object, const std::string &name, SourceRange range);
-  Value moduleAttribute(const Module &module, const std::string &name);
+  static Value bindMethod(const Value &self, const Value &member);
 
   // ---- names (walker_names.cpp)
   Value name(NameId name, SourceRange range);
   Value global(const FunctionSource &source, const std::string &name);
-  Value imported(const FunctionSource &source, const std::string &name);
   Value sameFile(const FunctionSource &source, const std::string &name);
   Value defaultOf(const std::shared_ptr<const FunctionSource> &source, const AstParam &param);
-  void record(const char *kind, const std::shared_ptr<HostObject> &object, const std::string &name,
-              const std::string &of, const Value &value);
+  [[noreturn]] void unknownName(const std::string &name, SourceRange range);
+  // What the Host says, asked once and recorded; the owner is the function or the object.
+  Value hostGlobal(const FunctionSource &source, const std::string &name);
+  Value hostDefault(const std::shared_ptr<HostObject> &callee, const std::string &name);
+  Value hostAttribute(const std::shared_ptr<HostObject> &object, const std::string &name);
+  Value askOnce(HostAnswer question, llvm::function_ref<Value()> ask);
   // Runs a call of the Host; errors without place get the present one.
   Value ask(llvm::function_ref<Value()> question);
   void bind(NameId name, const Value &value, SourceRange range);
@@ -169,10 +174,15 @@ private:
   Arguments arguments(const Expr &expr);
   Value callValue(const Value &callee, const Arguments &arguments);
   Value callOperation(const Operation &operation, const Arguments &arguments);
+  Value callClass(const std::shared_ptr<const Class> &cls, const Arguments &arguments);
   Value callFunction(const std::shared_ptr<const FunctionSource> &callee,
                      const Arguments &arguments);
   void bindArguments(const std::shared_ptr<const FunctionSource> &callee, const AstFunction &fn,
                      const Arguments &arguments, Scope &into);
+  // At the argument's place if it is known, else at the call.
+  [[noreturn]] void failAt(const Arguments &arguments, size_t index,
+                           const std::string &message) const;
+  // ---- built-in functions (walker_builtins.cpp)
   Value builtin(const Operation &operation, const Arguments &arguments);
   bool isInstance(const Value &value, const Value &cls);
   Value toNumber(const Value &value, bool isFloat);
@@ -252,7 +262,8 @@ private:
   const char *stackBase_ = nullptr;
   // Values that exist for flags alone: constants and results of ifs.
   ir::IndexMap<ir::ValueId, char> isFlag_;
-  std::set<std::string> recorded_;
+  // The Host's answers by what was asked of whom; they keep the owners, so addresses are theirs.
+  std::map<std::tuple<HostAnswer::Kind, const void *, std::string>, HostAnswer> asked_;
   std::map<std::pair<const FunctionSource *, std::string>, Value> globals_;
   // Functions found in the file of another one, kept for as long as values refer to them.
   std::map<const AstFunction *, std::shared_ptr<const FunctionSource>> siblings_;
@@ -266,12 +277,11 @@ private:
                                                                  std::shared_ptr<HostObject> host);
 // The last name of a.b.c or of a text "a.b.c"; empty for other expressions.
 [[nodiscard]] std::string annotationName(const Ast &ast, ExprId annotation);
-// Equal without a look at the running program.
-[[nodiscard]] bool sameValue(const Value &a, const Value &b);
 // The ids of the tensors inside, in order; and the same value with other ids.
 void flatten(const Value &value, std::vector<ir::ValueId> &out);
 [[nodiscard]] Value rebuild(const Value &value, std::span<const ir::ValueId> ids, size_t &next);
 // Built-in functions of Python that kernels may call; nullptr for others.
 [[nodiscard]] const Operation *findBuiltin(std::string_view name);
+[[nodiscard]] std::vector<std::string> builtinNames();
 
 } // namespace libtile::frontend

@@ -1,49 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls: operations, jit functions (inlined), objects of the Host, Python's built-in functions.
+// Calls: operations, jit functions (inlined), methods, classes, objects of the Host.
 #include "frontend/specialise/walker.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 
 namespace libtile::frontend {
-
-namespace {
-
-const Operation kLen{"len",   Operation::Construct,           "object", {},
-                     nullptr, "Number of a tuple's elements."};
-const Operation kFloat{"float", Operation::Construct, "x", {}, nullptr, "A constant as a float."};
-const Operation kInt{"int", Operation::Construct, "x", {}, nullptr, "A constant as an int."};
-const Operation kList{"list", Operation::Construct, "x", {}, nullptr, "A tuple."};
-const Operation kIsInstance{"isinstance", Operation::Construct, "object, class", {}, nullptr, ""};
-const Operation kGetAttr{"getattr", Operation::Construct, "object, name, default", {}, nullptr, ""};
-const Operation kHasAttr{"hasattr", Operation::Construct, "object, name", {}, nullptr, ""};
-const Operation kPrint{"print", Operation::Construct, "*values", {}, nullptr, "device_print."};
-const Operation kMin{"min",   Operation::Construct,          "*values", {},
-                     nullptr, "Folds constants, or minimum."};
-const Operation kMax{"max",   Operation::Construct,          "*values", {},
-                     nullptr, "Folds constants, or maximum."};
-constexpr std::array kBuiltins = {&kLen,     &kFloat,   &kInt,   &kList, &kIsInstance,
-                                  &kGetAttr, &kHasAttr, &kPrint, &kMin,  &kMax};
-
-std::string count(size_t number, const std::string &what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
-} // namespace
-
-const Operation *findBuiltin(std::string_view name) {
-  if (name == "range") {
-    return Semantics::find("range");
-  }
-  for (const Operation *builtin : kBuiltins) {
-    if (builtin->name == name) {
-      return builtin;
-    }
-  }
-  return nullptr;
-}
 
 Value Walker::call(const Expr &expr) {
   const Value callee = eval(expr.a);
@@ -57,12 +18,28 @@ Value Walker::call(const Expr &expr) {
 
 Arguments Walker::arguments(const Expr &expr) {
   Arguments given;
-  given.positional = items(expr.list);
-  for (uint32_t i = 0; i < expr.list2.count; i += 2) {
-    given.keyword.emplace_back(ast()[ast().name(expr.list2, i)],
-                               eval(ast().expr(expr.list2, i + 1)));
+  std::vector<SourceRange> keywordPlaces;
+  for (uint32_t i = 0; i < expr.list.count; ++i) {
+    const ExprId id = ast().expr(expr.list, i);
+    const Expr &argument = ast()[id];
+    if (argument.kind == ExprKind::Keyword) {
+      given.keyword.emplace_back(ast()[argument.name], eval(argument.a));
+      keywordPlaces.push_back(argument.range);
+    } else {
+      addItem(id, given.positional);
+      given.places.resize(given.positional.size(), argument.range);
+    }
   }
+  given.places.insert(given.places.end(), keywordPlaces.begin(), keywordPlaces.end());
   return given;
+}
+
+void Walker::failAt(const Arguments &arguments, size_t index, const std::string &message) const {
+  const SourceRange place = arguments.place(index);
+  if (place.line == 0) {
+    sem_.fail(message);
+  }
+  fail(place, message);
 }
 
 Value Walker::callValue(const Value &callee, const Arguments &arguments) {
@@ -74,8 +51,11 @@ Value Walker::callValue(const Value &callee, const Arguments &arguments) {
   }
   if (const auto *method = callee.as<std::shared_ptr<const BoundMethod>>()) {
     Arguments withSelf = arguments;
-    withSelf.positional.insert(withSelf.positional.begin(), (*method)->self);
-    return callOperation(*(*method)->operation, withSelf);
+    withSelf.prepend((*method)->self);
+    return callValue((*method)->callee, withSelf);
+  }
+  if (const auto *cls = callee.as<std::shared_ptr<const Class>>()) {
+    return callClass(*cls, arguments);
   }
   if (const auto *object = callee.as<std::shared_ptr<HostObject>>()) {
     return ask([&] { return host_.call(*object, arguments, sem_); });
@@ -84,7 +64,7 @@ Value Walker::callValue(const Value &callee, const Arguments &arguments) {
 }
 
 Value Walker::callOperation(const Operation &operation, const Arguments &arguments) {
-  if (std::find(kBuiltins.begin(), kBuiltins.end(), &operation) != kBuiltins.end()) {
+  if (findBuiltin(operation.name) == &operation && operation.fn == nullptr) {
     return builtin(operation, arguments);
   }
   const std::string_view name = operation.name;
@@ -92,7 +72,7 @@ Value Walker::callOperation(const Operation &operation, const Arguments &argumen
     sem_.fail("`" + std::string(name) + "` is allowed as the iterable of a `for` only");
   }
   if (operation.kind == Operation::Construct && name == "condition") {
-    return sem_.bind(operation, arguments)[0];
+    return BoundArguments(sem_, operation, arguments)[0];
   }
   return sem_.call(operation, arguments);
 }
@@ -131,11 +111,18 @@ Value Walker::callFunction(const std::shared_ptr<const FunctionSource> &callee,
 void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
                            const AstFunction &fn, const Arguments &arguments, Scope &into) {
   const Ast &tree = *callee->ast;
-  for (const auto &[keyword, value] : arguments.keyword) {
-    if (std::ranges::none_of(fn.params, [&](const AstParam &param) {
-          return param.kind != AstParam::VarArgs && tree[param.name] == keyword;
-        })) {
-      sem_.fail("`" + callee->name + "` has no parameter `" + keyword + "`");
+  const size_t numPositional = arguments.positional.size();
+  std::vector<std::string> names;
+  for (const AstParam &param : fn.params) {
+    if (param.kind == AstParam::Normal || param.kind == AstParam::KeywordOnly) {
+      names.push_back(tree[param.name]);
+    }
+  }
+  for (size_t k = 0; k < arguments.keyword.size(); ++k) {
+    const std::string &keyword = arguments.keyword[k].first;
+    if (std::ranges::find(names, keyword) == names.end()) {
+      failAt(arguments, numPositional + k, "`" + callee->name + "` has no parameter `" + keyword +
+                                               "`" + didYouMean(keyword, names));
     }
   }
   size_t position = 0;
@@ -146,26 +133,27 @@ void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
       sem_.fail("`**" + name + "` among the parameters of `" + callee->name + "` is not allowed");
     }
     if (param.kind == AstParam::VarArgs) {
-      const size_t rest = std::min(position, arguments.positional.size());
+      const size_t rest = std::min(position, numPositional);
       into.set(param.name,
                Value::tuple({arguments.positional.begin() + static_cast<std::ptrdiff_t>(rest),
                              arguments.positional.end()}),
                param.range);
-      position = arguments.positional.size();
+      position = numPositional;
       continue;
     }
     Value value;
-    if (param.kind == AstParam::Normal && position < arguments.positional.size()) {
+    if (param.kind == AstParam::Normal && position < numPositional) {
       value = arguments.positional[position++];
     }
-    for (const auto &[keyword, given] : arguments.keyword) {
-      if (keyword != name) {
+    for (size_t k = 0; k < arguments.keyword.size(); ++k) {
+      if (arguments.keyword[k].first != name) {
         continue;
       }
       if (value.bound()) {
-        sem_.fail("`" + callee->name + "` is given two values for `" + name + "`");
+        failAt(arguments, numPositional + k,
+               "`" + callee->name + "` is given two values for `" + name + "`");
       }
-      value = given;
+      value = arguments.keyword[k].second;
     }
     if (!value.bound() && param.deflt.valid()) {
       value = defaultOf(callee, param);
@@ -175,157 +163,48 @@ void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
     }
     into.set(param.name, std::move(value), param.range);
   }
-  if (position < arguments.positional.size()) {
-    sem_.fail("`" + callee->name + "` takes " + count(position, "positional argument") + ", not " +
-              std::to_string(arguments.positional.size()));
+  if (position < numPositional) {
+    failAt(arguments, position, "`" + callee->name + "` takes " +
+                                    countText(position, "positional argument") + ", not " +
+                                    std::to_string(numPositional));
   }
 }
 
-// ---- built-in functions of Python
+// ---- classes
 
-Value Walker::builtin(const Operation &operation, const Arguments &arguments) {
-  const std::vector<Value> &given = arguments.positional;
-  const std::string name = operation.name;
-  if (&operation == &kPrint) {
-    const Value print = sem_.languageName("device_print");
-    return print.bound() ? callValue(print, arguments) : print;
+// An aggregate with the arguments as its fields.
+Value Walker::callClass(const std::shared_ptr<const Class> &cls, const Arguments &arguments) {
+  const std::vector<std::string> &names = cls->fields;
+  const size_t numPositional = arguments.positional.size();
+  if (numPositional > names.size()) {
+    failAt(arguments, names.size(), "`" + cls->name + "` has " + countText(names.size(), "field") +
+                                        ", not " + std::to_string(numPositional));
   }
-  if (!arguments.keyword.empty()) {
-    sem_.fail("`" + name + "` takes no keyword arguments in a kernel");
-  }
-  const auto expect = [&](size_t least, size_t most) {
-    if (given.size() < least || given.size() > most) {
-      sem_.fail("`" + name + "` takes " + count(least, "argument") + ", not " +
-                std::to_string(given.size()));
+  std::vector<Value> fields = arguments.positional;
+  fields.resize(names.size());
+  for (size_t k = 0; k < arguments.keyword.size(); ++k) {
+    const auto &[keyword, value] = arguments.keyword[k];
+    const auto found = std::ranges::find(names, keyword);
+    if (found == names.end()) {
+      failAt(arguments, numPositional + k,
+             "`" + cls->name + "` has no field `" + keyword + "`" + didYouMean(keyword, names));
     }
-  };
-  const auto attributeName = [&]() -> const std::string & {
-    const Constant *constant = given[1].constant();
-    const std::string *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
-    if (text == nullptr) {
-      sem_.fail("`" + name + "` needs a text as the attribute's name, not " + given[1].describe());
+    Value &field = fields[static_cast<size_t>(found - names.begin())];
+    if (field.bound()) {
+      failAt(arguments, numPositional + k,
+             "`" + cls->name + "` is given two values for `" + keyword + "`");
     }
-    return *text;
-  };
-  const ir::Location &here = sem_.location();
-  const SourceRange range{here.line, here.column, here.endColumn};
-  if (&operation == &kMin || &operation == &kMax) {
-    return minMax(&operation == &kMin, given);
+    field = value;
   }
-  if (&operation == &kIsInstance) {
-    expect(2, 2);
-    return Value::boolean(isInstance(given[0], given[1]));
-  }
-  if (&operation == &kGetAttr) {
-    expect(2, 3);
-    const Value found = given.size() == 3 ? findAttribute(given[0], attributeName(), range)
-                                          : attribute(given[0], attributeName(), range);
-    return found.bound() ? found : given[2];
-  }
-  if (&operation == &kHasAttr) {
-    expect(2, 2);
-    try {
-      return Value::boolean(findAttribute(given[0], attributeName(), range).bound());
-    } catch (const ir::Unsupported &) {
-      return Value::boolean(false);
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (!fields[i].bound() && cls->host != nullptr) {
+      fields[i] = hostDefault(cls->host, names[i]);
+    }
+    if (!fields[i].bound()) {
+      sem_.fail("`" + cls->name + "` needs a value for `" + names[i] + "`");
     }
   }
-  expect(1, 1);
-  if (&operation == &kLen || &operation == &kList) {
-    if (given[0].tuple() == nullptr) {
-      sem_.fail("`" + name + "` needs a tuple, not " + given[0].describe());
-    }
-    return &operation == &kList
-               ? given[0]
-               : Value::integer(static_cast<BigInt>(given[0].tuple()->items.size()));
-  }
-  return toNumber(given[0], &operation == &kFloat);
-}
-
-bool Walker::isInstance(const Value &value, const Value &cls) {
-  if (const Tuple *any = cls.tuple()) {
-    return std::any_of(any->items.begin(), any->items.end(),
-                       [&](const Value &one) { return isInstance(value, one); });
-  }
-  if (cls.as<std::shared_ptr<HostObject>>() != nullptr) {
-    return false;
-  }
-  const auto *operation = cls.as<const Operation *>();
-  const std::string_view name = operation != nullptr ? (*operation)->name : "";
-  const Constant *constant = value.constant();
-  if (name == "tensor") {
-    return value.tensor() != nullptr;
-  }
-  if (name == "constexpr") {
-    return constant != nullptr;
-  }
-  if (name == "tuple" || name == "list") {
-    return value.tuple() != nullptr && name == "tuple";
-  }
-  if (name == "dtype") {
-    return value.as<TypeValue>() != nullptr;
-  }
-  if (name == "int") {
-    return constant != nullptr &&
-           (std::holds_alternative<BigInt>(*constant) || std::holds_alternative<bool>(*constant));
-  }
-  if (name == "float") {
-    return constant != nullptr && std::holds_alternative<double>(*constant);
-  }
-  sem_.fail(
-      "isinstance needs a class (tl.tensor, tl.constexpr, tl.tuple, tl.dtype, int, float), not " +
-      cls.describe());
-}
-
-Value Walker::toNumber(const Value &value, bool isFloat) {
-  const Constant *constant = value.constant();
-  double number = 0;
-  if (constant != nullptr && std::holds_alternative<BigInt>(*constant)) {
-    if (!isFloat) {
-      return value;
-    }
-    number = static_cast<double>(std::get<BigInt>(*constant));
-  } else if (constant != nullptr && std::holds_alternative<bool>(*constant)) {
-    number = std::get<bool>(*constant) ? 1 : 0;
-  } else if (constant != nullptr && std::holds_alternative<double>(*constant)) {
-    number = std::get<double>(*constant);
-  } else if (constant != nullptr && std::holds_alternative<std::string>(*constant) && isFloat) {
-    std::string_view text = std::get<std::string>(*constant);
-    const bool plus = text.starts_with('+');
-    text.remove_prefix(plus ? 1 : 0);
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() ||
-        (plus && text.starts_with('-'))) {
-      sem_.fail("not a number: " + value.describe());
-    }
-  } else {
-    sem_.fail(std::string(isFloat ? "`float`" : "`int`") + " needs a constant number, not " +
-              value.describe());
-  }
-  if (isFloat) {
-    return Value(Constant(number));
-  }
-  constexpr double kMost = 0x1p126;
-  if (!(std::fabs(number) <= kMost)) {
-    sem_.fail("no integer of at most 127 bits: " + value.describe());
-  }
-  return Value::integer(static_cast<BigInt>(number));
-}
-
-Value Walker::minMax(bool isMin, const std::vector<Value> &values) {
-  if (values.empty()) {
-    sem_.fail(std::string(isMin ? "`min`" : "`max`") + " needs an argument");
-  }
-  Value best = values[0];
-  for (size_t i = 1; i < values.size(); ++i) {
-    if (best.constant() != nullptr && values[i].constant() != nullptr) {
-      const Value closer = sem_.compare(isMin ? CompareOp::Lt : CompareOp::Gt, values[i], best);
-      best = sem_.constantTruth(closer).value_or(false) ? values[i] : best;
-    } else {
-      best = sem_.call(*Semantics::find(isMin ? "minimum" : "maximum"), {{best, values[i]}, {}});
-    }
-  }
-  return best;
+  return Value::aggregate(cls, std::move(fields));
 }
 
 } // namespace libtile::frontend

@@ -39,6 +39,8 @@ Value Walker::eval(ExprId id) {
     return subscript(expr);
   case ExprKind::Slice:
     return slice(expr);
+  case ExprKind::Keyword:
+    break; // stands in the arguments of a call, which look into it
   case ExprKind::Starred:
     fail(expr.range, "`*` is allowed in the arguments of a call only");
   case ExprKind::Walrus: {
@@ -132,12 +134,11 @@ Value Walker::conditional(const Expr &expr) {
 }
 
 Value Walker::slice(const Expr &expr) {
-  Tuple parts;
-  parts.typeName = "slice";
+  std::vector<Value> parts;
   for (const ExprId part : {expr.a, expr.b, expr.c}) {
-    parts.items.push_back(part.valid() ? eval(part) : Value::none());
+    parts.push_back(part.valid() ? eval(part) : Value::none());
   }
-  return Value(std::make_shared<const Tuple>(std::move(parts)));
+  return Value::aggregate(Class::slice(), std::move(parts));
 }
 
 Value Walker::subscript(const Expr &expr) {
@@ -157,78 +158,77 @@ Value Walker::tuple(const Expr &expr) {
       fail(item.range, "`*` is allowed in the arguments of a call only");
     }
   }
-  Value made = Value::tuple(items(expr.list));
+  std::vector<Value> items;
+  for (uint32_t i = 0; i < expr.list.count; ++i) {
+    items.push_back(eval(ast().expr(expr.list, i)));
+  }
+  Value made = Value::tuple(std::move(items));
   checkSize(made, expr.range);
   return made;
 }
 
-std::vector<Value> Walker::items(List list) {
-  std::vector<Value> values;
-  values.reserve(list.count);
-  for (uint32_t i = 0; i < list.count; ++i) {
-    const ExprId id = ast().expr(list, i);
-    if (ast()[id].kind != ExprKind::Starred) {
-      values.push_back(eval(id));
-      continue;
-    }
-    const Value spread = eval(ast()[id].a);
-    if (spread.tuple() == nullptr) {
-      fail(ast()[id].range, "`*` needs a tuple, not " + spread.describe());
-    }
-    values.insert(values.end(), spread.tuple()->items.begin(), spread.tuple()->items.end());
+void Walker::addItem(ExprId id, std::vector<Value> &values) {
+  if (ast()[id].kind != ExprKind::Starred) {
+    values.push_back(eval(id));
+    return;
   }
-  return values;
+  const Value spread = eval(ast()[id].a);
+  if (spread.tuple() == nullptr) {
+    fail(ast()[id].range, "`*` needs a tuple, not " + spread.describe());
+  }
+  std::ranges::copy(spread.tuple()->fields, std::back_inserter(values));
+}
+
+// The host's object that answers for what the value does not have itself; null: none.
+static std::shared_ptr<HostObject> ownerOf(const Value &value) {
+  if (const auto *held = value.as<std::shared_ptr<HostObject>>()) {
+    return *held;
+  }
+  if (const auto *cls = value.as<std::shared_ptr<const Class>>()) {
+    return (*cls)->host;
+  }
+  return value.aggregate() != nullptr ? value.aggregate()->cls->host : nullptr;
 }
 
 Value Walker::attribute(const Value &object, const std::string &name, SourceRange range) {
   Value found = findAttribute(object, name, range);
-  if (!found.bound()) {
-    if (const Module *module = object.as<Module>();
-        module != nullptr && (module->name == "tl" || module->name.starts_with("tl."))) {
-      sem_.unknownName(name);
-    }
-    fail(range, object.describe() + " has no attribute `" + name + "`");
+  if (found.bound()) {
+    return found;
   }
-  return found;
+  const std::shared_ptr<HostObject> owner = ownerOf(object);
+  if (owner == nullptr) {
+    sem_.noAttribute(object, name);
+  }
+  std::vector<std::string> known = host_.names(owner);
+  if (const Aggregate *aggregate = object.aggregate()) {
+    std::ranges::copy(aggregate->cls->fields, std::back_inserter(known));
+  }
+  fail(range, object.describe() + " has no attribute `" + name + "`" + didYouMean(name, known));
 }
 
 Value Walker::findAttribute(const Value &object, const std::string &name, SourceRange range) {
   at(range);
-  if (const Module *module = object.as<Module>()) {
-    return moduleAttribute(*module, name);
+  if (object.as<const LanguagePart *>() != nullptr && ast().isPrelude) {
+    if (const Operation *internal = Semantics::findInternal(name)) {
+      return Value(internal);
+    }
   }
-  if (const auto *held = object.as<std::shared_ptr<HostObject>>()) {
-    Value found = ask([&] { return host_.attribute(*held, name); });
-    record("attribute", *held, name, (*held)->describe(), found);
+  const std::shared_ptr<HostObject> owner = ownerOf(object);
+  Value found = sem_.attribute(object, name);
+  if (found.bound() || owner == nullptr) {
     return found;
   }
-  return sem_.attribute(object, name);
+  found = hostAttribute(owner, name);
+  return object.aggregate() != nullptr ? bindMethod(object, found) : found;
 }
 
-Value Walker::moduleAttribute(const Module &module, const std::string &name) {
-  const bool isLanguage = module.name == "tl" || module.name.starts_with("tl.") ||
-                          module.name == "libtile.language" || module.name == "triton.language";
-  if (isLanguage) {
-    const Operation *internal = ast().isPrelude ? Semantics::findInternal(name) : nullptr;
-    Value found = internal != nullptr ? Value(internal) : sem_.languageName(name);
-    if (found.bound() || module.host == nullptr) {
-      return found;
-    }
-  }
-  if (module.host != nullptr) {
-    Value found = ask([&] { return host_.attribute(module.host, name); });
-    record("attribute", module.host, name, module.name, found);
-    return found;
-  }
-  if (module.name == "libtile" || module.name == "triton") {
-    if (name == "language") {
-      return Value(Module{"tl", nullptr});
-    }
-    if (name == "cdiv") {
-      return sem_.languageName(name);
-    }
-  }
-  return {};
+// A member of the class of an aggregate: functions take the aggregate along.
+Value Walker::bindMethod(const Value &self, const Value &member) {
+  const auto *held = member.as<std::shared_ptr<HostObject>>();
+  const bool isMethod = member.as<std::shared_ptr<const FunctionSource>>() != nullptr ||
+                        member.as<const Operation *>() != nullptr ||
+                        (held != nullptr && (*held)->isFunction());
+  return isMethod ? Value(std::make_shared<const BoundMethod>(BoundMethod{self, member})) : member;
 }
 
 } // namespace libtile::frontend

@@ -60,13 +60,13 @@ void Walker::forStatement(const Stmt &stmt) {
 // ---- unrolled
 
 void Walker::staticRange(const Stmt &stmt, const Operation &operation, const Arguments &given) {
-  const std::vector<Value> bound = sem_.bind(operation, given);
+  const BoundArguments bound(sem_, operation, given);
   const bool hasEnd = !bound[1].isNone();
   const int64_t from = hasEnd ? sem_.constantInt(bound[0], "the start of static_range") : 0;
   const int64_t to = sem_.constantInt(bound[hasEnd ? 1 : 0], "the end of static_range");
   const int64_t by = bound[2].isNone() ? 1 : sem_.constantInt(bound[2], "the step of static_range");
   if (by == 0) {
-    sem_.fail("the step of static_range is 0");
+    sem_.fail(bound[2], "the step of static_range is 0");
   }
   std::vector<NameId> outside = frame_->carried;
   for (uint32_t i = 0; i < stmt.assigned.count; ++i) {
@@ -106,17 +106,19 @@ void Walker::staticSteps(const Stmt &stmt, int64_t from, int64_t to, int64_t by)
 // ---- for
 
 void Walker::forRange(const Stmt &stmt, const Operation &operation, const Arguments &given) {
-  const std::vector<Value> bound = sem_.bind(operation, given);
+  const BoundArguments bound(sem_, operation, given);
+  const Value zero = Value::integer(0);
+  const Value one = Value::integer(1);
   const bool hasEnd = !bound[1].isNone();
-  const Value start = hasEnd ? bound[0] : Value::integer(0);
-  const Value step = bound[2].isNone() ? Value::integer(1) : bound[2];
+  const Value &start = hasEnd ? bound[0] : zero;
+  const Value &step = bound[2].isNone() ? one : bound[2];
   if (step.constant() != nullptr && sem_.constantTruth(step) == false) {
-    sem_.fail("the step of range is 0");
+    sem_.fail(step, "the step of range is 0");
   }
   const auto bounded = [&](const Value &value) {
     Tensor tensor = sem_.toTensor(value);
     if (!tensor.isScalar() || !tensor.dtype.isInt()) {
-      sem_.fail("range needs integers, not " + value.describe());
+      sem_.fail(value, "range needs integers, not " + value.describe());
     }
     return tensor.dtype.isBool() ? sem_.cast(tensor, *DType::byName("int32")) : tensor;
   };
@@ -206,12 +208,12 @@ void Walker::whileStatement(const Stmt &stmt) {
 // ---- what loops carry
 
 Value Walker::decayAll(const Value &value) {
-  if (const Tuple *tuple = value.tuple()) {
-    Tuple made = *tuple;
-    for (Value &item : made.items) {
+  if (const Aggregate *tuple = value.tuple()) {
+    std::vector<Value> items = tuple->fields;
+    for (Value &item : items) {
       item = decayAll(item);
     }
-    return Value(std::make_shared<const Tuple>(std::move(made)));
+    return tuple->with(std::move(items));
   }
   return sem_.decay(value);
 }
@@ -309,12 +311,12 @@ void Walker::matchValue(Loop &loop, const Value &entry, const Value &end, size_t
       loop.yields.push_back(after->id);
       return;
     }
-  } else if (const Tuple *before = entry.tuple()) {
-    const Tuple *after = end.tuple();
-    if (after != nullptr && after->items.size() == before->items.size() &&
-        after->typeName == before->typeName) {
-      for (size_t i = 0; i < before->items.size(); ++i) {
-        matchValue(loop, before->items[i], after->items[i], name);
+  } else if (const Aggregate *before = entry.aggregate()) {
+    const Aggregate *after = end.aggregate();
+    if (after != nullptr && after->fields.size() == before->fields.size() &&
+        after->cls->is(*before->cls)) {
+      for (size_t i = 0; i < before->fields.size(); ++i) {
+        matchValue(loop, before->fields[i], after->fields[i], name);
       }
       return;
     }

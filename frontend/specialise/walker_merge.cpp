@@ -8,49 +8,12 @@
 
 namespace libtile::frontend {
 
-bool sameValue(const Value &a, const Value &b) {
-  if (a.data().index() != b.data().index()) {
-    return false;
-  }
-  if (const Tensor *x = a.tensor()) {
-    return x->id == b.tensor()->id;
-  }
-  if (const Tuple *x = a.tuple()) {
-    const Tuple *y = b.tuple();
-    return x == y || (x->items.size() == y->items.size() && x->typeName == y->typeName &&
-                      std::equal(x->items.begin(), x->items.end(), y->items.begin(), sameValue));
-  }
-  if (const Constant *x = a.constant()) {
-    return *x == *b.constant();
-  }
-  if (const TypeValue *x = a.as<TypeValue>()) {
-    return *x == *b.as<TypeValue>();
-  }
-  if (const Module *x = a.as<Module>()) {
-    return x->name == b.as<Module>()->name && x->host == b.as<Module>()->host;
-  }
-  if (const auto *x = a.as<const Operation *>()) {
-    return *x == *b.as<const Operation *>();
-  }
-  if (const auto *x = a.as<std::shared_ptr<const FunctionSource>>()) {
-    return *x == *b.as<std::shared_ptr<const FunctionSource>>();
-  }
-  if (const auto *x = a.as<std::shared_ptr<HostObject>>()) {
-    return *x == *b.as<std::shared_ptr<HostObject>>();
-  }
-  if (const auto *x = a.as<std::shared_ptr<const BoundMethod>>()) {
-    const auto &y = *b.as<std::shared_ptr<const BoundMethod>>();
-    return (*x)->operation == y->operation && sameValue((*x)->self, y->self);
-  }
-  return true;
-}
-
 void flatten(const Value &value, std::vector<ir::ValueId> &out) {
   if (const Tensor *tensor = value.tensor()) {
     out.push_back(tensor->id);
-  } else if (const Tuple *tuple = value.tuple()) {
-    for (const Value &item : tuple->items) {
-      flatten(item, out);
+  } else if (const Aggregate *aggregate = value.aggregate()) {
+    for (const Value &field : aggregate->fields) {
+      flatten(field, out);
     }
   }
 }
@@ -61,12 +24,12 @@ Value rebuild(const Value &value, std::span<const ir::ValueId> ids, size_t &next
     made.id = ids[next++];
     return Value(std::move(made));
   }
-  if (const Tuple *tuple = value.tuple()) {
-    Tuple made = *tuple;
-    for (Value &item : made.items) {
-      item = rebuild(item, ids, next);
+  if (const Aggregate *aggregate = value.aggregate()) {
+    std::vector<Value> fields = aggregate->fields;
+    for (Value &field : fields) {
+      field = rebuild(field, ids, next);
     }
-    return Value(std::make_shared<const Tuple>(std::move(made)));
+    return aggregate->with(std::move(fields));
   }
   return value;
 }
@@ -224,19 +187,19 @@ std::optional<Value> Walker::mergeValue(Merge &merge, const Value &a, const Valu
   if (sameValue(a, b)) {
     return a;
   }
-  const Tuple *left = a.tuple();
-  const Tuple *right = b.tuple();
-  if (left != nullptr && right != nullptr && left->items.size() == right->items.size() &&
-      left->typeName == right->typeName) {
-    Tuple made = *left;
-    for (size_t i = 0; i < made.items.size(); ++i) {
-      const auto item = mergeValue(merge, left->items[i], right->items[i]);
-      if (!item) {
+  const Aggregate *left = a.aggregate();
+  const Aggregate *right = b.aggregate();
+  if (left != nullptr && right != nullptr && left->fields.size() == right->fields.size() &&
+      left->cls->is(*right->cls)) {
+    std::vector<Value> fields;
+    for (size_t i = 0; i < left->fields.size(); ++i) {
+      const auto field = mergeValue(merge, left->fields[i], right->fields[i]);
+      if (!field) {
         return std::nullopt;
       }
-      made.items[i] = *item;
+      fields.push_back(*field);
     }
-    return Value(std::make_shared<const Tuple>(std::move(made)));
+    return left->with(std::move(fields));
   }
   builder_.setEnd(fn_.region(merge.op, 0));
   const auto x = asTensor(a);

@@ -9,19 +9,19 @@ namespace libtile::frontend {
 
 namespace {
 
-// Leaves and depth of a tuple, counted up to the given bounds.
+// Leaves and depth of an aggregate, counted up to the given bounds.
 size_t countLeaves(const Value &value, size_t most, unsigned depth) {
   constexpr unsigned kDeepest = 32;
-  const Tuple *tuple = value.tuple();
-  if (tuple == nullptr) {
+  const Aggregate *aggregate = value.aggregate();
+  if (aggregate == nullptr) {
     return 1;
   }
   if (depth >= kDeepest) {
     return most + 1;
   }
   size_t count = 1;
-  for (const Value &item : tuple->items) {
-    count += countLeaves(item, most, depth + 1);
+  for (const Value &field : aggregate->fields) {
+    count += countLeaves(field, most, depth + 1);
     if (count > most) {
       break;
     }
@@ -90,7 +90,7 @@ void Walker::step(SourceRange range) {
 void Walker::checkSize(const Value &value, SourceRange range) {
   constexpr size_t kMostLeaves = 10'000;
   constexpr size_t kLongest = size_t{1} << 20;
-  if (value.tuple() != nullptr) {
+  if (value.aggregate() != nullptr) {
     const size_t leaves = countLeaves(value, kMostLeaves, 0);
     steps_ += leaves / 8;
     if (leaves > kMostLeaves) {
@@ -121,16 +121,33 @@ Value Walker::ask(llvm::function_ref<Value()> question) {
   }
 }
 
-void Walker::record(const char *kind, const std::shared_ptr<HostObject> &object,
-                    const std::string &name, const std::string &of, const Value &value) {
-  if (answers_ == nullptr || !value.bound()) {
-    return;
+Value Walker::askOnce(HostAnswer question, llvm::function_ref<Value()> askHost) {
+  const auto *function = static_cast<const void *>(question.function.get());
+  const void *owner = function != nullptr ? function : question.object.get();
+  const auto key = std::tuple(question.kind, owner, question.name);
+  if (const auto it = asked_.find(key); it != asked_.end()) {
+    return it->second.value;
   }
-  const std::string question = std::string(kind) + " " + name + " of " + of;
-  const auto address = reinterpret_cast<uintptr_t>(object.get());
-  if (recorded_.insert(question + "@" + std::to_string(address)).second) {
-    answers_->push_back({question, object, name, host_.fingerprint(value)});
+  question.value = ask(askHost);
+  if (answers_ != nullptr) {
+    answers_->push_back(question);
   }
+  return asked_.emplace(key, std::move(question)).first->second.value;
+}
+
+Value Walker::hostGlobal(const FunctionSource &source, const std::string &name) {
+  return askOnce({HostAnswer::Global, source.shared_from_this(), nullptr, name, {}},
+                 [&] { return host_.global(source, name); });
+}
+
+Value Walker::hostDefault(const std::shared_ptr<HostObject> &callee, const std::string &name) {
+  return askOnce({HostAnswer::Default, nullptr, callee, name, {}},
+                 [&] { return host_.defaultOf(callee, name); });
+}
+
+Value Walker::hostAttribute(const std::shared_ptr<HostObject> &object, const std::string &name) {
+  return askOnce({HostAnswer::Attribute, nullptr, object, name, {}},
+                 [&] { return host_.attribute(object, name); });
 }
 
 Value Walker::name(NameId name, SourceRange range) {
@@ -149,18 +166,28 @@ Value Walker::name(NameId name, SourceRange range) {
   at(range);
   Value found = global(*frame_->source, text);
   if (!found.bound()) {
-    std::vector<std::string> candidates;
-    for (const Binding &local : scope().bindings) {
-      if (local.value.bound() && local.name.index < ast().names.size()) {
-        candidates.push_back(ast()[local.name]);
-      }
-    }
-    constexpr size_t kShortest = 4;
-    const std::string near = text.size() < kShortest ? "" : nearestName(text, candidates);
-    fail(range,
-         "`" + text + "` is not defined" + (near.empty() ? "" : "; did you mean `" + near + "`?"));
+    unknownName(text, range);
   }
   return found;
+}
+
+void Walker::unknownName(const std::string &name, SourceRange range) {
+  const FunctionSource &source = *frame_->source;
+  std::vector<std::string> known;
+  for (const Binding &local : scope().bindings) {
+    if (local.value.bound() && local.name.index < ast().names.size()) {
+      known.push_back(ast()[local.name]);
+    }
+  }
+  for (const AstFunction &fn : ast().functions) {
+    known.push_back(ast()[fn.name]);
+  }
+  if (source.host != nullptr) {
+    std::ranges::copy(host_.names(source.host), std::back_inserter(known));
+  }
+  std::ranges::copy(builtinNames(), std::back_inserter(known));
+  known.insert(known.end(), {"break", "continue", "pass", "return"});
+  fail(range, "`" + name + "` is not defined" + didYouMean(name, known));
 }
 
 Value Walker::global(const FunctionSource &source, const std::string &name) {
@@ -168,16 +195,13 @@ Value Walker::global(const FunctionSource &source, const std::string &name) {
   if (const auto it = globals_.find(key); it != globals_.end()) {
     return it->second;
   }
-  Value found;
-  if (source.host == nullptr) {
-    found = sameFile(source, name);
-  }
-  if (!found.bound() && !source.ast->isPrelude) {
-    found = ask([&] { return host_.global(source, name); });
-    record("global", source.host, name, source.name, found);
-  }
+  Value found = source.host == nullptr ? sameFile(source, name) : Value();
   if (!found.bound()) {
-    found = source.host != nullptr ? sameFile(source, name) : imported(source, name);
+    // The prelude sees the language alone.
+    found = source.ast->isPrelude ? TableHost().global(source, name) : hostGlobal(source, name);
+  }
+  if (!found.bound() && source.host != nullptr) {
+    found = sameFile(source, name);
   }
   if (!found.bound()) {
     const Operation *builtin = findBuiltin(name);
@@ -198,34 +222,11 @@ Value Walker::sameFile(const FunctionSource &source, const std::string &name) {
   return Value(made);
 }
 
-// What the text imports from the language: for programs without a Host that could import it.
-Value Walker::imported(const FunctionSource &source, const std::string &name) {
-  for (const auto &[bound, path] : source.ast->imports) {
-    if ((*source.ast)[bound] != name) {
-      continue;
-    }
-    for (const std::string package : {"libtile", "triton"}) {
-      const std::string language = package + ".language";
-      if (path == package) {
-        return Value(Module{package, nullptr});
-      }
-      if (path == language) {
-        return Value(Module{"tl", nullptr});
-      }
-      if (path.starts_with(language + ".")) {
-        return sem_.languageName(path.substr(language.size() + 1));
-      }
-    }
-  }
-  return {};
-}
-
 Value Walker::defaultOf(const std::shared_ptr<const FunctionSource> &source,
                         const AstParam &param) {
   const std::string &name = (*source->ast)[param.name];
   if (source->host != nullptr) {
-    Value found = ask([&] { return host_.defaultOf(*source, name); });
-    record("default", source->host, name, source->name, found);
+    Value found = hostDefault(source->host, name);
     if (found.bound()) {
       return found;
     }

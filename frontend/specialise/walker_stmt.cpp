@@ -109,17 +109,17 @@ void Walker::assignTo(ExprId target, const Value &value) {
       fail(part.range, "a `*` target is not allowed in a kernel");
     }
   }
-  const Tuple *values = value.tuple();
+  const Aggregate *values = value.tuple();
   if (values == nullptr) {
     fail(expr.range, "cannot take " + value.describe() + " apart into " +
                          std::to_string(expr.list.count) + " names");
   }
-  if (values->items.size() != expr.list.count) {
+  if (values->fields.size() != expr.list.count) {
     fail(expr.range, std::to_string(expr.list.count) + " names cannot take a tuple of " +
-                         std::to_string(values->items.size()) + " values");
+                         std::to_string(values->fields.size()) + " values");
   }
   for (uint32_t i = 0; i < expr.list.count; ++i) {
-    assignTo(ast().expr(expr.list, i), values->items[i]);
+    assignTo(ast().expr(expr.list, i), values->fields[i]);
   }
 }
 

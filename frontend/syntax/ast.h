@@ -23,13 +23,6 @@ using ExprId = ir::Id<struct ExprTag>;
 using StmtId = ir::Id<struct StmtTag>;
 using NameId = ir::Id<struct NameTag>;
 
-// Columns of one line, as in ir::Location; a node that spans lines ends with its first line.
-struct SourceRange {
-  uint32_t line = 0;
-  uint32_t column = 0;
-  uint32_t endColumn = 0;
-};
-
 // A slice of Ast::lists.
 struct List {
   uint32_t first = 0;
@@ -46,11 +39,12 @@ enum class ExprKind : uint8_t {
   BoolOp,      // op: 1 for `and`, 0 for `or`; list: operands
   Compare,     // list: operands; list2: CompareOps, one fewer
   Conditional, // a if b else c
-  Call,        // a; list: arguments (Starred too); list2: name, value of each keyword
+  Call,        // a; list: arguments (Starred and Keyword too)
   Attribute,   // a.name
   Subscript,   // a[b]
   Slice,       // a:b:c, each may be missing
   Starred,     // *a
+  Keyword,     // name=a, an argument of a call
   Walrus,      // name := b
   Refused,     // index: texts; op: 1 for what is not there yet, 0 for what is not allowed
 };

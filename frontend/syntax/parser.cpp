@@ -65,6 +65,18 @@ std::string Parser::describe(const Token &token) const {
          "`";
 }
 
+std::string Parser::keywordHint() const {
+  // `retrun x` stops at its second token, `esle:` at the end of its line.
+  constexpr size_t kFurthest = 2;
+  const Token &first = tokens_[statementAt_];
+  if (first.kind != TokenKind::Name || at_ == statementAt_ || at_ - statementAt_ > kFurthest) {
+    return "";
+  }
+  static const std::vector<std::string> kStatements = {
+      "assert", "break", "continue", "def", "elif", "else", "for", "if", "pass", "return", "while"};
+  return didYouMean(first.text, kStatements);
+}
+
 void Parser::fail(const std::string &message, SourceRange range) const {
   throw ir::UserError(message, ast_.location(range));
 }
@@ -136,14 +148,11 @@ ExprId Parser::add(Expr expr, SourceRange start) {
     }
   };
   const bool chain = expr.kind == ExprKind::Binary && ast_[expr.a].kind == ExprKind::Binary;
-  under(expr.a, chain ? 0 : 1);
+  under(expr.a, chain || expr.kind == ExprKind::Keyword ? 0 : 1);
   under(expr.b, 1);
   under(expr.c, 1);
   for (uint32_t i = 0; i < expr.list.count; ++i) {
     under(ast_.expr(expr.list, i), 1);
-  }
-  for (uint32_t i = 1; expr.kind == ExprKind::Call && i < expr.list2.count; i += 2) {
-    under(ast_.expr(expr.list2, i), 1);
   }
   if (depth > kDeepest) {
     fail("expression nested more than 200 deep", expr.range);

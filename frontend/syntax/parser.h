@@ -61,7 +61,11 @@ private:
   void skipLine();  // to behind the next Newline
   void skipBlock(); // a line and the indented block behind it
   [[nodiscard]] std::string describe(const Token &token) const;
-  [[noreturn]] void fail(const std::string &message) const { fail(message, rangeOf(now())); }
+  // At the present token; says which keyword a statement that begins with its misspelling may mean.
+  [[noreturn]] void fail(const std::string &message) const {
+    fail(message + keywordHint(), rangeOf(now()));
+  }
+  [[nodiscard]] std::string keywordHint() const;
   [[noreturn]] void fail(const std::string &message, SourceRange range) const;
   [[nodiscard]] SourceRange rangeOf(const Token &token) const;
   // From there to the end of the last token taken.
@@ -135,6 +139,7 @@ private:
   Ast &ast_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
+  size_t statementAt_ = 0; // the first token of the simple statement
   unsigned depth_ = 0;
   std::unordered_map<std::string, NameId> nameIds_;
   std::vector<NameId> assigned_;        // targets in text order; loops take what lies behind a mark

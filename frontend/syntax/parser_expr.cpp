@@ -305,37 +305,37 @@ ExprId Parser::primary() {
   }
 }
 
-ExprId Parser::callArguments(ExprId callee, SourceRange start) {
+ExprId Parser::callArguments(ExprId callee, SourceRange whole) {
   expect("(");
-  std::vector<ExprId> positional;
-  std::vector<ExprId> keywords; // name, value, name, value; names by their number
+  std::vector<ExprId> arguments;
+  std::vector<NameId> keywords;
   ExprId refused;
   while (!is(")")) {
-    const SourceRange argument = rangeOf(now());
+    const SourceRange start = rangeOf(now());
     if (accept("**")) {
       expression();
-      refused = refuse("`**` in a call", argument);
+      refused = refuse("`**` in a call", start);
     } else if (is(TokenKind::Name) && is(ahead(), "=")) {
-      const NameId key = name(now().text);
+      Expr keyword;
+      keyword.kind = ExprKind::Keyword;
+      keyword.name = name(now().text);
       next();
       next();
-      const ExprId value = expression();
-      for (size_t i = 0; i < keywords.size(); i += 2) {
-        if (keywords[i].index == key.index) {
-          fail("a second argument `" + ast_[key] + "`", argument);
-        }
+      keyword.a = expression();
+      if (std::ranges::find(keywords, keyword.name) != keywords.end()) {
+        fail("a second argument `" + ast_[keyword.name] + "`", start);
       }
-      keywords.push_back({key.index});
-      keywords.push_back(value);
+      keywords.push_back(keyword.name);
+      arguments.push_back(add(keyword, start));
     } else {
       ExprId value = starredOrNamed();
       if (atComprehension()) {
-        value = comprehension("a generator expression", false, argument);
+        value = comprehension("a generator expression", false, start);
       }
       if (!keywords.empty() && ast_[value].kind != ExprKind::Starred) {
-        fail("a positional argument behind a keyword argument", argument);
+        fail("a positional argument behind a keyword argument", start);
       }
-      positional.push_back(value);
+      arguments.push_back(value);
     }
     if (!accept(",") && !is(")")) {
       fail("expected `,` or `)` before " + describe(now()));
@@ -348,9 +348,8 @@ ExprId Parser::callArguments(ExprId callee, SourceRange start) {
   Expr expr;
   expr.kind = ExprKind::Call;
   expr.a = callee;
-  expr.list = list(positional);
-  expr.list2 = list(keywords);
-  return add(expr, start);
+  expr.list = list(arguments);
+  return add(expr, whole);
 }
 
 ExprId Parser::subscript(ExprId object, SourceRange start) {

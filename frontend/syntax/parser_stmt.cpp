@@ -68,6 +68,7 @@ void Parser::statement(std::vector<StmtId> &out) {
 
 void Parser::simpleLine(std::vector<StmtId> &out) {
   do {
+    statementAt_ = at_;
     out.push_back(simple());
   } while (accept(";") && !is(TokenKind::Newline) && !is(TokenKind::End));
   endOfStatement();
@@ -319,6 +320,7 @@ void Parser::bind(ExprId target) {
   case ExprKind::Compare:
   case ExprKind::Conditional:
   case ExprKind::Call:
+  case ExprKind::Keyword:
   case ExprKind::Slice:
   case ExprKind::Walrus:
     fail("cannot assign to this expression", expr.range);

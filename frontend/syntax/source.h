@@ -23,12 +23,13 @@ struct ParameterSource {
   enum Kind : uint8_t { Normal, VarArgs, KeywordOnly } kind = Normal;
 };
 
-struct FunctionSource {
+// Always owned by a shared_ptr.
+struct FunctionSource : std::enable_shared_from_this<FunctionSource> {
   std::string name;
   std::shared_ptr<const ir::SourceFile> file;
   std::shared_ptr<const Ast> ast;
   std::vector<ParameterSource> params;
-  // Whose globals and defaults the Host asks; null for functions of a C++ program.
+  // The function of the host, which answers for globals and defaults; null in a C++ program.
   std::shared_ptr<HostObject> host;
 };
 

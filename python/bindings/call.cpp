@@ -101,6 +101,21 @@ Found takeParameter(PyObject *self, By by, PyObject *name, PyObject *value, Call
   return Found::Nothing;
 }
 
+bool refuseKeyword(PyObject *self, PyObject *name) {
+  std::vector<const char *> known;
+  for (const Param &param : *asJit(self)->params) {
+    known.push_back(PyUnicode_AsUTF8(param.name));
+  }
+  for (size_t i = 0; i < options().count; ++i) {
+    known.push_back(options().rows[i].name);
+  }
+  const char *given = PyUnicode_AsUTF8(name);
+  const char *hint = given != nullptr ? lt_did_you_mean(given, known.data(), known.size()) : nullptr;
+  const Ref text(
+      hint != nullptr ? PyUnicode_FromFormat("there is no parameter or option '%U'%s", name, hint) : nullptr);
+  return text && fail(PyExc_TypeError, self, "%U", text.get());
+}
+
 bool bindKeyword(PyObject *self, PyObject *name, PyObject *value, Call &call) {
   for (const By by : {By::Identity, By::Text}) {
     for (const auto take : {takeParameter, takeOption}) {
@@ -109,7 +124,7 @@ bool bindKeyword(PyObject *self, PyObject *name, PyObject *value, Call &call) {
       }
     }
   }
-  return fail(PyExc_TypeError, self, "there is no parameter or option '%U'", name);
+  return refuseKeyword(self, name);
 }
 
 // "*fp32", "i32:16": a type for a compilation without arguments.

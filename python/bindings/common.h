@@ -84,11 +84,13 @@ struct Installed {
   PyObject *makeError;    // errors.make(kind, text, message, file, line, column, reproducer, compiling)
   PyObject *kernelClass;  // jit.CompiledKernel, a subclass of Kernel
   PyObject *globalValue;  // host.global_value(function, name) -> object or Unbound
-  PyObject *defaultValue; // host.default_value(function, parameter)
+  PyObject *defaultValue; // host.default_value(function or class, name)
   PyObject *attributeValue; // host.attribute_value(object, name)
+  PyObject *names;        // host.names(object) -> list of str
   PyObject *callValue;    // host.call(callee, semantic, args, kwargs)
   PyObject *describe;     // host.describe(object)
   PyObject *constant;     // host.constant(object) -> key, for constants that are no plain scalar
+  PyObject *convert;      // host.convert(object) -> one that toValue understands by itself
 };
 extern Installed installed;
 
@@ -101,8 +103,8 @@ void keepException(const char *doing);
 void forgetException();
 
 // ---- value.cpp
-// New; nullptr with a Python error set. Understands None, bool, int, float, str, tuples, jit functions,
-// Value, and objects with an attribute _value of that type.
+// New; nullptr with a Python error set. Understands None, bool, int, float, str, tuples (named ones
+// too), jit functions, Value, objects with an attribute _value of that type, and what host.convert does.
 lt_value *toValue(PyObject *object);
 // A _libtile.Value that owns `value`.
 PyObject *wrapValue(lt_value *value);

@@ -62,8 +62,8 @@ lt_status ask(PyObject *function, void *object, const char *name, lt_value **out
 lt_status askGlobal(void *function, const char *name, lt_value **out) {
   return ask(installed.globalValue, function, name, out);
 }
-lt_status askDefault(void *function, const char *parameter, lt_value **out) {
-  return ask(installed.defaultValue, function, parameter, out);
+lt_status askDefault(void *callee, const char *name, lt_value **out) {
+  return ask(installed.defaultValue, callee, name, out);
 }
 lt_status askAttribute(void *object, const char *name, lt_value **out) {
   return ask(installed.attributeValue, object, name, out);
@@ -106,6 +106,19 @@ lt_status askCall(void *callee, lt_semantics *semantics, lt_value *const *argume
   return status;
 }
 
+// For messages: an error here only costs the names.
+void askNames(void *object, void (*add)(const char *name, void *context), void *context) {
+  const WithGil gil;
+  const Ref names(PyObject_CallOneArg(installed.names, static_cast<PyObject *>(object)));
+  const bool isList = names && PyList_Check(names.get());
+  for (Py_ssize_t i = 0; isList && i < PyList_GET_SIZE(names.get()); ++i) {
+    if (const char *name = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), i))) {
+      add(name, context);
+    }
+  }
+  PyErr_Clear();
+}
+
 void describeObject(void *object, char *buffer, size_t size) {
   const WithGil gil;
   const Ref text(takingGil(
@@ -127,8 +140,8 @@ void releaseObject(void *object) {
   }
 }
 
-const lt_host kHost = {askGlobal, askDefault, askAttribute, askCall, describeObject, retainObject,
-                       releaseObject};
+const lt_host kHost = {askGlobal,      askDefault,   askAttribute, askCall, askNames,
+                       describeObject, retainObject, releaseObject};
 
 } // namespace
 

@@ -253,10 +253,13 @@ PyObject *jitSubscript(PyObject *self, PyObject *grid) {
 }
 
 PyObject *jitCall(PyObject *self, PyObject *, PyObject *) {
-  PyErr_Format(PyExc_RuntimeError,
-               "a kernel is launched with its grid: kernel[grid](...); outside of a kernel '%R' cannot "
-               "be called",
-               asJit(self)->fn);
+  const Ref name(PyObject_GetAttrString(asJit(self)->fn, "__name__"));
+  if (name) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "'%U' is called without a grid: a kernel is launched with `%U[grid](...)`, and only other "
+                 "kernels call it as a function",
+                 name.get(), name.get());
+  }
   return nullptr;
 }
 

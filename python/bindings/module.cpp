@@ -19,8 +19,9 @@ PyObject *install(PyObject *, PyObject *, PyObject *kwargs) {
   } slots[] = {
       {"make_error", &installed.makeError},       {"kernel_class", &installed.kernelClass},
       {"global_value", &installed.globalValue},   {"default_value", &installed.defaultValue},
-      {"attribute_value", &installed.attributeValue}, {"call", &installed.callValue},
-      {"describe", &installed.describe},          {"constant", &installed.constant},
+      {"attribute_value", &installed.attributeValue}, {"names", &installed.names},
+      {"call", &installed.callValue},             {"describe", &installed.describe},
+      {"constant", &installed.constant},          {"convert", &installed.convert},
   };
   for (const auto &[name, slot] : slots) {
     PyObject *object = kwargs != nullptr ? PyDict_GetItemString(kwargs, name) : nullptr;

@@ -43,28 +43,25 @@ lt_value *intValue(PyObject *object) {
   return lt_value_int(top, PyLong_AsUnsignedLongLongMask(object));
 }
 
-lt_value *tupleValue(PyObject *object) {
-  const Py_ssize_t count = PyTuple_GET_SIZE(object);
+// Owned values for a scope.
+struct Values {
   std::vector<lt_value *> items;
-  lt_value *made = nullptr;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    lt_value *item = toValue(PyTuple_GET_ITEM(object, i));
-    if (item == nullptr) {
-      break;
-    }
-    items.push_back(item);
-  }
-  if (static_cast<Py_ssize_t>(items.size()) == count) {
-    made = lt_value_tuple(items.data(), items.size(), nullptr, nullptr);
-    if (made == nullptr) {
-      raiseError(false);
+  Values() = default;
+  Values(const Values &) = delete;
+  Values &operator=(const Values &) = delete;
+  ~Values() {
+    for (lt_value *item : items) {
+      lt_value_free(item);
     }
   }
-  for (lt_value *item : items) {
-    lt_value_free(item);
+  bool add(lt_value *value) {
+    if (value != nullptr) {
+      items.push_back(value);
+    }
+    return value != nullptr;
   }
-  return made;
-}
+  bool add(PyObject *object) { return add(toValue(object)); }
+};
 
 lt_value *orRaise(lt_value *value) {
   if (value == nullptr) {
@@ -74,6 +71,50 @@ lt_value *orRaise(lt_value *value) {
 }
 
 const lt_value *valueOf(PyObject *self) { return reinterpret_cast<ValueObject *>(self)->value; }
+
+// The class of that name with the fields, a tuple of str.
+lt_value *classValue(PyObject *cls, const char *name, PyObject *fields, bool isSequence) {
+  std::vector<const char *> names;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields); ++i) {
+    const char *field = PyUnicode_AsUTF8(PyTuple_GET_ITEM(fields, i));
+    if (field == nullptr) {
+      return nullptr;
+    }
+    names.push_back(field);
+  }
+  return orRaise(lt_value_class(cls, name, names.data(), names.size(), isSequence ? 1 : 0));
+}
+
+// The class of a named tuple; null, without an error, of other tuples.
+lt_value *namedTupleClass(PyObject *tuple) {
+  if (PyTuple_CheckExact(tuple)) {
+    return nullptr;
+  }
+  auto *cls = reinterpret_cast<PyObject *>(Py_TYPE(tuple));
+  const Ref fields(PyObject_GetAttrString(cls, "_fields"));
+  PyErr_Clear();
+  return fields && PyTuple_Check(fields.get())
+             ? classValue(cls, Py_TYPE(tuple)->tp_name, fields.get(), true)
+             : nullptr;
+}
+
+lt_value *tupleValue(PyObject *object) {
+  Values owned;
+  lt_value *cls = namedTupleClass(object);
+  if (PyErr_Occurred() != nullptr) {
+    return nullptr;
+  }
+  if (cls != nullptr) {
+    owned.add(cls);
+  }
+  const size_t first = owned.items.size();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    if (!owned.add(PyTuple_GET_ITEM(object, i))) {
+      return nullptr;
+    }
+  }
+  return orRaise(lt_value_aggregate(cls, owned.items.data() + first, owned.items.size() - first));
+}
 
 // ---- Value
 
@@ -85,9 +126,9 @@ void valueDealloc(PyObject *self) {
 }
 
 PyObject *valueKind(PyObject *self, void *) {
-  static const char *const kNames[] = {"unbound", "none",     "bool",      "int",    "float",
-                                       "string",  "tensor",   "tuple",     "type",   "function",
-                                       "operation", "module", "method", "object"};
+  static const char *const kNames[] = {"unbound",   "none",   "bool",     "int",      "float",
+                                       "string",    "tensor", "aggregate", "class",   "type",
+                                       "function",  "operation", "method", "object",  "language"};
   return PyUnicode_FromString(kNames[lt_value_kind(valueOf(self))]);
 }
 
@@ -126,18 +167,18 @@ PyObject *valuePython(PyObject *self, PyObject *) {
   }
 }
 
-PyObject *valueItems(PyObject *self, PyObject *) {
+PyObject *valueFields(PyObject *self, PyObject *) {
   const lt_value *value = valueOf(self);
-  const size_t count = lt_value_tuple_size(value);
-  Ref items(PyTuple_New(static_cast<Py_ssize_t>(count)));
-  for (size_t i = 0; items && i < count; ++i) {
-    PyObject *item = wrapValue(lt_value_tuple_item(value, i));
-    if (item == nullptr) {
+  const size_t count = lt_value_num_fields(value);
+  Ref fields(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; fields && i < count; ++i) {
+    PyObject *field = wrapValue(lt_value_field(value, i));
+    if (field == nullptr) {
       return nullptr;
     }
-    PyTuple_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), item);
+    PyTuple_SET_ITEM(fields.get(), static_cast<Py_ssize_t>(i), field);
   }
-  return items.release();
+  return fields.release();
 }
 
 PyObject *valueObject(PyObject *self, PyObject *) {
@@ -163,8 +204,9 @@ PyObject *valueRepr(PyObject *self) {
 
 PyMethodDef valueMethods[] = {
     {"python", valuePython, METH_NOARGS, "The constant as a Python object."},
-    {"items", valueItems, METH_NOARGS, "The items of a tuple."},
-    {"object", valueObject, METH_NOARGS, "The Python object behind a function, module or object."},
+    {"fields", valueFields, METH_NOARGS, "The fields of an aggregate."},
+    {"object", valueObject, METH_NOARGS,
+     "The Python object behind a function, a class or an object; the class of an aggregate; or None."},
     {"type", valueType_, METH_NOARGS, "(element type, shape) of a tensor or a type."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef valueGetSet[] = {{"kind", valueKind, nullptr, nullptr, nullptr},
@@ -192,23 +234,6 @@ lt_semantics *running(PyObject *self) {
   }
   return object->semantics;
 }
-
-// Owned values for a scope.
-struct Values {
-  std::vector<lt_value *> items;
-  ~Values() {
-    for (lt_value *item : items) {
-      lt_value_free(item);
-    }
-  }
-  bool add(PyObject *object) {
-    lt_value *value = toValue(object);
-    if (value != nullptr) {
-      items.push_back(value);
-    }
-    return value != nullptr;
-  }
-};
 
 PyObject *give(lt_status status, lt_value *out) {
   return status == LT_OK ? wrapValue(out) : raiseError(true);
@@ -291,17 +316,6 @@ PyObject *semanticAttribute(PyObject *self, PyObject *args) {
   return give(status, out);
 }
 
-PyObject *semanticName(PyObject *self, PyObject *name) {
-  lt_semantics *semantics = running(self);
-  const char *text = PyUnicode_AsUTF8(name);
-  if (semantics == nullptr || text == nullptr) {
-    return nullptr;
-  }
-  lt_value *out = nullptr;
-  const lt_status status = lt_language_name(semantics, text, &out);
-  return give(status, out);
-}
-
 PyObject *semanticToTensor(PyObject *self, PyObject *object) {
   lt_semantics *semantics = running(self);
   Values values;
@@ -324,7 +338,6 @@ PyMethodDef semanticMethods[] = {
     {"operator", semanticOperator, METH_VARARGS, "operator(text, a[, b])"},
     {"subscript", semanticSubscript, METH_VARARGS, "subscript(object, index)"},
     {"attribute", semanticAttribute, METH_VARARGS, "attribute(object, name)"},
-    {"name", semanticName, METH_O, "The value of a name of the language."},
     {"to_tensor", semanticToTensor, METH_O, "A number as a tensor."},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot semanticSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(semanticDealloc)},
@@ -335,20 +348,21 @@ PyType_Spec semanticSpec = {"_libtile.Semantic", sizeof(SemanticObject), 0,
 
 // ---- makers for host.py
 
-PyObject *moduleValue(PyObject *, PyObject *args) {
+PyObject *languageValue(PyObject *, PyObject *name) {
+  const char *text = PyUnicode_AsUTF8(name);
+  return text != nullptr ? wrapValue(orRaise(lt_value_language(text))) : nullptr;
+}
+PyObject *classValueOf(PyObject *, PyObject *args) {
+  PyObject *cls = nullptr, *fields = nullptr;
   const char *name = nullptr;
-  PyObject *object = nullptr;
-  if (!PyArg_ParseTuple(args, "sO", &name, &object)) {
+  int isSequence = 0;
+  if (!PyArg_ParseTuple(args, "OsO!p", &cls, &name, &PyTuple_Type, &fields, &isSequence)) {
     return nullptr;
   }
-  return wrapValue(orRaise(lt_value_module(name, object == Py_None ? nullptr : object)));
+  return wrapValue(classValue(cls, name, fields, isSequence != 0));
 }
 PyObject *objectValue(PyObject *, PyObject *object) {
-  return wrapValue(orRaise(lt_value_object(object)));
-}
-PyObject *operationValue(PyObject *, PyObject *name) {
-  const char *text = PyUnicode_AsUTF8(name);
-  return text != nullptr ? wrapValue(orRaise(lt_value_operation(text))) : nullptr;
+  return wrapValue(orRaise(lt_value_object(object, PyFunction_Check(object) ? 1 : 0)));
 }
 PyObject *typeValue(PyObject *, PyObject *args) {
   const char *name = nullptr;
@@ -359,18 +373,23 @@ PyObject *typeValue(PyObject *, PyObject *args) {
 }
 // slice(start, stop, step) of a subscript
 PyObject *sliceValue(PyObject *, PyObject *args) {
+  PyObject *parts[3];
   Values values;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
-    if (!values.add(PyTuple_GET_ITEM(args, i))) {
+  if (!PyArg_ParseTuple(args, "OOO", &parts[0], &parts[1], &parts[2])) {
+    return nullptr;
+  }
+  for (PyObject *part : parts) {
+    if (!values.add(part)) {
       return nullptr;
     }
   }
-  return wrapValue(orRaise(lt_value_tuple(values.items.data(), values.items.size(), "slice", nullptr)));
+  return wrapValue(orRaise(lt_value_slice(values.items.data())));
 }
 
-PyMethodDef makers[] = {{"module_value", moduleValue, METH_VARARGS, "module_value(name, object)"},
+PyMethodDef makers[] = {{"language_value", languageValue, METH_O, "language_value(name)"},
+                        {"class_value", classValueOf, METH_VARARGS,
+                         "class_value(cls, name, fields, is_sequence)"},
                         {"object_value", objectValue, METH_O, "object_value(object)"},
-                        {"operation_value", operationValue, METH_O, "operation_value(name)"},
                         {"type_value", typeValue, METH_VARARGS, "type_value(name)"},
                         {"slice_value", sliceValue, METH_VARARGS, "slice_value(start, stop, step)"},
                         {nullptr, nullptr, 0, nullptr}};
@@ -410,8 +429,15 @@ lt_value *toValue(PyObject *object) {
     return lt_value_copy(valueOf(inner.get()));
   }
   PyErr_Clear();
-  PyErr_Format(PyExc_TypeError, "a kernel cannot use an object of type '%s'", Py_TYPE(object)->tp_name);
-  return nullptr;
+  const Ref converted(PyObject_CallOneArg(installed.convert, object));
+  if (!converted || converted.get() == object) {
+    if (converted) {
+      PyErr_Format(PyExc_TypeError, "a kernel cannot use an object of type '%s'",
+                   Py_TYPE(object)->tp_name);
+    }
+    return nullptr;
+  }
+  return toValue(converted.get());
 }
 
 PyObject *wrapValue(lt_value *value) {

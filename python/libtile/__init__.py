@@ -47,7 +47,7 @@ NumPy, torch and DLPack are not imported by libtile: their arrays are recognised
 """
 from __future__ import annotations
 
-from . import _libtile
+from . import _libtile, errors
 from .errors import CompilationError, DeviceError, Error, InternalError, UnsupportedError
 from .jit import CompiledKernel, JITFunction, constexpr_function, jit
 from .device import DeviceArray, available_devices, num_threads, set_num_threads, to_device
@@ -63,6 +63,11 @@ __all__ = [
 ]
 
 
+_LATER = ("AsyncCompileMode", "Config", "FutureKernel", "KernelInterface", "MockTensor", "OutOfResources",
+          "TensorWrapper", "aggregate", "autotune", "backends", "compile", "compiler", "heuristics", "knobs",
+          "must_use_result", "reinterpret", "runtime", "set_allocator", "tools")
+
+
 def targets() -> list[str]:
     """The names that `kernel.warmup(..., target=)` takes: "avx512", "sm_90a", ... No device needs to be there."""
     return _libtile.targets().split(",")
@@ -72,4 +77,4 @@ def __getattr__(name: str):
     if name == "testing":
         import importlib
         return importlib.import_module(".testing", __name__)
-    raise AttributeError(f"module 'libtile' has no attribute '{name}'")
+    raise errors.missing("libtile", name, _LATER)

@@ -2,6 +2,10 @@
 """What can go wrong, by whose hands it must be mended."""
 from __future__ import annotations
 
+TYPE_CHECKING = False  # importing typing takes longer than the rest
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 
 class Error(Exception):
     """The base of all. `message` is the message alone; str() has the place and the caret too.
@@ -27,6 +31,10 @@ class UnsupportedError(Error):
     kind = 1
 
 
+class NotThereYet(UnsupportedError, AttributeError):
+    """A name of Triton's that libtile does not have yet: hasattr() is False, an import fails."""
+
+
 class InternalError(Error):
     """libtile is wrong. `reproducer` shows it: the IR's text and a command; please report it."""
     kind = 2
@@ -36,6 +44,13 @@ class InternalError(Error):
 class DeviceError(Error):
     """No such device, or the device refused."""
     kind = 3
+
+
+def missing(owner: str, name: str, later: Collection[str]) -> AttributeError:
+    """The exception for owner.name, which is not there; `later` are the names that are to come."""
+    if name in later:
+        return NotThereYet(f"{owner}.{name} is not there yet")
+    return AttributeError(f"{owner} has no attribute '{name}'", name=name)
 
 
 _CLASSES = {0: CompilationError, 1: UnsupportedError, 2: InternalError, 3: DeviceError}

@@ -3,14 +3,15 @@
 
 The compiler asks through the extension module. An answer is a plain constant, a jit function, an
 object with a `_value` (names of the language, dtypes, tensors), or a Value; Unbound says that there is
-no such name.
+no such name. Which objects are the language is told by identity (known.py), never by a name.
 """
 import atexit
 import sys
 import types
 import weakref
 
-from . import _libtile, errors
+from . import _libtile, errors, known
+from .language import _objects
 
 Unbound = NotImplemented
 _PLAIN = (bool, int, float, str)
@@ -29,12 +30,16 @@ def jit_of(fn):
     return reference() if reference is not None else None
 
 
-def _convert(value, name, is_plain_allowed):
-    """The value as the compiler takes it."""
-    from . import language
-    if value is None or isinstance(value, _libtile.Jit) or isinstance(value, _libtile.Value):
+def _convert(value, name, is_plain_allowed, semantic=None):
+    """The value as the compiler takes it. Tensors are those of a running `semantic` alone."""
+    if value is None or isinstance(value, (_libtile.Jit, _libtile.Value)):
         return value
-    if isinstance(value, language.constexpr):
+    word = known.name_of(value)
+    if word in _objects.LATER:
+        raise errors.UnsupportedError(f"tl.{word} is not there yet")
+    if word is not None:
+        return _libtile.language_value(word)
+    if isinstance(value, _objects.constexpr) or known.name_of(type(value)) == "constexpr":
         return _convert(value.value, name, True)
     if isinstance(value, _PLAIN):
         if is_plain_allowed:
@@ -42,23 +47,24 @@ def _convert(value, name, is_plain_allowed):
         raise errors.CompilationError(
             f"`{name}` is a plain global variable, which a kernel cannot use: make it "
             f"`{name} = tl.constexpr({value!r})`, or pass it as an argument")
-    if isinstance(value, tuple):
-        return tuple(_convert(item, name, is_plain_allowed) for item in value)
-    if isinstance(value, list) and is_plain_allowed:
-        return tuple(_convert(item, name, True) for item in value)
-    if isinstance(value, language.Later):
-        raise errors.UnsupportedError(f"`{value.name}` is not there yet")
-    if getattr(value, "_value", None) is not None:
+    if isinstance(value, tuple) or (isinstance(value, list) and is_plain_allowed):
+        return _objects.tuple_like(
+            value, [_convert(item, name, is_plain_allowed, semantic) for item in value])
+    if isinstance(value, _objects.tensor) and value._semantic is not semantic:
+        raise errors.CompilationError(f"`{name}` is a tensor that another compilation has left behind")
+    if isinstance(value, _objects.LanguageObject):
         return value
-    if isinstance(value, types.ModuleType):
-        return _libtile.module_value("tl" if value is language else value.__name__, value)
-    operation = getattr(value, "__libtile_operation__", None)
-    if operation is not None:
-        return _libtile.operation_value(operation)
-    if callable(value) or is_plain_allowed:
+    if isinstance(value, type) and _objects.is_named_tuple(value):
+        return _libtile.class_value(value, value.__name__, value._fields, True)
+    if isinstance(value, types.ModuleType) or callable(value) or is_plain_allowed:
         return _libtile.object_value(value)
     raise errors.CompilationError(
         f"`{name}` is a global of type '{type(value).__name__}', which a kernel cannot use")
+
+
+def convert(value):
+    """An argument of a call, or a constant of a launch."""
+    return _convert(value, type(value).__name__, True)
 
 
 def _closure(fn):
@@ -77,9 +83,13 @@ def global_value(fn, name):
     return _convert(fn.__globals__[name], name, False)
 
 
-def default_value(fn, name):
+def default_value(callee, name):
+    """The default of a parameter of a function, or of a field of a named tuple."""
     import inspect
-    parameter = inspect.signature(fn).parameters.get(name)
+    if isinstance(callee, type):
+        defaults = getattr(callee, "_field_defaults", {})
+        return _convert(defaults[name], name, True) if name in defaults else Unbound
+    parameter = inspect.signature(callee).parameters.get(name)
     if parameter is None or parameter.default is inspect.Parameter.empty:
         return Unbound
     return _convert(parameter.default, name, True)
@@ -93,11 +103,20 @@ def attribute_value(owner, name):
     return _convert(value, name, True)
 
 
+def names(value):
+    """What global_value() of a function, or attribute_value() of another object, may be asked for."""
+    if isinstance(value, types.FunctionType):
+        return [*_closure(value), *value.__globals__]
+    return dir(value)
+
+
 def describe(value):
     if isinstance(value, types.FunctionType):
         return f"Python function {value.__name__}"
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
+    if isinstance(value, type):
+        return f"class {value.__name__}"
     return f"object of type {type(value).__name__}"
 
 
@@ -110,24 +129,24 @@ def _takes_semantic(callee):
 
 def to_python(value, semantic, wraps_constants):
     """A Value for Python code: tensors as tl.tensor, constants as they are or as tl.constexpr."""
-    from . import language
     kind = value.kind
     if kind == "tensor":
-        return language.tensor(value, semantic)
+        return _objects.tensor(value, semantic)
     if kind == "none":
         return None
     if kind in ("bool", "int", "float", "string"):
-        return language.constexpr(value.python()) if wraps_constants else value.python()
-    if kind == "tuple":
-        return tuple(to_python(item, semantic, wraps_constants) for item in value.items())
+        return _objects.constexpr(value.python()) if wraps_constants else value.python()
+    if kind == "aggregate":
+        fields = tuple(to_python(field, semantic, wraps_constants) for field in value.fields())
+        cls = value.object()
+        return fields if cls is None else tuple.__new__(cls, fields)
     if kind == "type":
-        return language.type_of(value)
+        return _objects.type_of(value)
     if kind == "function":
         fn = value.object()
         return jit_of(fn) if fn is not None and jit_of(fn) is not None else value
-    if kind in ("object", "module"):
-        held = value.object()
-        return held if held is not None else value
+    if kind in ("object", "class"):
+        return value.object()
     return value
 
 
@@ -137,7 +156,7 @@ def call(callee, semantic, args, kwargs):
         given = [to_python(value, semantic, True) for value in args]
         named = {name: to_python(value, semantic, True) for name, value in kwargs.items()}
         named.setdefault("_semantic", semantic)
-        return _convert(callee(*given, **named), "result", True)
+        return _convert(callee(*given, **named), "result", True, semantic)
     is_constant = getattr(callee, "__libtile_constexpr__", False) or isinstance(callee, type)
     if not is_constant and getattr(callee, "__module__", None) not in _CALLABLE_MODULES:
         raise errors.CompilationError(
@@ -156,10 +175,13 @@ def call(callee, semantic, args, kwargs):
 def constant(value, name):
     """A key: equal keys are the same constant. Refuses what is no constant."""
     if isinstance(value, tuple):
-        return (tuple, *[constant(item, name) for item in value])
+        return (type(value), *[constant(item, name) for item in value])
     if value is None or isinstance(value, _PLAIN):
         return (type(value), repr(value))
-    if isinstance(value, _libtile.Jit) or getattr(value, "_value", None) is not None:
+    word = known.name_of(value)
+    if word is not None:
+        return (known, word)
+    if isinstance(value, (_libtile.Jit, _objects.LanguageObject)) and not isinstance(value, _objects.tensor):
         return (type(value), value)
     raise TypeError(f"argument '{name}': an object of type {type(value).__name__} is neither an array nor a "
                     "constant")
@@ -171,8 +193,7 @@ _DTYPES = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": 
 
 def dtype_name(value):
     """Our name of a dtype object of libtile, NumPy, ml_dtypes or torch; None for anything else."""
-    from . import language
-    if isinstance(value, language.dtype):
+    if isinstance(value, _objects.dtype):
         return value.name
     owner = type(value).__module__.partition(".")[0]
     if owner in ("numpy", "torch") and type(value).__name__.lower().endswith("dtype"):

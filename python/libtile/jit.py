@@ -193,4 +193,5 @@ def constexpr_function(fn):
 
 _libtile.install(make_error=errors.make, kernel_class=CompiledKernel, global_value=host.global_value,
                  default_value=host.default_value, attribute_value=host.attribute_value,
-                 call=host.call, describe=host.describe, constant=host.constant)
+                 names=host.names, call=host.call, describe=host.describe, constant=host.constant,
+                 convert=host.convert)

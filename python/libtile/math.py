@@ -7,9 +7,6 @@ def cdiv(x: int, div: int) -> int:
     return -(-x // div)
 
 
-cdiv.__libtile_operation__ = "cdiv"  # type: ignore[attr-defined]
-
-
 def next_power_of_2(n: int) -> int:
     """The smallest power of two that is not below n."""
     return 1 if n <= 1 else 1 << (n - 1).bit_length()

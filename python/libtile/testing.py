@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from . import _libtile
+from . import _libtile, errors
 from .device import ordinal
 
 TYPE_CHECKING = False  # importing typing takes longer than the rest
@@ -85,3 +85,11 @@ def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100, gra
         return times
     return {"mean": sum(times) / len(times), "median": _quantile(times, 0.5), "min": times[0],
             "max": times[-1]}[return_mode]
+
+
+_LATER = ("Benchmark", "Mark", "assert_close", "do_bench_cudagraph", "do_bench_proton", "get_dram_gbps",
+          "get_max_simd_tflops", "get_max_tensorcore_tflops", "perf_report")
+
+
+def __getattr__(name: str):
+    raise errors.missing("libtile.testing", name, _LATER)

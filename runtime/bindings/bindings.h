@@ -46,8 +46,9 @@ typedef struct lt_function lt_function;
 typedef struct lt_semantics lt_semantics; /* a running specialisation */
 
 typedef enum lt_value_kind_ {
-  LT_V_UNBOUND, LT_V_NONE, LT_V_BOOL, LT_V_INT, LT_V_FLOAT, LT_V_STRING, LT_V_TENSOR, LT_V_TUPLE,
-  LT_V_TYPE, LT_V_FUNCTION, LT_V_OPERATION, LT_V_MODULE, LT_V_METHOD, LT_V_OBJECT
+  LT_V_UNBOUND, LT_V_NONE, LT_V_BOOL, LT_V_INT, LT_V_FLOAT, LT_V_STRING, LT_V_TENSOR,
+  LT_V_AGGREGATE, LT_V_CLASS, LT_V_TYPE, LT_V_FUNCTION, LT_V_OPERATION, LT_V_METHOD, LT_V_OBJECT,
+  LT_V_LANGUAGE
 } lt_value_kind_;
 
 LT_API lt_value *lt_value_none(void);
@@ -55,13 +56,19 @@ LT_API lt_value *lt_value_bool(int value);
 LT_API lt_value *lt_value_int(int64_t high, uint64_t low); /* 128 bits, two's complement */
 LT_API lt_value *lt_value_float(double value);
 LT_API lt_value *lt_value_string(const char *text, size_t length);
-LT_API lt_value *lt_value_tuple(const lt_value *const *items, size_t count, const char *type_name,
-                                const char *const *fields); /* both NULL: a plain tuple */
+/* The class of an object of the host: its fields; whether its aggregates are tuples. */
+LT_API lt_value *lt_value_class(void *object, const char *name, const char *const *fields,
+                                size_t num_fields, int is_sequence);
+/* cls: one of lt_value_class with that many fields; NULL: a tuple. */
+LT_API lt_value *lt_value_aggregate(const lt_value *cls, const lt_value *const *fields, size_t count);
+LT_API lt_value *lt_value_slice(const lt_value *const parts[3]); /* start, stop, step */
 LT_API lt_value *lt_value_type(const char *dtype, const int32_t *shape, size_t rank);
 LT_API lt_value *lt_value_function(const lt_function *function);
-LT_API lt_value *lt_value_operation(const char *name); /* of language.def; NULL: there is none */
-LT_API lt_value *lt_value_module(const char *name, void *object);
-LT_API lt_value *lt_value_object(void *object);
+/* What a name of the language is ("load", "float32", "math"), and "": the language itself. NULL: there
+ * is none. */
+LT_API lt_value *lt_value_language(const char *name);
+/* is_function: as a member of a class it is bound to the instance. */
+LT_API lt_value *lt_value_object(void *object, int is_function);
 LT_API lt_value *lt_value_copy(const lt_value *value);
 LT_API void lt_value_free(lt_value *value);
 
@@ -70,13 +77,15 @@ LT_API int lt_value_as_bool(const lt_value *value);
 LT_API int64_t lt_value_as_int(const lt_value *value, uint64_t *low); /* the high 64 bits */
 LT_API double lt_value_as_float(const lt_value *value);
 LT_API const char *lt_value_as_string(const lt_value *value, size_t *length);
-LT_API size_t lt_value_tuple_size(const lt_value *value);
-LT_API lt_value *lt_value_tuple_item(const lt_value *value, size_t index);
-/* The object of a function, a module or an object; NULL if it has none. */
+LT_API size_t lt_value_num_fields(const lt_value *value); /* 0 if it is no aggregate */
+LT_API lt_value *lt_value_field(const lt_value *value, size_t index);
+/* The object of a function, a class or an object, and of an aggregate's class; NULL if it has none. */
 LT_API void *lt_value_as_object(const lt_value *value);
 /* Tensors and types: the element type's name; shape gets at most 6 extents. Valid until the next call. */
 LT_API const char *lt_value_as_type(const lt_value *value, int32_t *shape, size_t *rank);
 LT_API const char *lt_value_describe(const lt_value *value);
+/* "; did you mean `x`?" with the nearest of the names, or "". Valid until the next call. */
+LT_API const char *lt_did_you_mean(const char *name, const char *const *names, size_t count);
 
 /* ---- operations while a specialisation runs */
 LT_API lt_status lt_call(lt_semantics *semantics, const lt_value *callee,
@@ -89,18 +98,19 @@ LT_API lt_status lt_subscript(lt_semantics *semantics, const lt_value *object, c
                               lt_value **out);
 LT_API lt_status lt_attribute(lt_semantics *semantics, const lt_value *object, const char *name,
                               lt_value **out); /* unbound: there is none */
-LT_API lt_status lt_language_name(lt_semantics *semantics, const char *name, lt_value **out);
 LT_API lt_status lt_to_tensor(lt_semantics *semantics, const lt_value *value, lt_value **out);
 
 /* ---- the host: answers over the interpreter's objects. Objects are opaque to us. */
 typedef struct lt_host {
-  /* *out = NULL: unbound. */
+  /* *out = NULL: unbound. default_of: a parameter of a function, or a field of a class. */
   lt_status (*global)(void *function, const char *name, lt_value **out);
-  lt_status (*default_of)(void *function, const char *parameter, lt_value **out);
+  lt_status (*default_of)(void *callee, const char *name, lt_value **out);
   lt_status (*attribute)(void *object, const char *name, lt_value **out);
   lt_status (*call)(void *callee, lt_semantics *semantics, lt_value *const *arguments,
                     size_t positional, const char *const *keywords, size_t num_keywords,
                     lt_value **out);
+  /* The names of a function's globals, or of an object's attributes. */
+  void (*names)(void *object, void (*add)(const char *name, void *context), void *context);
   void (*describe)(void *object, char *buffer, size_t size);
   void (*retain)(void *object);
   void (*release)(void *object);

@@ -177,7 +177,7 @@ size_t lt_kernel_num_answers(const lt_kernel *kernel) { return kernel->answers->
 void *lt_kernel_answer(const lt_kernel *kernel, size_t index, const char **name) {
   const frontend::HostAnswer &answer = (*kernel->answers)[index];
   *name = answer.name.c_str();
-  return bindings::objectOf(answer.object);
+  return bindings::objectOf(answer.function != nullptr ? answer.function->host : answer.object);
 }
 
 // ---- types and the language
@@ -206,6 +206,7 @@ constexpr LanguageRow kLanguage[] = {
 #define LIBRARY(name, kind, signature, doc) {"operation", name, #kind, signature, doc},
 #define DTYPE(name, short) {"dtype", name, short, "", ""},
 #define LANGUAGE_MODULE(name) {"module", name, "", "", ""},
+#define LANGUAGE_ENUM(name, members) {"enum", name, members, "", ""},
 #define LATER(name) {"later", name, "", "", ""},
 #include "frontend/language.def"
 };

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // bindings.h: the interpreter as the front end's Host.
 //
-// A specialisation depends on the answers of the host. Their fingerprints name objects by address:
-// the owner of a compiled kernel keeps the objects alive, so an address stands for one object.
+// An object of the interpreter has one Object while some value refers to it, which keeps the object
+// alive: the table below finds it by the address, which stands for no other object as long.
 #include "runtime/bindings/internal.h"
 #include "runtime/fork.h"
+
+#include <mutex>
+#include <unordered_map>
 
 namespace libtile::bindings {
 
@@ -44,31 +47,27 @@ Value take(lt_status status, lt_value *out) {
 class Interpreter : public frontend::Host {
 public:
   Value global(const frontend::FunctionSource &fn, const std::string &name) override {
-    lt_value *out = nullptr;
-    void *function = objectOf(fn.host);
-    if (function == nullptr) {
-      return {};
-    }
-    const lt_status status = ask(&lt_host::global, function, name.c_str(), &out);
-    return take(status, out);
+    return answer(&lt_host::global, fn.host, name);
   }
-  Value defaultOf(const frontend::FunctionSource &fn, const std::string &parameter) override {
-    lt_value *out = nullptr;
-    void *function = objectOf(fn.host);
-    if (function == nullptr) {
-      return {};
-    }
-    const lt_status status = ask(&lt_host::default_of, function, parameter.c_str(), &out);
-    return take(status, out);
+  Value defaultOf(const std::shared_ptr<frontend::HostObject> &callee,
+                  const std::string &name) override {
+    return answer(&lt_host::default_of, callee, name);
   }
   Value attribute(const std::shared_ptr<frontend::HostObject> &object,
                   const std::string &name) override {
-    lt_value *out = nullptr;
-    if (objectOf(object) == nullptr) {
-      return {};
+    return answer(&lt_host::attribute, object, name);
+  }
+  std::vector<std::string> names(const std::shared_ptr<frontend::HostObject> &object) override {
+    std::vector<std::string> all;
+    if (void *asked = objectOf(object)) {
+      ask(
+          &lt_host::names, asked,
+          [](const char *name, void *context) {
+            static_cast<std::vector<std::string> *>(context)->emplace_back(name);
+          },
+          &all);
     }
-    const lt_status status = ask(&lt_host::attribute, objectOf(object), name.c_str(), &out);
-    return take(status, out);
+    return all;
   }
 
   Value call(const std::shared_ptr<frontend::HostObject> &callee,
@@ -91,44 +90,69 @@ public:
     return take(status, out);
   }
 
-  std::string fingerprint(const Value &value) override {
-    if (const auto *fn = value.as<std::shared_ptr<const frontend::FunctionSource>>()) {
-      return byAddress("function", objectOf((*fn)->host));
-    }
-    if (const auto *object = value.as<std::shared_ptr<frontend::HostObject>>()) {
-      return byAddress("object", objectOf(*object));
-    }
-    return runtime::constantKey(value);
-  }
-
-  bool stillHolds(const frontend::HostAnswer &answer) override {
-    void *object = objectOf(answer.object);
-    if (object == nullptr) {
-      return true;
-    }
-    try {
-      lt_value *out = nullptr;
-      const lt_status status = answer.question.starts_with("default")
-                                   ? ask(&lt_host::default_of, object, answer.name.c_str(), &out)
-                               : answer.question.starts_with("global")
-                                   ? ask(&lt_host::global, object, answer.name.c_str(), &out)
-                                   : ask(&lt_host::attribute, object, answer.name.c_str(), &out);
-      return fingerprint(take(status, out)) == answer.fingerprint;
-    } catch (const ir::Error &) {
-      return false;
-    }
-  }
-
 private:
-  static std::string byAddress(const char *sort, const void *object) {
-    return sort + std::to_string(reinterpret_cast<uintptr_t>(object));
+  using Question = lt_status (*lt_host::*)(void *object, const char *name, lt_value **out);
+  static Value answer(Question question, const std::shared_ptr<frontend::HostObject> &object,
+                      const std::string &name) {
+    lt_value *out = nullptr;
+    void *asked = objectOf(object);
+    if (asked == nullptr) {
+      return {};
+    }
+    const lt_status status = ask(question, asked, name.c_str(), &out);
+    return take(status, out);
   }
 };
 
+struct Objects {
+  std::mutex mutex;
+  std::unordered_map<void *, std::weak_ptr<frontend::HostObject>> known;
+};
+Objects &objects() {
+  // Never destroyed: values may outlive the statics.
+  static auto &only = *new Objects;
+  return only;
+}
+
 } // namespace
 
-Object::Object(void *object) : object_(object) { ask(&lt_host::retain, object); }
-Object::~Object() { ask(&lt_host::release, object_); }
+std::shared_ptr<frontend::HostObject> Object::of(void *object, bool isFunction) {
+  Objects &all = objects();
+  const auto find = [&]() -> std::shared_ptr<frontend::HostObject> {
+    const auto it = all.known.find(object);
+    return it != all.known.end() ? it->second.lock() : nullptr;
+  };
+  {
+    const std::lock_guard lock(all.mutex);
+    if (auto found = find()) {
+      return found;
+    }
+  }
+  // Outside of our lock: it takes the interpreter's.
+  std::shared_ptr<frontend::HostObject> made(new Object(object, isFunction));
+  const std::lock_guard lock(all.mutex);
+  if (auto found = find()) {
+    return found;
+  }
+  all.known[object] = made;
+  return made;
+}
+
+Object::Object(void *object, bool isFunction) : object_(object), isFunction_(isFunction) {
+  host().retain(object);
+}
+
+Object::~Object() {
+  {
+    Objects &all = objects();
+    const std::lock_guard lock(all.mutex);
+    // Another one may have been made since nobody refers to this one.
+    if (const auto it = all.known.find(object_); it != all.known.end() && it->second.expired()) {
+      all.known.erase(it);
+    }
+  }
+  host().release(object_);
+}
 
 std::string Object::describe() const {
   char text[256] = "";

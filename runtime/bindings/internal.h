@@ -39,15 +39,20 @@ namespace libtile::bindings {
 // An object of the interpreter.
 class Object : public frontend::HostObject {
 public:
-  explicit Object(void *object);
+  // The one Object of that object.
+  [[nodiscard]] static std::shared_ptr<frontend::HostObject> of(void *object, bool isFunction);
   ~Object() override;
   Object(const Object &) = delete;
   Object &operator=(const Object &) = delete;
   [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] bool isFunction() const override { return isFunction_; }
   [[nodiscard]] void *get() const { return object_; }
 
 private:
+  Object(void *object, bool isFunction);
+
   void *object_;
+  bool isFunction_;
 };
 
 [[nodiscard]] const lt_host &host();

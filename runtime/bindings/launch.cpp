@@ -230,7 +230,7 @@ lt_function *lt_function_parse(const char *text, size_t length, const char *file
         file, std::string(text, length), static_cast<uint32_t>(first_line)});
     auto made = std::make_unique<lt_function>();
     made->kernels = std::make_shared<runtime::KernelFunction>(
-        frontend::parseFunction(std::move(source), name, std::make_shared<bindings::Object>(object)));
+        frontend::parseFunction(std::move(source), name, bindings::Object::of(object, true)));
     for (const frontend::ParameterSource &param : made->kernels->source().params) {
       lt_param row{};
       row.name = made->names.emplace_back(param.name).c_str();

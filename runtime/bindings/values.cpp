@@ -63,18 +63,6 @@ Value applyOperator(frontend::Semantics &semantics, std::string_view text, const
   semantics.fail("there is no operator '" + std::string(text) + "'");
 }
 
-Value callValue(frontend::Semantics &semantics, const Value &callee, frontend::Arguments arguments) {
-  if (const auto *operation = callee.as<const frontend::Operation *>()) {
-    return semantics.call(**operation, arguments);
-  }
-  if (const auto *method = callee.as<std::shared_ptr<const frontend::BoundMethod>>()) {
-    arguments.positional.insert(arguments.positional.begin(), (*method)->self);
-    return semantics.call(*(*method)->operation, arguments);
-  }
-  ir::check(static_cast<bool>(semantics.callFunction), "the specialiser can call functions");
-  return semantics.callFunction(callee, arguments);
-}
-
 } // namespace
 
 namespace libtile::bindings {
@@ -122,18 +110,32 @@ lt_value *lt_value_float(double value) { return make(Value(frontend::Constant(va
 lt_value *lt_value_string(const char *text, size_t length) {
   return guarded<lt_value *>(nullptr, [&] { return make(Value::string(std::string(text, length))); });
 }
-lt_value *lt_value_tuple(const lt_value *const *items, size_t count, const char *type_name,
-                         const char *const *fields) {
+lt_value *lt_value_class(void *object, const char *name, const char *const *fields, size_t num_fields,
+                         int is_sequence) {
   return guarded<lt_value *>(nullptr, [&] {
-    auto tuple = std::make_shared<frontend::Tuple>();
-    for (size_t i = 0; i < count; ++i) {
-      tuple->items.push_back(items[i]->value);
-      if (fields != nullptr) {
-        tuple->fields.emplace_back(fields[i]);
-      }
+    return make(Value(std::make_shared<const frontend::Class>(
+        frontend::Class{name, {fields, fields + num_fields}, is_sequence != 0,
+                        bindings::Object::of(object, false)})));
+  });
+}
+lt_value *lt_value_aggregate(const lt_value *cls, const lt_value *const *fields, size_t count) {
+  return guarded<lt_value *>(nullptr, [&] {
+    auto made = frontend::Class::tuple();
+    if (cls != nullptr) {
+      made = *cls->value.as<std::shared_ptr<const frontend::Class>>();
+      ir::check(made->fields.size() == count, "an aggregate has the fields of its class");
     }
-    tuple->typeName = type_name != nullptr ? type_name : "";
-    return make(Value(std::shared_ptr<const frontend::Tuple>(std::move(tuple))));
+    std::vector<Value> values;
+    for (size_t i = 0; i < count; ++i) {
+      values.push_back(fields[i]->value);
+    }
+    return make(Value::aggregate(std::move(made), std::move(values)));
+  });
+}
+lt_value *lt_value_slice(const lt_value *const parts[3]) {
+  return guarded<lt_value *>(nullptr, [&] {
+    return make(Value::aggregate(frontend::Class::slice(),
+                                 {parts[0]->value, parts[1]->value, parts[2]->value}));
   });
 }
 lt_value *lt_value_type(const char *dtype, const int32_t *shape, size_t rank) {
@@ -146,26 +148,20 @@ lt_value *lt_value_type(const char *dtype, const int32_t *shape, size_t rank) {
     return make(Value(frontend::TypeValue{*found, std::vector<int32_t>(shape, shape + rank)}));
   });
 }
-lt_value *lt_value_operation(const char *name) {
+lt_value *lt_value_language(const char *name) {
   return guarded<lt_value *>(nullptr, [&]() -> lt_value * {
-    const frontend::Operation *operation = frontend::Semantics::find(name);
-    if (operation == nullptr) {
-      lt_set_error(0, ("there is no operation '" + std::string(name) + "'").c_str());
+    Value found = *name == '\0' ? Value(frontend::Semantics::language())
+                                : frontend::Semantics::languageName(name);
+    if (!found.bound()) {
+      lt_set_error(0, ("the language has no name `" + std::string(name) + "`").c_str());
       return nullptr;
     }
-    return make(Value(operation));
+    return make(std::move(found));
   });
 }
-lt_value *lt_value_module(const char *name, void *object) {
-  return guarded<lt_value *>(nullptr, [&] {
-    return make(Value(frontend::Module{
-        name, object != nullptr ? std::make_shared<bindings::Object>(object) : nullptr}));
-  });
-}
-lt_value *lt_value_object(void *object) {
-  return guarded<lt_value *>(nullptr, [&] {
-    return make(Value(std::shared_ptr<frontend::HostObject>(std::make_shared<bindings::Object>(object))));
-  });
+lt_value *lt_value_object(void *object, int is_function) {
+  return guarded<lt_value *>(
+      nullptr, [&] { return make(Value(bindings::Object::of(object, is_function != 0))); });
 }
 lt_value *lt_value_copy(const lt_value *value) {
   return guarded<lt_value *>(nullptr, [&] { return make(value->value); });
@@ -179,15 +175,18 @@ int lt_value_kind(const lt_value *value) {
       return LT_V_NONE + static_cast<int>(constant.index());
     }
     int operator()(const frontend::Tensor &) const { return LT_V_TENSOR; }
-    int operator()(const std::shared_ptr<const frontend::Tuple> &) const { return LT_V_TUPLE; }
+    int operator()(const std::shared_ptr<const frontend::Aggregate> &) const {
+      return LT_V_AGGREGATE;
+    }
+    int operator()(const std::shared_ptr<const frontend::Class> &) const { return LT_V_CLASS; }
     int operator()(const frontend::TypeValue &) const { return LT_V_TYPE; }
     int operator()(const std::shared_ptr<const frontend::FunctionSource> &) const {
       return LT_V_FUNCTION;
     }
     int operator()(const frontend::Operation *) const { return LT_V_OPERATION; }
-    int operator()(const frontend::Module &) const { return LT_V_MODULE; }
     int operator()(const std::shared_ptr<const frontend::BoundMethod> &) const { return LT_V_METHOD; }
     int operator()(const std::shared_ptr<frontend::HostObject> &) const { return LT_V_OBJECT; }
+    int operator()(const frontend::LanguagePart *) const { return LT_V_LANGUAGE; }
   };
   return std::visit(Visitor{}, value->value.data());
 }
@@ -215,20 +214,23 @@ const char *lt_value_as_string(const lt_value *value, size_t *length) {
   *length = text != nullptr ? text->size() : 0;
   return text != nullptr ? text->data() : "";
 }
-size_t lt_value_tuple_size(const lt_value *value) {
-  const frontend::Tuple *tuple = value->value.tuple();
-  return tuple != nullptr ? tuple->items.size() : 0;
+size_t lt_value_num_fields(const lt_value *value) {
+  const frontend::Aggregate *aggregate = value->value.aggregate();
+  return aggregate != nullptr ? aggregate->fields.size() : 0;
 }
-lt_value *lt_value_tuple_item(const lt_value *value, size_t index) {
-  const frontend::Tuple *tuple = value->value.tuple();
-  return guarded<lt_value *>(nullptr, [&] { return make(tuple->items.at(index)); });
+lt_value *lt_value_field(const lt_value *value, size_t index) {
+  return guarded<lt_value *>(nullptr,
+                             [&] { return make(value->value.aggregate()->fields.at(index)); });
 }
 void *lt_value_as_object(const lt_value *value) {
   if (const auto *fn = value->value.as<std::shared_ptr<const frontend::FunctionSource>>()) {
     return bindings::objectOf((*fn)->host);
   }
-  if (const auto *module = value->value.as<frontend::Module>()) {
-    return bindings::objectOf(module->host);
+  if (const auto *cls = value->value.as<std::shared_ptr<const frontend::Class>>()) {
+    return bindings::objectOf((*cls)->host);
+  }
+  if (const frontend::Aggregate *aggregate = value->value.aggregate()) {
+    return bindings::objectOf(aggregate->cls->host);
   }
   const auto *object = value->value.as<std::shared_ptr<frontend::HostObject>>();
   return object != nullptr ? bindings::objectOf(*object) : nullptr;
@@ -250,6 +252,13 @@ const char *lt_value_describe(const lt_value *value) {
   return guarded<const char *>("", [&] { return bindings::keepText(value->value.describe()); });
 }
 
+const char *lt_did_you_mean(const char *name, const char *const *names, size_t count) {
+  return guarded<const char *>("", [&] {
+    const std::vector<std::string> known(names, names + count);
+    return bindings::keepText(frontend::didYouMean(name, known));
+  });
+}
+
 lt_status lt_call(lt_semantics *semantics, const lt_value *callee, const lt_value *const *arguments,
                   size_t positional, const char *const *keywords, size_t num_keywords,
                   lt_value **out) {
@@ -261,7 +270,7 @@ lt_status lt_call(lt_semantics *semantics, const lt_value *callee, const lt_valu
     for (size_t i = 0; i < num_keywords; ++i) {
       list.keyword.emplace_back(keywords[i], arguments[positional + i]->value);
     }
-    return give(out, callValue(unwrap(semantics), callee->value, std::move(list)));
+    return give(out, unwrap(semantics).callFunction(callee->value, list));
   });
 }
 lt_status lt_operator(lt_semantics *semantics, const char *operation, const lt_value *a,
@@ -280,9 +289,6 @@ lt_status lt_attribute(lt_semantics *semantics, const lt_value *object, const ch
                        lt_value **out) {
   return guarded(LT_ERROR,
                  [&] { return give(out, unwrap(semantics).attribute(object->value, name)); });
-}
-lt_status lt_language_name(lt_semantics *semantics, const char *name, lt_value **out) {
-  return guarded(LT_ERROR, [&] { return give(out, unwrap(semantics).languageName(name)); });
 }
 lt_status lt_to_tensor(lt_semantics *semantics, const lt_value *value, lt_value **out) {
   return guarded(LT_ERROR,

@@ -52,6 +52,10 @@ std::string typeKey(const frontend::DType &dtype) {
   return (dtype.isConst ? "const " : "") + dtype.name();
 }
 
+std::string classKey(const frontend::Class &cls) {
+  return cls.name + (cls.host != nullptr ? address(cls.host.get()) : "");
+}
+
 std::string argumentKey(const frontend::Argument &argument) {
   if (!argument.dtype) {
     return constantKey(argument.constant);
@@ -119,13 +123,15 @@ std::string constantKey(const frontend::Value &value) {
     std::string operator()(std::monostate) const { return "unbound"; }
     std::string operator()(const frontend::Constant &constant) const { return key(constant); }
     std::string operator()(const frontend::Tensor &) const { return "tensor"; }
-    std::string operator()(const std::shared_ptr<const frontend::Tuple> &tuple) const {
-      std::string text = tuple->typeName + "(";
-      for (size_t i = 0; i < tuple->items.size(); ++i) {
-        text += (i < tuple->fields.size() ? tuple->fields[i] + "=" : "") +
-                constantKey(tuple->items[i]) + ",";
+    std::string operator()(const std::shared_ptr<const frontend::Aggregate> &aggregate) const {
+      std::string text = classKey(*aggregate->cls) + "(";
+      for (const frontend::Value &field : aggregate->fields) {
+        text += constantKey(field) + ",";
       }
       return text + ")";
+    }
+    std::string operator()(const std::shared_ptr<const frontend::Class> &cls) const {
+      return "class " + classKey(*cls);
     }
     std::string operator()(const frontend::TypeValue &type) const {
       std::string text = "type " + typeKey(type.dtype);
@@ -140,12 +146,14 @@ std::string constantKey(const frontend::Value &value) {
     std::string operator()(const frontend::Operation *operation) const {
       return "operation " + address(operation);
     }
-    std::string operator()(const frontend::Module &module) const { return "module " + module.name; }
     std::string operator()(const std::shared_ptr<const frontend::BoundMethod> &method) const {
       return "method " + address(method.get());
     }
     std::string operator()(const std::shared_ptr<frontend::HostObject> &object) const {
       return "object " + address(object.get());
+    }
+    std::string operator()(const frontend::LanguagePart *part) const {
+      return "module " + address(part);
     }
   };
   return std::visit(Visitor{}, value.data());
@@ -281,7 +289,7 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   for (const Result &result : known) {
     bool holds = true;
     for (const frontend::HostAnswer &answer : *result.answers) {
-      holds = holds && host.stillHolds(answer);
+      holds = holds && frontend::stillHolds(host, answer);
     }
     if (holds) {
       return result;

@@ -90,7 +90,7 @@ TEST(Prelude, ErrorsHaveBothPlaces) {
   EXPECT_NE(wrong.what.find("prelude/standard.py:"), std::string::npos) << wrong.what;
   EXPECT_NE(wrong.what.find("kernel.py:2:17"), std::string::npos) << wrong.what;
   const Outcome few = outcome("def k(p, n):\n    tl.store(p, tl.cdiv(n))\n", "k", {"*i32", "i32"});
-  EXPECT_EQ(few.message, "cdiv() needs a value for parameter 'div'");
+  EXPECT_EQ(few.message, "cdiv() needs a value for parameter `div`");
   EXPECT_EQ(few.line, 2U);
 }
 
@@ -115,7 +115,7 @@ TEST(Prelude, BodiesAreChecked) {
 // Kernels do not see the prelude's own operations and pieces.
 TEST(Prelude, KeepsItsNames) {
   EXPECT_EQ(outcome("def k(p, n):\n    tl.store(p, tl.scalb(1.0, 2.0))\n", "k", {"*fp32", "i32"}).message,
-            "the language has no name 'scalb'");
+            "the language has no name `scalb`");
   EXPECT_EQ(outcome("def k(p, n):\n    tl.store(p, polynomial(1.0, (2.0,)))\n", "k", {"*fp32", "i32"})
                 .message,
             "`polynomial` is not defined");

@@ -109,10 +109,7 @@ TEST(Constants, Tuples) {
   EXPECT_EQ(k.s.binary(BinaryOp::Mul, Kernel::ints({1}), integer(3)).text(), "(1, 1, 1)");
   EXPECT_EQ(k.s.subscript(both, integer(-1)).text(), "3");
   const auto slice = [](Value a, Value b, Value c) {
-    auto tuple = std::make_shared<Tuple>();
-    tuple->typeName = "slice";
-    tuple->items = {std::move(a), std::move(b), std::move(c)};
-    return Value(std::shared_ptr<const Tuple>(tuple));
+    return Value::aggregate(Class::slice(), {std::move(a), std::move(b), std::move(c)});
   };
   const Value none = Value::none();
   EXPECT_EQ(k.s.subscript(both, slice(integer(1), none, none)).text(), "(2, 3)");

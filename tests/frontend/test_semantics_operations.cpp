@@ -248,7 +248,7 @@ TEST(Operations, Shapes) {
   EXPECT_EQ(shape(k.call("squeeze", {k.call("unsqueeze", {x, integer(0)}), integer(0)})), "(4, 6)");
   EXPECT_EQ(shape(k.call("broadcast_to", {k.tile("f32", {4, 1}), Kernel::ints({4, 3})})), "(4, 3)");
   const Value both = k.call("broadcast", {k.tile("f32", {4, 1}), k.tile("f32", {5})});
-  EXPECT_EQ(shape(both.tuple()->items[1]), "(4, 5)");
+  EXPECT_EQ(shape(both.tuple()->fields[1]), "(4, 5)");
   EXPECT_EQ(k.call("item", {k.tile("f32", {1, 1})}).describe(), "tensor of fp32");
   EXPECT_EQ(k.call("reshape", {k.tile("f32", {1}), Kernel::ints({})}).describe(), "tensor of fp32");
   k.text();
@@ -256,10 +256,8 @@ TEST(Operations, Shapes) {
 
 TEST(Operations, Subscripts) {
   Kernel k;
-  auto slice = std::make_shared<Tuple>();
-  slice->typeName = "slice";
-  slice->items = {Value::none(), Value::none(), Value::none()};
-  const Value whole{std::shared_ptr<const Tuple>(slice)};
+  const Value whole =
+      Value::aggregate(Class::slice(), {Value::none(), Value::none(), Value::none()});
   const Value x = k.tile("f32", {4});
   EXPECT_EQ(k.s.subscript(x, Value::tuple({whole, Value::none()})).describe(),
             "tensor of fp32[4, 1]");

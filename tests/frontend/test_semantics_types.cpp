@@ -170,7 +170,7 @@ TEST(Types, NumbersBecomeTensors) {
                     "integer 18446744073709551616 does not fit in 64 bits");
   EXPECT_EQ(k.s.decay(Value::string("x")).describe(), "constexpr 'x'");
   EXPECT_TRUE(k.s.decay(Value::none()).isNone());
-  EXPECT_EQ(k.s.decay(Kernel::ints({1, 2})).tuple()->items[1].describe(), "tensor of int32");
+  EXPECT_EQ(k.s.decay(Kernel::ints({1, 2})).tuple()->fields[1].describe(), "tensor of int32");
 }
 
 // Every pair of types casts, and casts to the type that it says.
@@ -240,10 +240,14 @@ TEST(Types, Attributes) {
           .describe() == "constexpr True");
   EXPECT_EQ(get(x, "sum").describe(), "method sum");
   EXPECT_FALSE(get(x, "nonsense").bound());
-  EXPECT_UNSUPPORTED(get(x, "sort"), "tl.sort is not there yet");
+  EXPECT_FALSE(get(x, "sort").bound());
+  EXPECT_UNSUPPORTED((k.s.noAttribute(x, "sort"), 0), "tl.sort is not there yet");
+  EXPECT_USER_ERROR((k.s.noAttribute(x, "argmaks"), 0),
+                    x.describe() + " has no attribute `argmaks`; did you mean `argmax`?");
   const Value method = get(get(x, "dtype"), "is_floating");
   const auto &bound = **method.as<std::shared_ptr<const BoundMethod>>();
-  EXPECT_EQ(k.s.call(*bound.operation, {{bound.self}, {}}).describe(), "constexpr True");
+  const Operation &isFloating = **bound.callee.as<const Operation *>();
+  EXPECT_EQ(k.s.call(isFloating, {{bound.self}, {}}).describe(), "constexpr True");
   k.text();
 }
 

@@ -100,6 +100,13 @@ TEST(Parser, ErrorsHaveTheirPlace) {
       {"def k(a):\n  x = a \\ 1\n", 2, 9, "unexpected character after a line continuation"},
       {"def k(a):\n  x.1\n", 2, 4, "expected the end of the statement before `.1`"},
       {"def k(a):\n  else: pass\n", 2, 3, "unexpected `else`"},
+      {"def k(a):\n  retrun a\n", 2, 10,
+       "expected the end of the statement before `a`; did you mean `return`?"},
+      {"def k(a):\n  fro i in range(3): pass\n", 2, 7,
+       "expected the end of the statement before `i`; did you mean `for`?"},
+      {"def k(a):\n  if a: pass\n  esle:\n    pass\n", 3, 8,
+       "expected an expression before the end of the line; did you mean `else`?"},
+      {"def k(a):\n  retrun = (a 1)\n", 2, 15, "expected `)` before `1`"},
       {"def k(a):\n\tx\n        y\n", 3, 9, "indentation mixes tabs and spaces"},
   };
   for (const SyntaxError &one : cases) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walker: IR of small kernels, places of errors and ops, the Host and its recorded answers.
+// The walker: IR of small kernels, places of errors and ops.
 #include "ir/ops.h"
 #include "syntax_fixture.h"
 
@@ -259,7 +259,19 @@ TEST(Walker, ErrorsPointAtTheExpression) {
   };
   const Case cases[] = {
       {"x = 1 + (tl.arange(0, 4) + tl.arange(0, 8))", 2, 11, 46},
-      {"tl.store(p, tl.arange(0, n))", 2, 15, 30},
+      {"tl.store(p, tl.arange(0, n))", 2, 28, 29},
+      {"tl.store(p, tl.arange(0, end=n))", 2, 28, 33},
+      {"x = tl.load(p, maks=n > 0)", 2, 18, 28},
+      {"x = tl.load(p, n > 0, 0.0, 1)", 2, 30, 31},
+      {"x = tl.load(p, other=1.0)", 2, 18, 27},
+      {"tl.store(p, 1.0, n)", 2, 20, 21},
+      {"x = tl.zeros((4, 4, n), tl.int32)", 2, 16, 25},
+      {"x = tl.zeros((4,), 3)", 2, 22, 23},
+      {"x = tl.zeros((4,), tl.int32).reshape(2, n)", 2, 43, 44},
+      {"x = tl.sum(tl.zeros((4,), tl.int32), axis=2)", 2, 40, 46},
+      {"x = tl.dot(p, tl.zeros((4, 4), tl.float32))", 2, 7, 46},
+      {"for i in range(0, p, 2):\n    pass", 2, 21, 22},
+      {"for i in tl.static_range(n):\n    pass", 2, 28, 29},
       {"if n > 0:\n    a = 1\n  else:\n    a = 1.5\n  tl.store(p, a)", 5, 5, 6},
       {"for i in range(n):\n    n = 1.5", 3, 5, 6},
       {"x = n if n > 0 else p", 2, 23, 24},
@@ -367,116 +379,6 @@ TEST(Walker, Budgets) {
   run("  s: tl.constexpr = 'a' * 1000000000000\n");
   run("  i: tl.constexpr = 1 << 1000000000000\n");
   run("  i: tl.constexpr = 3 ** 1000000000000\n");
-}
-
-// ---- the Host
-
-struct Thing : HostObject {
-  explicit Thing(std::string name) : name(std::move(name)) {}
-  [[nodiscard]] std::string describe() const override { return "thing " + name; }
-  std::string name;
-};
-
-// Globals of a Python-like host: an object with an attribute, a function that uses the semantics.
-class TestHost : public TableHost {
-public:
-  std::shared_ptr<HostObject> owner = std::make_shared<Thing>("owner");
-  std::shared_ptr<HostObject> config = std::make_shared<Thing>("config");
-  std::shared_ptr<HostObject> add = std::make_shared<Thing>("add");
-  int scale = 3;
-  int asked = 0;
-
-  Value global(const FunctionSource &fn, const std::string &name) override {
-    EXPECT_EQ(fn.host, owner);
-    ++asked;
-    if (name == "PLAIN") {
-      throw ir::UserError("cannot use the plain global PLAIN");
-    }
-    return name == "SCALE"    ? Value::integer(scale)
-           : name == "config" ? Value(config)
-           : name == "add"    ? Value(add)
-                              : TableHost::global(fn, name);
-  }
-  Value defaultOf(const FunctionSource &fn, const std::string &parameter) override {
-    return parameter == "d" ? Value::integer(5) : Value();
-  }
-  Value attribute(const std::shared_ptr<HostObject> &object, const std::string &name) override {
-    return object == config && name == "block" ? Value::integer(16) : Value();
-  }
-  Value call(const std::shared_ptr<HostObject> &callee, const Arguments &arguments,
-             Semantics &semantics) override {
-    if (callee != add || arguments.positional.size() != 2) {
-      throw ir::UserError("cannot call this");
-    }
-    return semantics.binary(BinaryOp::Add, arguments.positional[0], arguments.positional[1]);
-  }
-};
-
-TEST(Host, AnswersAreUsedAndRecorded) {
-  TestHost host;
-  std::vector<HostAnswer> answers;
-  const auto fn = parseFunction(sourceFile("def k(p, n, d=compute()):\n"
-                                           "    for i in tl.static_range(3):\n"
-                                           "        n = add(n, SCALE * config.block)\n"
-                                           "    tl.static_assert(d == 5)\n"
-                                           "    tl.store(p, n)\n"),
-                                "k", host.owner);
-  const ir::Function made = specialise(*fn, signatureOf({"*i32", "i32", "="}), host, &answers);
-  std::vector<std::string> questions;
-  for (const HostAnswer &answer : answers) {
-    questions.push_back(answer.question);
-  }
-  EXPECT_EQ(questions,
-            (std::vector<std::string>{"default d of k", "global tl of k", "global add of k",
-                                      "global SCALE of k", "global config of k",
-                                      "attribute block of thing config"}));
-  EXPECT_EQ(answers[3].object, host.owner);
-  EXPECT_EQ(answers[3].name, "SCALE");
-  EXPECT_EQ(answers[3].fingerprint, host.fingerprint(Value::integer(3)));
-  EXPECT_EQ(answers[5].object, host.config);
-  // A global is asked for once.
-  EXPECT_EQ(host.asked, 4);
-}
-
-TEST(Host, ErrorsGetThePlace) {
-  TestHost host;
-  const auto message = [&](const std::string &body) {
-    const auto fn = parseFunction(sourceFile("def k(p, n):\n  " + body + "\n"), "k", host.owner);
-    const Outcome got =
-        outcomeOf([&] { (void)specialise(*fn, signatureOf({"*i32", "i32"}), host); });
-    EXPECT_EQ(got.line, 2U) << got.what;
-    return got.message + " at " + std::to_string(got.column);
-  };
-  EXPECT_EQ(message("n = PLAIN"), "cannot use the plain global PLAIN at 7");
-  EXPECT_EQ(message("n = 1 + config(n)"), "cannot call this at 11");
-  EXPECT_EQ(message("n = 1 + config.size"), "thing config has no attribute `size` at 11");
-}
-
-TEST(Host, TablesGiveConstantsToCppPrograms) {
-  TableHost host(
-      {{"SCALE", Value::integer(3)}, {"kind", Value(TypeValue{*DType::byName("fp16"), {}})}});
-  const auto fn =
-      parseFunction(sourceFile("def k(p):\n"
-                               "    tl.static_assert(SCALE == 3)\n"
-                               "    tl.static_assert(kind == libtile.language.float16)\n"
-                               "    x: triton.language.constexpr = triton.cdiv(7, 2)\n"
-                               "    tl.static_assert(x == 4)\n"),
-                    "k");
-  EXPECT_NO_THROW((void)specialise(*fn, signatureOf({"*i32"}), host));
-}
-
-// A text says itself under which names it has the language.
-TEST(Host, ImportsOfTheTextAreSeen) {
-  EXPECT_EQ(outcome("import os, libtile.language as L\n"
-                    "from triton.language import (load,\n    store as put)\n"
-                    "from . import other; import triton\n"
-                    "def k(p):\n"
-                    "    put(p, load(p) + L.full((), 1, triton.language.int32))\n",
-                    "k", {"*i32"})
-                .what,
-            "");
-  EXPECT_EQ(outcome("import os, numpy as np\ndef k(p): np.load(p)\n", "k", {"*i32"}).message,
-            "`np` is not defined");
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each gives an error at its place, with a caret and words that help; a
-process goes on afterwards. The comment `# here` stands on the line that the error must point at."""
+process goes on afterwards. The comment `# here` stands on the line that the error must point at; `at` is
+the text on that line that the caret must underline."""
 import inspect
 
 import numpy as np
@@ -12,9 +13,9 @@ import libtile.language as tl
 MISTAKES = []
 
 
-def mistake(message, error=libtile.CompilationError):
+def mistake(message, error=libtile.CompilationError, at=""):
     def keep(function):
-        MISTAKES.append(pytest.param(libtile.jit(function), message, error, id=function.__name__))
+        MISTAKES.append(pytest.param(libtile.jit(function), message, error, at, id=function.__name__))
         return function
     return keep
 
@@ -27,6 +28,11 @@ def test_each_mistake_is_told_at_its_place():
 @libtile.jit
 def two(a, b):
     return a + b
+
+
+@libtile.jit
+def shifted(value, amount):
+    return value << amount
 
 
 @libtile.jit
@@ -79,7 +85,7 @@ def dot_of_vectors(x, i, n):
     tl.store(x, tl.dot(a, a))  # here
 
 
-@mistake(r"accumulator of this dot must be fp32\[16, 16\]")
+@mistake(r"accumulator of this dot must be fp32\[16, 16\]", at="tl.zeros((16, 8), tl.float32)")
 def dot_with_a_small_accumulator(x, i, n):
     a = tl.zeros((16, 16), tl.float16)
     tl.store(x, tl.sum(tl.dot(a, a, tl.zeros((16, 8), tl.float32))))  # here
@@ -93,7 +99,7 @@ def dot_as_an_operator(x, i, n):
 
 # ---- shapes
 
-@mistake(r"shapes \[16\] and \[8\] do not broadcast: axis 0 has 16 and 8")
+@mistake(r"shapes \[16\] and \[8\] do not broadcast: axis 0 has 16 and 8", at="tl.load(x + tl.arange(0, 16), mask=tl.arange(0, 8) < n)")
 def mask_of_another_shape(x, i, n):
     tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16), mask=tl.arange(0, 8) < n)))  # here
 
@@ -103,7 +109,7 @@ def value_of_another_shape(x, i, n):
     tl.store(x + tl.arange(0, 16), tl.zeros((8,), tl.float32))  # here
 
 
-@mistake("the pointer is a scalar")
+@mistake("the pointer is a scalar", at="tl.arange(0, 16)")
 def tile_through_a_scalar_pointer(x, i, n):
     tl.store(x, tl.arange(0, 16))  # here
 
@@ -113,7 +119,7 @@ def reshape_to_another_size(x, i, n):
     tl.store(x, tl.sum(tl.reshape(tl.arange(0, 16), (3, 5))))  # here
 
 
-@mistake("axis 1 is outside of a tile with 1 axis")
+@mistake("axis 1 is outside of a tile with 1 axis", at="axis=1")
 def axis_too_far(x, i, n):
     tl.store(x, tl.sum(tl.arange(0, 16), axis=1))  # here
 
@@ -141,17 +147,17 @@ def element_of_a_tile(x, i, n):
 
 # ---- constants
 
-@mistake("end of arange must be a constant integer.*annotate.*tl.constexpr")
+@mistake("end of arange must be a constant integer.*annotate.*tl.constexpr", at="n")
 def block_size_that_is_no_constexpr(x, i, n):
     tl.store(x + tl.arange(0, n), 0.0)  # here
 
 
-@mistake("must be a constant integer.*tl.constexpr")
+@mistake("must be a constant integer.*tl.constexpr", at="(n,)")
 def shape_that_is_no_constexpr(x, i, n):
     tl.store(x, tl.sum(tl.zeros((n,), tl.float32)))  # here
 
 
-@mistake("must be a constant integer.*tl.constexpr")
+@mistake("must be a constant integer.*tl.constexpr", at="n")
 def static_range_of_a_tensor(x, i, n):
     for k in tl.static_range(n):  # here
         tl.store(x + k, 1.0)
@@ -192,7 +198,7 @@ def unrolled_without_end(x, i, n):
 
 # ---- names and calls
 
-@mistake("`totl` is not defined")
+@mistake("`totl` is not defined", at="totl")
 def undefined_name(x, i, n):
     total = tl.load(x)
     tl.store(x, totl)  # here
@@ -211,17 +217,63 @@ def sum_without_a_start(x, i, n):
     tl.store(x, acc)
 
 
-@mistake("no name 'maximun'; did you mean 'maximum'")
+@mistake("no name `maximun`; did you mean `maximum`", at="tl.maximun")
 def misspelt_operation(x, i, n):
     tl.store(x, tl.maximun(n, 1))  # here
 
 
-@mistake("no parameter 'maks'; did you mean 'mask'")
+@mistake("no parameter `maks`; did you mean `mask`", at="maks=True")
 def misspelt_keyword(x, i, n):
     tl.store(x, tl.load(x, maks=True))  # here
 
 
-@mistake("tl.cumsum is not there yet", libtile.UnsupportedError)
+@mistake("`shifted` has no parameter `ammount`; did you mean `amount`", at="ammount=2")
+def misspelt_keyword_of_a_function(x, i, n):
+    tl.store(x, shifted(1, ammount=2))  # here
+
+
+@mistake("`blok` is not defined; did you mean `block`", at="blok")
+def misspelt_parameter(x, i, n, block: tl.constexpr = 4):
+    tl.store(x + tl.arange(0, blok), 0.0)  # here
+
+
+@mistake("`plain_pyhton` is not defined; did you mean `plain_python`", at="plain_pyhton")
+def misspelt_global(x, i, n):
+    tl.store(x, plain_pyhton(1))  # here
+
+
+@mistake("`isinstanc` is not defined; did you mean `isinstance`", at="isinstanc")
+def misspelt_function_of_python(x, i, n):
+    tl.static_assert(isinstanc(n, tl.tensor))  # here
+
+
+@mistake("`contineu` is not defined; did you mean `continue`", at="contineu")
+def misspelt_keyword_of_python(x, i, n):
+    for k in range(n):
+        contineu  # here
+
+
+@mistake("module numpy has no attribute `floaat32`; did you mean `float32`", at="np.floaat32")
+def misspelt_name_of_a_module(x, i, n):
+    tl.store(x, np.floaat32)  # here
+
+
+@mistake("tensor of fp32 has no attribute `dtyp`; did you mean `dtype`", at="tl.load(x).dtyp")
+def misspelt_attribute_of_a_tensor(x, i, n):
+    tl.static_assert(tl.load(x).dtyp == tl.float32)  # here
+
+
+@mistake("type fp32 has no attribute `is_flaoting`; did you mean `is_floating`", at="x.dtype.element_ty.is_flaoting")
+def misspelt_attribute_of_a_type(x, i, n):
+    tl.static_assert(x.dtype.element_ty.is_flaoting())  # here
+
+
+@mistake("tl.cumsum is not there yet", libtile.UnsupportedError, at="tl.load(x).cumsum")
+def method_of_later(x, i, n):
+    tl.store(x, tl.load(x).cumsum(0))  # here
+
+
+@mistake("tl.cumsum is not there yet", libtile.UnsupportedError, at="tl.cumsum")
 def operation_of_later(x, i, n):
     tl.store(x, tl.sum(tl.cumsum(tl.arange(0, 4), 0)))  # here
 
@@ -236,12 +288,12 @@ def argument_missing(x, i, n):
     tl.store(x, two(1))  # here
 
 
-@mistake("`two` takes 2 positional arguments, not 3")
+@mistake("`two` takes 2 positional arguments, not 3", at="3")
 def argument_too_many(x, i, n):
     tl.store(x, two(1, 2, 3))  # here
 
 
-@mistake("`two` has no parameter `c`")
+@mistake("`two` has no parameter `c`", at="c=2")
 def argument_of_an_unknown_name(x, i, n):
     tl.store(x, two(1, c=2))  # here
 
@@ -274,27 +326,27 @@ def reduction_by_a_function_of_too_few(x, i, n):
 
 # ---- types
 
-@mistake("mask must be boolean, got tensor of int32")
+@mistake("mask must be boolean, got tensor of int32", at="mask=tl.arange(0, 16)")
 def mask_of_numbers(x, i, n):
     tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16), mask=tl.arange(0, 16))))  # here
 
 
-@mistake("load takes other only with a mask")
+@mistake("load takes other only with a mask", at="other=1.0")
 def other_without_a_mask(x, i, n):
     tl.store(x, tl.load(x, other=1.0))  # here
 
 
-@mistake("pointer of load must be a pointer")
+@mistake("pointer of load must be a pointer", at="n")
 def load_of_a_number(x, i, n):
     tl.store(x, tl.load(n))  # here
 
 
-@mistake("pointer of store must be a pointer")
+@mistake("pointer of store must be a pointer", at="1.0")
 def exchanged_arguments_of_store(x, i, n):
     tl.store(1.0, x)  # here
 
 
-@mistake("const")
+@mistake("const", at="x")
 def store_through_a_constant_pointer(x: tl.const, i, n):
     tl.store(x, 1.0)  # here
 
@@ -309,12 +361,12 @@ def bits_of_a_float(x, i, n):
     tl.store(x, tl.load(x) & 1)  # here
 
 
-@mistake("exp takes floats, got tensor of int32")
+@mistake("exp takes floats, got tensor of int32", at="tl.arange(0, 16)")
 def exp_of_integers(x, i, n):
     tl.store(x + tl.arange(0, 16), tl.exp(tl.arange(0, 16)))  # here
 
 
-@mistake("dtype of a cast must be a type such as tl.float32")
+@mistake("dtype of a cast must be a type such as tl.float32", at='"float32"')
 def dtype_as_text(x, i, n):
     tl.store(x, tl.load(x).to("float32"))  # here
 
@@ -324,7 +376,7 @@ def value_of_a_missing_return(x, i, n):
     tl.store(x, tl.static_assert(True))  # here
 
 
-@mistake("axis of program_id must be 0, 1 or 2")
+@mistake("axis of program_id must be 0, 1 or 2", at="3")
 def axis_of_the_grid(x, i, n):
     tl.store(x, tl.program_id(3))  # here
 
@@ -379,13 +431,13 @@ def loop_over_a_tile(x, i, n):
         tl.store(x + k, 1.0)
 
 
-@mistake("range needs integers")
+@mistake("range needs integers", at="n / 2")
 def range_of_floats(x, i, n):
     for k in range(0, n / 2):  # here
         tl.store(x + k, 1.0)
 
 
-@mistake("step of range is 0")
+@mistake("step of range is 0", at="0")
 def range_without_a_step(x, i, n):
     for k in range(0, n, 0):  # here
         tl.store(x + k, 1.0)
@@ -425,8 +477,8 @@ def dictionary(x, i, n):
     tl.store(x, table[1])
 
 
-@pytest.mark.parametrize("kernel, message, error", MISTAKES)
-def test_mistake(kernel, message, error):
+@pytest.mark.parametrize("kernel, message, error, at", MISTAKES)
+def test_mistake(kernel, message, error, at):
     x, i = np.zeros(64, np.float32), np.zeros(64, np.int32)
     with pytest.raises(error, match=message) as caught:
         kernel[(1,)](x, i, 3)
@@ -440,6 +492,8 @@ def test_mistake(kernel, message, error):
     shown, caret = text.splitlines()[1:3]
     assert lines[told.line - 1] in shown
     assert caret.index("^") - shown.index(lines[told.line - 1]) == told.column - 1
+    assert lines[told.line - 1][told.column - 1:].startswith(at), text
+    assert not at or len(caret.strip(" |")) == len(at), text
     if told.line not in range(*span_of(kernel)):
         assert "called from" in text
     assert not x.any() and not i.any()
