@@ -106,7 +106,7 @@ ir::Function readKernel(const ToolOptions &options, const std::string &text) {
     if (const auto constant = constants.extract(param.name)) {
       argument.constant = parseConstant(constant.mapped());
     } else if (param.hasDefault) {
-      argument.constant = host.defaultOf(*kernel, param.name);
+      argument.constant = host.defaultOf(kernel->host, param.name);
     } else {
       throw UsageError("parameter " + param.name + " stands neither in --sig nor in --const");
     }
