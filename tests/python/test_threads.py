@@ -54,6 +54,8 @@ def check_pool():
     assert (out == 3 * x).all()
 
 flag = np.zeros(1, np.int32)
+# Ignored by those whom a shell runs in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 
 
