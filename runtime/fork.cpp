@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/fork.h"
 
+#include "runtime/cache/reclaim.h"
 #include "runtime/drivers/thread_pool.h"
 
 #include <condition_variable>
@@ -95,6 +96,7 @@ void afterFork(bool isChild) noexcept {
     // Other threads, which do not exist here, may be inside, or hold the gate's lock.
     new (&gate()) Gate;
     forgetPoolAfterFork();
+    forgetReadersAfterFork();
   }
   if (--forkDepth == 0) {
     if (!isChild) {

@@ -10,7 +10,7 @@ namespace libtile::runtime {
 
 namespace {
 
-using Kind = ArgumentValue::Kind;
+using Kind = CallArgument::Kind;
 
 bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
                 std::span<const Extent> extents) noexcept {
@@ -32,7 +32,7 @@ bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
 }
 
 // i1 takes 0 and 1.
-bool fitsInteger(const frontend::DType &dtype, const ArgumentValue &value) noexcept {
+bool fitsInteger(const frontend::DType &dtype, const CallArgument &value) noexcept {
   const unsigned bits = ir::bitWidth(dtype.elem);
   const bool isSigned = dtype.isSigned && bits > 1;
   const auto number = static_cast<int64_t>(value.bits);
@@ -43,7 +43,7 @@ bool fitsInteger(const frontend::DType &dtype, const ArgumentValue &value) noexc
   return isSigned && number >> (bits - 1) == -1;
 }
 
-double toDouble(const ArgumentValue &value) noexcept {
+double toDouble(const CallArgument &value) noexcept {
   return value.kind == Kind::Float  ? std::bit_cast<double>(value.bits)
          : value.kind == Kind::UInt ? static_cast<double>(value.bits)
                                     : static_cast<double>(static_cast<int64_t>(value.bits));
@@ -51,7 +51,7 @@ double toDouble(const ArgumentValue &value) noexcept {
 
 // For a second rounding to fewer bits: an integer that a double does not hold becomes the neighbour whose
 // last bit is odd, so that the second rounding sees that something was dropped.
-double toDoubleByOdd(const ArgumentValue &value) noexcept {
+double toDoubleByOdd(const CallArgument &value) noexcept {
   const bool isNegative = value.kind == Kind::Int && static_cast<int64_t>(value.bits) < 0;
   const uint64_t size = isNegative ? 0 - value.bits : value.bits;
   const int dropped = 11 - std::countl_zero(size);
@@ -102,12 +102,12 @@ uint16_t roundToHalf(double value) noexcept {
   return static_cast<uint16_t>(sign | ((exponent + 13) * 1024 + mantissa));
 }
 
-bool encodeSlot(const frontend::DType &dtype, const ArgumentValue &value, uint64_t &slot) noexcept {
+bool encodeSlot(const frontend::DType &dtype, const CallArgument &value, uint64_t &slot) noexcept {
   if (dtype.isPointer()) {
     slot = value.bits;
     return value.kind == Kind::Pointer;
   }
-  if (value.kind == Kind::None || value.kind == Kind::Pointer) {
+  if (value.kind == Kind::None || value.kind >= Kind::Pointer) {
     return false;
   }
   if (ir::isInt(dtype.elem)) {
@@ -126,10 +126,13 @@ bool encodeSlot(const frontend::DType &dtype, const ArgumentValue &value, uint64
   return ir::isFloat(dtype.elem);
 }
 
-std::string describeMisfit(const frontend::DType &dtype, const ArgumentValue &value) {
+std::string describeMisfit(const frontend::DType &dtype, const CallArgument &value) {
   std::string what;
   switch (value.kind) {
   case Kind::None:
+  case Kind::Constant:
+  case Kind::Type:
+  case Kind::Tuple:
     what = "a constant";
     break;
   case Kind::Bool:
@@ -151,6 +154,31 @@ std::string describeMisfit(const frontend::DType &dtype, const ArgumentValue &va
   return what + " does not fit " + dtype.name();
 }
 
+const RuntimeParameter *fillSlots(const Compiled &kernel, const CallArgument *arguments,
+                                  uint64_t *slots) noexcept {
+  const std::vector<RuntimeParameter> &parameters = kernel.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const CallArgument &argument = arguments[parameters[i].argument];
+    const bool isRefused = (argument.flags & CallArgument::kReadOnly) != 0 && kernel.written()[i];
+    if (!encodeSlot(parameters[i].dtype, argument, slots[i]) || isRefused) {
+      return &parameters[i];
+    }
+  }
+  return nullptr;
+}
+
+std::span<const Extent> gatherExtents(const Executable &executable, const Extent *byArgument,
+                                      Extent *storage) noexcept {
+  if (!executable.needsExtents() || byArgument == nullptr) {
+    return {};
+  }
+  const std::vector<RuntimeParameter> &parameters = executable.kernel().parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    storage[i] = byArgument[parameters[i].argument];
+  }
+  return {storage, parameters.size()};
+}
+
 bool checkGrid(const int64_t grid[3], LaunchShape &shape) {
   bool any = true;
   for (int i = 0; i < 3; ++i) {
@@ -168,6 +196,12 @@ Executable::Executable(std::shared_ptr<const Compiled> kernel, std::shared_ptr<D
   if (!driver_->runs(kernel_->target())) {
     throw ir::UserError("the kernel is compiled for " + kernel_->target().name + ", which " +
                         driver_->name() + " (" + driver_->target() + ") does not run");
+  }
+  // Both variants' recipes are the run-time parameters in order.
+  for (const RecipeSlot &slot : kernel_->preferred().recipe) {
+    if (slot.kind != RecipeSlot::Kind::Argument) {
+      throw ir::Unsupported("the kernel's code takes a value that launches do not make");
+    }
   }
   for (const ir::Guard &guard : kernel_->preferred().guards) {
     needsExtents_ = needsExtents_ || guard.kind == ir::Guard::Kind::Disjoint;
@@ -196,6 +230,22 @@ void Executable::prepare(std::span<const uint64_t> slots, std::span<const Extent
   if (owned_[which] == nullptr) {
     owned_[which] = driver_->load((which == 0 ? kernel_->preferred() : kernel_->general()).code);
     modules_[which].store(owned_[which].get(), std::memory_order_release);
+  }
+}
+
+void Executable::run(std::span<const uint64_t> slots, std::span<const Extent> extents,
+                     const int64_t grid[3], void *stream) {
+  LaunchShape shape{};
+  if (!checkGrid(grid, shape)) {
+    return;
+  }
+  LoadedCode *code = select(slots, extents);
+  if (code == nullptr) {
+    prepare(slots, extents);
+    code = select(slots, extents);
+  }
+  if (const char *message = driver_->launch(*code, shape, slots.data(), slots.size(), stream, {})) {
+    throw DeviceError(message);
   }
 }
 

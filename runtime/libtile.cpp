@@ -246,20 +246,27 @@ Kernel Program::compile(const std::string &kernel, const std::string &target,
 
 namespace {
 
-runtime::ArgumentValue toValue(const Argument &argument) {
-  using Kind = runtime::ArgumentValue::Kind;
+runtime::CallArgument toCallArgument(const Argument &argument) {
+  using Kind = runtime::CallArgument::Kind;
+  runtime::CallArgument made;
+  made.bits = argument.bits;
+  made.bytes = argument.bytes;
   switch (argument.kind) {
   case Argument::Kind::Pointer:
-    return {Kind::Pointer, argument.bits};
+    made.kind = Kind::Pointer;
+    break;
   case Argument::Kind::Bool:
-    return {Kind::Bool, argument.bits};
+    made.kind = Kind::Bool;
+    break;
   case Argument::Kind::Int:
-    return {Kind::Int, argument.bits};
+    made.kind = Kind::Int;
+    break;
   case Argument::Kind::Float32:
   case Argument::Kind::Float64:
-    return {Kind::Float, argument.bits};
+    made.kind = Kind::Float;
+    break;
   }
-  return {};
+  return made;
 }
 
 } // namespace
@@ -268,39 +275,30 @@ void Kernel::launch(const Device &device, std::array<int64_t, 3> grid,
                     const std::vector<Argument> &arguments, void *stream) const {
   translated([&] {
     Impl &content = contentOf(impl, "Kernel");
-    const auto &recipe = content.kernel->recipe();
-    if (arguments.size() != recipe.size()) {
-      throw ir::UserError("the kernel takes " + std::to_string(recipe.size()) +
+    const auto &parameters = content.kernel->parameters();
+    if (arguments.size() != parameters.size()) {
+      throw ir::UserError("the kernel takes " + std::to_string(parameters.size()) +
                           " run-time arguments, not " + std::to_string(arguments.size()));
     }
-    std::vector<uint64_t> slots(recipe.size());
-    std::vector<runtime::Extent> extents(recipe.size());
-    for (size_t i = 0; i < slots.size(); ++i) {
-      const runtime::ArgumentValue value = toValue(arguments[i]);
-      if (!runtime::encodeSlot(recipe[i].dtype, value, slots[i])) {
-        throw ir::UserError("argument " + std::to_string(i) + ": " +
-                            runtime::describeMisfit(recipe[i].dtype, value));
+    if (arguments.size() > runtime::kMaxArguments) {
+      throw ir::UserError("a launch has at most " + std::to_string(runtime::kMaxArguments) + " arguments");
+    }
+    uint64_t slots[runtime::kMaxArguments];
+    runtime::Extent extents[runtime::kMaxArguments];
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const runtime::CallArgument given = toCallArgument(arguments[i]);
+      const std::string name = "argument " + std::to_string(i);
+      if (!runtime::encodeSlot(parameters[i].dtype, given, slots[i])) {
+        throw ir::UserError(name + ": " + runtime::describeMisfit(parameters[i].dtype, given));
       }
-      if (static_cast<int64_t>(slots[i]) % recipe[i].divisible != 0) {
-        throw ir::UserError("argument " + std::to_string(i) + " is not a multiple of " +
-                            std::to_string(recipe[i].divisible) + ", as the kernel was promised");
+      if (static_cast<int64_t>(slots[i]) % parameters[i].divisible != 0) {
+        throw ir::UserError(name + " is not a multiple of " + std::to_string(parameters[i].divisible) +
+                            ", as the kernel was promised");
       }
-      extents[i] = {arguments[i].bits, arguments[i].bits + arguments[i].bytes};
+      extents[i] = {given.bits, given.bits + given.bytes};
     }
-    runtime::LaunchShape shape{};
-    if (!runtime::checkGrid(grid.data(), shape)) {
-      return;
-    }
-    runtime::Executable &executable = content.on(contentOf(device.impl, "Device").driver);
-    runtime::LoadedCode *module = executable.select(slots, extents);
-    if (module == nullptr) {
-      executable.prepare(slots, extents);
-      module = executable.select(slots, extents);
-    }
-    if (const char *message = executable.driver().launch(*module, shape, slots.data(), slots.size(),
-                                                         stream, {})) {
-      throw runtime::DeviceError(message);
-    }
+    content.on(contentOf(device.impl, "Device").driver)
+        .run({slots, parameters.size()}, {extents, parameters.size()}, grid.data(), stream);
   });
 }
 

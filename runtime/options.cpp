@@ -94,7 +94,8 @@ std::vector<std::string> Options::unheeded(const ir::Target &target) const {
   std::vector<std::string> lines;
   for (size_t i = 0; i < kNumOptions; ++i) {
     if (values_[i] != kRows[i].standard && !kRows[i].isHeeded && means(kRows[i], target)) {
-      lines.push_back("option " + std::string(kRows[i].name) + " changes nothing on " + target.name + " yet");
+      lines.push_back("option " + std::string(kRows[i].name) + " changes nothing on " + target.name +
+                      " yet");
     }
   }
   return lines;

@@ -143,36 +143,50 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
     const AstParam &tree = fn->params[i];
     const Argument &argument = signature.arguments[i];
     at(tree.range);
-    if (!argument.dtype) {
-      Value value = argument.constant;
-      if (!value.bound() && param.hasDefault) {
-        value = defaultOf(source.shared_from_this(), tree);
-      }
-      if (!value.bound()) {
-        fail(tree.range, "`" + source.name + "` needs a value for `" + param.name + "`");
-      }
-      scope().set(tree.name, std::move(value), tree.range);
-      continue;
+    Value value;
+    if (argument.dtype || argument.items || argument.constant.bound()) {
+      value = argumentValue(param, argument, param.name, tree.range);
+    } else if (param.hasDefault) {
+      value = defaultOf(source.shared_from_this(), tree);
     }
-    if (param.isConstexpr) {
-      fail(tree.range, "`" + param.name + "` is constexpr and needs a constant");
+    if (!value.bound()) {
+      fail(tree.range, "`" + source.name + "` needs a value for `" + param.name + "`");
     }
-    if (argument.divisible < 1) {
-      fail(tree.range, "`" + param.name + "` cannot be a multiple of " + std::to_string(argument.divisible));
-    }
-    DType type = *argument.dtype;
-    if (param.forcedType && !param.forcedType->isPointer() && !type.isPointer()) {
-      type = *param.forcedType;
-    }
-    type.isConst = type.isConst || (type.isPointer() && param.isConst);
-    const ir::ValueId id =
-        fn_.addParam(type.irType(), {param.name, argument.divisible, type.isConst}, builder_.loc);
-    scope().set(tree.name, Value(Tensor{id, type, {}}), tree.range);
+    scope().set(tree.name, std::move(value), tree.range);
   }
   statements(fn->body);
   dropUnused(flow().returned);
   at(fn->range);
   builder_.op(ir::Opcode::Return, {});
+}
+
+Value Walker::argumentValue(const ParameterSource &param, const Argument &argument,
+                            const std::string &name, SourceRange range) {
+  if (argument.items) {
+    std::vector<Value> fields;
+    for (const Argument &item : *argument.items) {
+      const std::string index = "[" + std::to_string(fields.size()) + "]";
+      fields.push_back(argumentValue(param, item, name + index, range));
+    }
+    return Value::aggregate(argument.itemsClass(), std::move(fields));
+  }
+  if (!argument.dtype) {
+    return argument.constant;
+  }
+  if (param.isConstexpr) {
+    fail(range, "`" + name + "` is constexpr and needs a constant");
+  }
+  if (argument.divisible < 1) {
+    fail(range, "`" + name + "` cannot be a multiple of " + std::to_string(argument.divisible));
+  }
+  DType type = *argument.dtype;
+  if (name == param.name && param.forcedType && !param.forcedType->isPointer() && !type.isPointer()) {
+    type = *param.forcedType;
+  }
+  type.isConst = type.isConst || (type.isPointer() && param.isConst);
+  const ir::ValueId id =
+      fn_.addParam(type.irType(), {name, argument.divisible, type.isConst}, builder_.loc);
+  return {Tensor{id, type, {}}};
 }
 
 void Walker::scalarBody(const FunctionSource &source, std::span<const DType> parameters) {

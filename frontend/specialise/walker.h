@@ -37,6 +37,10 @@ public:
   void scalarBody(const FunctionSource &source, std::span<const DType> parameters);
 
 private:
+  // ---- specialise.cpp
+  // The value of a kernel's parameter, or of an item of a tuple, whose name has its index: "x[2]".
+  Value argumentValue(const ParameterSource &param, const Argument &argument, const std::string &name,
+                      SourceRange range);
   // ---- state
   // Why a name has no value, for the message.
   enum class Why : uint8_t { None, OneBranch, InLoop };

@@ -41,11 +41,18 @@ parseFunction(std::shared_ptr<const ir::SourceFile> file, const std::string &nam
 
 // One argument of a specialisation.
 struct Argument {
-  // A run-time argument of this type (shape empty), or a compile-time constant (tuples of either
-  // come as Tuple values of constants; run-time tuples are flattened by the launcher later).
+  // A run-time argument of this type (shape empty), or a compile-time constant.
   std::optional<DType> dtype;
   Value constant;
   int64_t divisible = 1; // ir::Param::divisible
+  // Or an aggregate of both: then `constant` is its class (unbound: a plain tuple), and these are its fields. Each run-time one
+  // becomes a parameter of the kernel, in order.
+  std::optional<std::vector<Argument>> items;
+
+  [[nodiscard]] const std::shared_ptr<const Class> &itemsClass() const {
+    const auto *given = constant.as<std::shared_ptr<const Class>>();
+    return given != nullptr ? *given : Class::tuple();
+  }
 };
 
 struct Signature {

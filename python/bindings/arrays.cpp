@@ -146,42 +146,67 @@ bool readFloat(PyObject *object, lt_arg &arg) {
   return value != -1.0 || PyErr_Occurred() == nullptr;
 }
 
-bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg) {
+bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, std::vector<Ref> &kept) {
   const Ref python(PyObject_CallMethod(object, "item", nullptr));
   int none = kNoDevice;
   // A NumPy number that Python has no type for is its own item.
   if (python && Py_TYPE(python.get()) == Py_TYPE(object)) {
     return refuse(name, "a number of this type is not supported");
   }
-  return python && classify(python.get(), isConstexpr, name, arg, none);
+  return python && classify(python.get(), isConstexpr, name, arg, none, kept);
 }
 
-// host.constant(object, name) gives a key; equal keys are one constant.
-bool readConstant(PyObject *object, PyObject *name, lt_arg &arg) {
-  static PyObject *const constants = PyDict_New();
-  const Ref key(takingGil(
-      [&] { return PyObject_CallFunctionObjArgs(installed.constant, object, name, nullptr); }));
-  if (!key) {
-    return false;
+// ---- constants and classes of named tuples: each has a number that no other one ever gets
+
+constexpr Py_ssize_t kMostConstants = 4096;
+PyObject *constants = nullptr; // key -> capsule of a Constant
+
+struct Constant {
+  uint64_t id;
+  lt_value *value;
+};
+
+void freeConstant(PyObject *capsule) {
+  auto *constant = static_cast<Constant *>(PyCapsule_GetPointer(capsule, nullptr));
+  lt_value_free(constant->value);
+  delete constant;
+}
+
+// What is there under the key, or made by `make`. A full table is begun anew: who asks again for what was
+// in it gets another number.
+template <class Make> bool internConstant(PyObject *key, Make &&make, lt_arg &arg, std::vector<Ref> &kept) {
+  static uint64_t nextId = 1;
+  if (constants == nullptr || PyDict_GET_SIZE(constants) >= kMostConstants) {
+    Py_XSETREF(constants, PyDict_New());
   }
-  PyObject *capsule = PyDict_GetItemWithError(constants, key.get());
-  if (capsule == nullptr) {
-    if (PyErr_Occurred() != nullptr) {
+  Ref capsule = Ref::borrowed(PyDict_GetItemWithError(constants, key));
+  if (!capsule) {
+    lt_value *value = PyErr_Occurred() == nullptr ? make() : nullptr;
+    if (value == nullptr) {
       return false;
     }
-    lt_value *value = toValue(object);
-    const Ref made(value != nullptr ? PyCapsule_New(value, nullptr, nullptr) : nullptr);
-    if (!made || PyDict_SetItem(constants, key.get(), made.get()) != 0) {
+    auto *made = new Constant{nextId++, value};
+    capsule = Ref(PyCapsule_New(made, nullptr, freeConstant));
+    if (!capsule || PyDict_SetItem(constants, key, capsule.get()) != 0) {
       return false;
     }
-    capsule = made.get();
   }
-  arg.kind = LT_ARG_CONSTANT;
-  arg.bits = reinterpret_cast<uintptr_t>(PyCapsule_GetPointer(capsule, nullptr));
+  const auto *constant = static_cast<const Constant *>(PyCapsule_GetPointer(capsule.get(), nullptr));
+  arg.bits = constant->id;
+  arg.value = constant->value;
+  kept.push_back(std::move(capsule));
   return true;
 }
 
-bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
+// host.constant(object, name) gives a key; equal keys are one constant.
+bool readConstant(PyObject *object, PyObject *name, lt_arg &arg, std::vector<Ref> &kept) {
+  const Ref key(takingGil(
+      [&] { return PyObject_CallFunctionObjArgs(installed.constant, object, name, nullptr); }));
+  arg.kind = LT_ARG_CONSTANT;
+  return key && internConstant(key.get(), [&] { return toValue(object); }, arg, kept);
+}
+
+bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device, std::vector<Ref> &kept) {
   const KnownType known = learnType(object);
   switch (known.sort) {
   case Sort::Numpy:
@@ -191,7 +216,7 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
     device = kCpu;
     return readInterface(object, "__array_interface__", name, arg);
   case Sort::NumpyScalar:
-    return readScalar(object, false, name, arg);
+    return readScalar(object, false, name, arg, kept);
   case Sort::Torch:
     return readTorch(object, known.exchange, name, arg, device);
   case Sort::Own:
@@ -215,14 +240,34 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
     return readFloat(object, arg);
   case Sort::Constant:
   case Sort::Unknown:
-    return readConstant(object, name, arg);
+    return readConstant(object, name, arg, kept);
   }
   return false;
 }
 
 } // namespace
 
-bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device) {
+bool classifyTuple(PyObject *tuple, lt_arg &arg, std::vector<Ref> &kept) {
+  static PyObject *const fieldsName = intern("_fields");
+  arg.kind = LT_ARG_TUPLE;
+  arg.flags = 0;
+  arg.dtype = static_cast<uint16_t>(PyTuple_GET_SIZE(tuple));
+  arg.bits = 0;
+  arg.value = nullptr;
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(tuple));
+  if (type == reinterpret_cast<PyObject *>(&PyTuple_Type)) {
+    return true;
+  }
+  const Ref fields(PyObject_GetAttr(type, fieldsName));
+  if (!fields || PyTuple_Check(fields.get()) == 0) {
+    PyErr_Clear();
+    return true;
+  }
+  return internConstant(type, [&] { return namedTupleClass(tuple); }, arg, kept);
+}
+
+bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device,
+              std::vector<Ref> &kept) {
   arg.flags = 0;
   arg.dtype = 0;
   device = kNoDevice;
@@ -245,7 +290,7 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
     int overflow = 0;
     arg.kind = LT_ARG_INT;
     arg.bits = static_cast<uint64_t>(PyLong_AsLongLongAndOverflow(object, &overflow));
-    return overflow == 0 || readConstant(object, name, arg);
+    return overflow == 0 || readConstant(object, name, arg, kept);
   }
   if (type == &PyFloat_Type) {
     return readFloat(object, arg);
@@ -261,10 +306,10 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
     return true;
   }
   if (isConstexpr && hasBase(type, "numpy.generic")) {
-    return readScalar(object, true, name, arg);
+    return readScalar(object, true, name, arg, kept);
   }
   if (isConstexpr) {
-    return readConstant(object, name, arg);
+    return readConstant(object, name, arg, kept);
   }
   if (PyLong_Check(object)) {
     return readInt(object, name, arg);
@@ -272,7 +317,7 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
   if (PyFloat_Check(object) && !hasBase(type, "numpy.generic")) {
     return readFloat(object, arg);
   }
-  return classifySlow(object, name, arg, device);
+  return classifySlow(object, name, arg, device, kept);
 }
 
 } // namespace libtile::python

@@ -180,6 +180,52 @@ bool readGrid(PyObject *grid, int64_t extents[3]) {
   return true;
 }
 
+PyObject *packed(PyObject *const *items, size_t count, Call &call) {
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; tuple && i < count; ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i]));
+  }
+  PyObject *made = tuple.get();
+  call.kept.push_back(std::move(tuple));
+  return made;
+}
+
+// Adds the value to the call's arguments; behind a tuple its items.
+bool add(PyObject *self, Call &call, const Param &param, PyObject *value, bool allowTypes) {
+  if (call.count == LT_MAX_ARGUMENTS) {
+    return fail(PyExc_TypeError, self, "more than 256 arguments, with the items of '%U'", param.name);
+  }
+  lt_arg &arg = call.args[call.count];
+  call.objects[call.count++] = value;
+  if (PyTuple_Check(value) && !param.isConstexpr) {
+    if (PyTuple_GET_SIZE(value) > LT_MAX_ARGUMENTS) {
+      return fail(PyExc_TypeError, self, "'%U' has more than 256 items", param.name);
+    }
+    bool good = classifyTuple(value, arg, call.kept);
+    for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(value); ++i) {
+      good = add(self, call, param, PyTuple_GET_ITEM(value, i), allowTypes);
+    }
+    return good;
+  }
+  if (allowTypes && !param.isConstexpr && PyUnicode_Check(value)) {
+    return classifyType(value, param.name, arg);
+  }
+  int device = kNoDevice;
+  if (!classify(value, param.isConstexpr, param.name, arg, device, call.kept)) {
+    return false;
+  }
+  if (device == kNoDevice || device == call.device) {
+    return true;
+  }
+  if (call.device != kNoDevice) {
+    return fail(PyExc_ValueError, self, "argument '%U' is on another device than the arrays before it",
+                param.name);
+  }
+  call.device = device;
+  call.deviceArgument = value;
+  return true;
+}
+
 } // namespace
 
 bool isOption(PyObject *name) {
@@ -196,14 +242,24 @@ bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *na
     return false;
   }
   const std::vector<Param> &params = *asJit(self)->params;
-  call.count = params.size();
-  if (positional > params.size() || params.size() > LT_MAX_ARGUMENTS) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %zu arguments, %zu were given",
-                 lt_function_name(asJit(self)->function), params.size(), positional);
+  call.numValues = params.size();
+  if (params.size() > LT_MAX_ARGUMENTS) {
+    PyErr_SetString(PyExc_TypeError, "a kernel has at most 256 parameters");
     return false;
   }
+  size_t taken = 0;
   for (size_t i = 0; i < params.size(); ++i) {
-    call.values[i] = i < positional ? args[i] : nullptr;
+    call.values[i] = taken < positional && !params[i].isByName && !params[i].isVariadic ? args[taken++]
+                                                                                       : nullptr;
+    if (params[i].isVariadic) {
+      call.values[i] = packed(args + taken, positional - taken, call);
+      taken = positional;
+    }
+  }
+  if (taken < positional) {
+    PyErr_Format(PyExc_TypeError, "%s() takes %zu arguments, %zu were given",
+                 lt_function_name(asJit(self)->function), taken, positional);
+    return false;
   }
   const Py_ssize_t keywords = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; i < keywords; ++i) {
@@ -221,40 +277,29 @@ bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *na
 
 bool classifyAll(PyObject *self, Call &call, bool allowTypes) {
   const std::vector<Param> &params = *asJit(self)->params;
-  for (size_t i = 0; i < call.count; ++i) {
-    int device = kNoDevice;
-    if (allowTypes && !params[i].isConstexpr && PyUnicode_Check(call.values[i])) {
-      if (!classifyType(call.values[i], params[i].name, call.args[i])) {
-        return false;
-      }
-      continue;
-    }
-    if (!classify(call.values[i], params[i].isConstexpr, params[i].name, call.args[i], device)) {
+  for (size_t i = 0; i < call.numValues; ++i) {
+    if (!add(self, call, params[i], call.values[i], allowTypes)) {
       return false;
     }
-    if (device == kNoDevice || device == call.device) {
-      continue;
-    }
-    if (call.device != kNoDevice) {
-      return fail(PyExc_ValueError, self,
-                  "argument '%U' is on another device than the arrays before it", params[i].name);
-    }
-    call.device = device;
-    call.deviceArgument = call.values[i];
   }
   return true;
+}
+
+Ref byName(PyObject *self, const Call &call) {
+  Ref meta(PyDict_New());
+  for (size_t i = 0; meta && i < call.numValues; ++i) {
+    if (PyDict_SetItem(meta.get(), (*asJit(self)->params)[i].name, call.values[i]) != 0) {
+      return Ref();
+    }
+  }
+  return meta;
 }
 
 bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]) {
   if (PyTuple_Check(grid) || PyCallable_Check(grid) == 0) {
     return readGrid(grid, extents);
   }
-  const Ref meta(PyDict_New());
-  for (size_t i = 0; meta && i < call.count; ++i) {
-    if (PyDict_SetItem(meta.get(), (*asJit(self)->params)[i].name, call.values[i]) != 0) {
-      return false;
-    }
-  }
+  const Ref meta = byName(self, call);
   const Ref result(
       meta ? takingGil([&] { return PyObject_CallOneArg(grid, meta.get()); }) : nullptr);
   return result && readGrid(result.get(), extents);

@@ -12,7 +12,9 @@ struct Param {
   PyObject *name;  // interned
   PyObject *deflt; // null: none
   bool isConstexpr;
-  bool isOption; // constexpr, and of an option's name
+  bool isOption;   // constexpr, and of an option's name
+  bool isVariadic; // *name: a tuple of the positional arguments that are left
+  bool isByName;   // behind a `*`
 };
 
 struct JitObject {
@@ -27,9 +29,11 @@ inline JitObject *asJit(PyObject *object) { return reinterpret_cast<JitObject *>
 
 struct Call {
   Call() { options.count = 0; }
-  PyObject *values[LT_MAX_ARGUMENTS]; // borrowed
-  lt_arg args[LT_MAX_ARGUMENTS];
-  size_t count = 0;
+  PyObject *values[LT_MAX_ARGUMENTS];  // one a parameter, borrowed
+  PyObject *objects[LT_MAX_ARGUMENTS]; // one an argument, borrowed
+  lt_arg args[LT_MAX_ARGUMENTS];       // with the items of tuples
+  size_t numValues = 0, count = 0;
+  std::vector<Ref> kept; // what only the call owns
   lt_options options;
   int device = kNoDevice;
   PyObject *deviceArgument = nullptr; // the first array
@@ -43,6 +47,8 @@ bool isOption(PyObject *name);
 bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *names, Call &call);
 // `allowTypes`: a text is a type ("*fp32:16"), for a compilation without arguments.
 bool classifyAll(PyObject *self, Call &call, bool allowTypes);
+// The values by parameter.
+Ref byName(PyObject *self, const Call &call);
 // A callable grid gets the arguments by name.
 bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]);
 

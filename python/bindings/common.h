@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace libtile::python {
 
@@ -89,6 +90,7 @@ struct Installed {
   PyObject *names;        // host.names(object) -> list of str
   PyObject *callValue;    // host.call(callee, semantic, args, kwargs)
   PyObject *describe;     // host.describe(object)
+  PyObject *launchInfo;   // hooks.LaunchInfo(kernel, function, grid, stream, arguments)
   PyObject *constant;     // host.constant(object) -> key, for constants that are no plain scalar
   PyObject *convert;      // host.convert(object) -> one that toValue understands by itself
 };
@@ -106,6 +108,8 @@ void forgetException();
 // New; nullptr with a Python error set. Understands None, bool, int, float, str, tuples (named ones
 // too), jit functions, Value, objects with an attribute _value of that type, and what host.convert does.
 lt_value *toValue(PyObject *object);
+// The class of a named tuple; null, without an error, of other tuples.
+lt_value *namedTupleClass(PyObject *tuple);
 // A _libtile.Value that owns `value`.
 PyObject *wrapValue(lt_value *value);
 // Semantic handles: valid until ended, in this thread.
@@ -115,13 +119,21 @@ bool addValueTypes(PyObject *module);
 
 // ---- host.cpp
 void installHost();
+// A jit function's source names its Python function by a weak reference: the function's globals lead
+// back to what was compiled of it, and such a cycle would never end. The function; a Python error is set
+// if it is gone. Other objects are themselves.
+Ref functionBehind(PyObject *object);
 
 // ---- arrays.cpp
 constexpr int kNoDevice = -2; // of arguments that are no arrays
 constexpr int kCpu = -1;      // else the ordinal of a CUDA device
 // The argument as the launcher takes it. Constants that are no plain scalars are interned. False with
 // a Python error set; `name` is for messages.
-bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device);
+// `kept` gets what the argument needs to live beside the object.
+bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device,
+              std::vector<Ref> &kept);
+// A tuple's head; its items follow as arguments of their own.
+bool classifyTuple(PyObject *tuple, lt_arg &arg, std::vector<Ref> &kept);
 // The bytes that the kernel may touch: of all of the array's memory where it is a view.
 lt_extent extentOf(PyObject *object, const lt_arg &arg);
 // torch's current stream, if the argument is a torch tensor of that device; else the default stream.
@@ -131,6 +143,7 @@ bool isTorch(PyObject *object);
 // ---- jit.cpp
 bool addJitTypes(PyObject *module);
 // The function behind a Jit object, parsed if need be; nullptr with a Python error set.
+// A compilation that runs in this thread keeps the object until its end.
 lt_function *functionOf(PyObject *jit);
 bool isJit(PyObject *object);
 

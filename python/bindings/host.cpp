@@ -54,8 +54,10 @@ lt_status give(const Ref &result, const char *doing, lt_value **out) {
 
 lt_status ask(PyObject *function, void *object, const char *name, lt_value **out) {
   const WithGil gil;
-  const Ref result(takingGil(
-      [&] { return PyObject_CallFunction(function, "Os", static_cast<PyObject *>(object), name); }));
+  const Ref asked = functionBehind(static_cast<PyObject *>(object));
+  const Ref result(asked ? takingGil([&] {
+    return PyObject_CallFunction(function, "Os", asked.get(), name);
+  }) : nullptr);
   return give(result, name, out);
 }
 
@@ -109,7 +111,9 @@ lt_status askCall(void *callee, lt_semantics *semantics, lt_value *const *argume
 // For messages: an error here only costs the names.
 void askNames(void *object, void (*add)(const char *name, void *context), void *context) {
   const WithGil gil;
-  const Ref names(PyObject_CallOneArg(installed.names, static_cast<PyObject *>(object)));
+  const Ref asked = functionBehind(static_cast<PyObject *>(object));
+  const Ref names(asked ? takingGil([&] { return PyObject_CallOneArg(installed.names, asked.get()); })
+                        : nullptr);
   const bool isList = names && PyList_Check(names.get());
   for (Py_ssize_t i = 0; isList && i < PyList_GET_SIZE(names.get()); ++i) {
     if (const char *name = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), i))) {
@@ -121,8 +125,9 @@ void askNames(void *object, void (*add)(const char *name, void *context), void *
 
 void describeObject(void *object, char *buffer, size_t size) {
   const WithGil gil;
-  const Ref text(takingGil(
-      [&] { return PyObject_CallOneArg(installed.describe, static_cast<PyObject *>(object)); }));
+  const Ref asked = functionBehind(static_cast<PyObject *>(object));
+  const Ref text(asked ? takingGil([&] { return PyObject_CallOneArg(installed.describe, asked.get()); })
+                       : nullptr);
   std::strncpy(buffer, utf8(text.get()).c_str(), size - 1);
   buffer[size - 1] = 0;
   PyErr_Clear();
@@ -144,6 +149,26 @@ const lt_host kHost = {askGlobal,      askDefault,   askAttribute, askCall, askN
                        describeObject, retainObject, releaseObject};
 
 } // namespace
+
+Ref functionBehind(PyObject *object) {
+  if (PyWeakref_Check(object) == 0) {
+    return Ref::borrowed(object);
+  }
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject *found = nullptr;
+  PyWeakref_GetRef(object, &found);
+  Ref function(found);
+#else
+  Ref function = Ref::borrowed(PyWeakref_GetObject(object));
+  if (function.get() == Py_None) {
+    function = Ref();
+  }
+#endif
+  if (!function && PyErr_Occurred() == nullptr) {
+    PyErr_SetString(PyExc_ReferenceError, "the jit function is gone");
+  }
+  return function;
+}
 
 void installHost() { lt_set_host(&kHost); }
 

@@ -45,11 +45,13 @@ PyObject *lookUp(PyObject *container, PyObject *name) {
 // Objects other than functions and modules are not watched: attributes may be made at each access.
 void watch(std::vector<Answer> &answers, PyObject *object, const char *text) {
   Ref name(PyUnicode_InternFromString(text));
+  const Ref function = functionBehind(object);
+  object = function.get();
   PyObject *container = nullptr;
-  if (PyFunction_Check(object)) {
+  if (object != nullptr && PyFunction_Check(object)) {
     container = findCell(object, name.get());
     container = container != nullptr ? container : PyFunction_GET_GLOBALS(object);
-  } else if (PyModule_Check(object)) {
+  } else if (object != nullptr && PyModule_Check(object)) {
     container = PyModule_GetDict(object);
   }
   if (container != nullptr) {

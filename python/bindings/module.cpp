@@ -22,6 +22,7 @@ PyObject *install(PyObject *, PyObject *, PyObject *kwargs) {
       {"attribute_value", &installed.attributeValue}, {"names", &installed.names},
       {"call", &installed.callValue},             {"describe", &installed.describe},
       {"constant", &installed.constant},          {"convert", &installed.convert},
+      {"launch_info", &installed.launchInfo},
   };
   for (const auto &[name, slot] : slots) {
     PyObject *object = kwargs != nullptr ? PyDict_GetItemString(kwargs, name) : nullptr;

@@ -85,19 +85,6 @@ lt_value *classValue(PyObject *cls, const char *name, PyObject *fields, bool isS
   return orRaise(lt_value_class(cls, name, names.data(), names.size(), isSequence ? 1 : 0));
 }
 
-// The class of a named tuple; null, without an error, of other tuples.
-lt_value *namedTupleClass(PyObject *tuple) {
-  if (PyTuple_CheckExact(tuple)) {
-    return nullptr;
-  }
-  auto *cls = reinterpret_cast<PyObject *>(Py_TYPE(tuple));
-  const Ref fields(PyObject_GetAttrString(cls, "_fields"));
-  PyErr_Clear();
-  return fields && PyTuple_Check(fields.get())
-             ? classValue(cls, Py_TYPE(tuple)->tp_name, fields.get(), true)
-             : nullptr;
-}
-
 lt_value *tupleValue(PyObject *object) {
   Values owned;
   lt_value *cls = namedTupleClass(object);
@@ -183,7 +170,7 @@ PyObject *valueFields(PyObject *self, PyObject *) {
 
 PyObject *valueObject(PyObject *self, PyObject *) {
   auto *object = static_cast<PyObject *>(lt_value_as_object(valueOf(self)));
-  return Py_NewRef(object != nullptr ? object : Py_None);
+  return functionBehind(object != nullptr ? object : Py_None).release();
 }
 
 // (name of the element type, shape)
@@ -395,6 +382,18 @@ PyMethodDef makers[] = {{"language_value", languageValue, METH_O, "language_valu
                         {nullptr, nullptr, 0, nullptr}};
 
 } // namespace
+
+lt_value *namedTupleClass(PyObject *tuple) {
+  if (PyTuple_CheckExact(tuple)) {
+    return nullptr;
+  }
+  auto *cls = reinterpret_cast<PyObject *>(Py_TYPE(tuple));
+  const Ref fields(PyObject_GetAttrString(cls, "_fields"));
+  PyErr_Clear();
+  return fields && PyTuple_Check(fields.get())
+             ? classValue(cls, Py_TYPE(tuple)->tp_name, fields.get(), true)
+             : nullptr;
+}
 
 lt_value *toValue(PyObject *object) {
   if (object == Py_None) {

@@ -52,13 +52,13 @@ from .errors import CompilationError, DeviceError, Error, InternalError, Unsuppo
 from .jit import CompiledKernel, JITFunction, constexpr_function, jit
 from .device import DeviceArray, available_devices, num_threads, set_num_threads, to_device
 from .math import cdiv, next_power_of_2
-from . import language
+from . import hooks, language
 
 __version__: str = _libtile.version
 
 __all__ = [
     "CompilationError", "CompiledKernel", "DeviceArray", "DeviceError", "Error", "InternalError",
-    "JITFunction", "UnsupportedError", "available_devices", "cdiv", "constexpr_function", "jit",
+    "JITFunction", "UnsupportedError", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
     "language", "next_power_of_2", "num_threads", "set_num_threads", "targets", "to_device",
 ]
 

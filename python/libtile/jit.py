@@ -6,7 +6,7 @@ for what the source names from outside (host.py). The launch itself is in the ex
 """
 from collections.abc import Mapping
 
-from . import _libtile, errors, host
+from . import _libtile, errors, hooks, host
 
 
 class Stages(Mapping):
@@ -100,7 +100,7 @@ class JITFunction(_libtile.Jit):
     argument is a TypeError or a ValueError, with the kernel a CompilationError.
     """
 
-    def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None):
+    def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, launch_metadata=None):
         super().__init__(fn)
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
@@ -109,6 +109,7 @@ class JITFunction(_libtile.Jit):
         self.__wrapped__ = fn
         self.do_not_specialize = do_not_specialize or ()
         self.do_not_specialize_on_alignment = do_not_specialize_on_alignment or ()
+        self.launch_metadata = launch_metadata
         host.remember(fn, self)
 
     def _source(self):
@@ -155,15 +156,26 @@ class JITFunction(_libtile.Jit):
         kwargs = {name: _as_type(value) if name in names and name not in constexpr else value
                   for name, value in kwargs.items()}
         if target is None:
-            target = _libtile.target(host.device_of([*args, *kwargs.values()]))
+            target = _libtile.target(host.device_of(_flat([*args, *kwargs.values()])))
         return self._warmup(target, *args, **kwargs)
 
     def __repr__(self):
         return f"<jit function {self.__module__}.{self.__qualname__}>"
 
 
+def _flat(values):
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _flat(value)
+        else:
+            yield value
+
+
 def _as_type(value):
-    """dtypes as the text of a pointer type; other values stay."""
+    """dtypes as the text of a pointer type, in tuples too; other values stay."""
+    if isinstance(value, tuple):
+        items = map(_as_type, value)
+        return type(value)._make(items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, str):
         return value + ":16" if value.startswith("*") and ":" not in value else value
     name = host.dtype_name(value)
@@ -176,13 +188,16 @@ def jit(fn=None, *, do_not_specialize=None, do_not_specialize_on_alignment=None,
 
     do_not_specialize: parameters (names or positions) whose integers give no compile-time facts: not
     that they are 1, not that 16 divides them. do_not_specialize_on_alignment: likewise for 16 alone.
-    The other options are Triton's; they are accepted and change nothing.
+    launch_metadata: what launch hooks are told beside the rest (hooks.LaunchInfo.get). The other options
+    are Triton's; they are accepted and change nothing.
     """
     if fn is None:
-        return lambda function: JITFunction(function, do_not_specialize, do_not_specialize_on_alignment)
+        return lambda function: jit(function, do_not_specialize=do_not_specialize,
+                                    do_not_specialize_on_alignment=do_not_specialize_on_alignment,
+                                    launch_metadata=launch_metadata)
     if isinstance(fn, JITFunction):
         return fn
-    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment)
+    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, launch_metadata)
 
 
 def constexpr_function(fn):
@@ -194,4 +209,4 @@ def constexpr_function(fn):
 _libtile.install(make_error=errors.make, kernel_class=CompiledKernel, global_value=host.global_value,
                  default_value=host.default_value, attribute_value=host.attribute_value,
                  names=host.names, call=host.call, describe=host.describe, constant=host.constant,
-                 convert=host.convert)
+                 convert=host.convert, launch_info=hooks.LaunchInfo)

@@ -130,7 +130,7 @@ LT_API void lt_function_free(lt_function *function);
 LT_API const char *lt_function_name(const lt_function *function);
 LT_API const lt_param *lt_function_params(const lt_function *function, size_t *count);
 /* Forgets everything compiled of it; kernels in use stay valid. */
-LT_API void lt_function_clear(lt_function *function);
+LT_API void lt_function_clear(lt_function *function); /* without the interpreter's lock */
 /* Flags for each parameter: no value-dependent specialisation; no alignment. Before the first use. */
 enum { LT_NO_SPECIALIZE = 1, LT_NO_ALIGNMENT = 2 };
 LT_API void lt_function_set_flags(lt_function *function, const uint8_t *flags);
@@ -138,17 +138,23 @@ LT_API void lt_function_set_flags(lt_function *function, const uint8_t *flags);
 /* ---- arguments */
 typedef enum lt_arg_kind {
   LT_ARG_NONE, LT_ARG_BOOL, LT_ARG_INT, LT_ARG_UINT /* beyond int64 */, LT_ARG_FLOAT,
-  LT_ARG_POINTER, LT_ARG_CONSTANT, LT_ARG_TYPE
+  LT_ARG_POINTER, LT_ARG_CONSTANT, LT_ARG_TYPE, LT_ARG_TUPLE
 } lt_arg_kind;
 enum { LT_ARG_READ_ONLY = 1 };
+/* A call's arguments are a flat list in the order of the parameters: behind a TUPLE stand its items,
+   themselves tuples perhaps. (runtime::CallArgument has the same layout.) */
 typedef struct lt_arg {
   uint8_t kind;
   uint8_t flags;
-  uint16_t dtype; /* POINTER: of the pointee; TYPE: of the argument (warm-up) */
-  /* The value; FLOAT: of a double; CONSTANT: an lt_value that stands for one constant only and is
-     never freed; TYPE: what the value is a multiple of. */
+  uint16_t dtype; /* POINTER: of the pointee; TYPE: of the argument (warm-up); TUPLE: number of items */
+  /* The value; FLOAT: of a double; TYPE: what the value is a multiple of; CONSTANT and TUPLE: a number
+     that stands for one constant or class of named tuples only, now and later (0: a plain tuple). */
   uint64_t bits;
-  uint64_t bytes; /* POINTER: from the address to the end of the array's last element; 0: not known */
+  union {
+    uint64_t bytes; /* POINTER: from the address to the end of the array's last element; 0: not known */
+    /* CONSTANT: itself; TUPLE: one of its class and field names, or NULL. Lives as long as the call. */
+    const lt_value *value;
+  };
 } lt_arg;
 typedef struct lt_extent {
   uint64_t begin, end; /* bytes of the array; equal: unknown */
@@ -214,7 +220,7 @@ LT_API const char *lt_targets(void); /* names, joined by commas */
 enum { LT_MAX_ARGUMENTS = 256 };
 typedef struct lt_entry lt_entry;
 typedef struct lt_plan {
-  lt_entry *entry;
+  lt_entry *entry; /* not NULL: to be let go by lt_release */
   void *user; /* of lt_compile */
   void *module; /* of lt_select */
   int32_t grid[3];
@@ -222,18 +228,23 @@ typedef struct lt_plan {
   uint8_t needs_extents;
   uint64_t slots[LT_MAX_ARGUMENTS];
 } lt_plan;
+/* What a plan found stays there until the plan is released, in the same thread. */
 LT_API lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *arguments,
                          size_t count, const lt_options *options, lt_plan *plan);
+LT_API void lt_release(lt_plan *plan);
 /* Compiles for these arguments, or anew if a host answer changed. `make_user` gets the kernel, which
-   it owns from then on, and returns the entry's user pointer; NULL: LT_ERROR. */
+   it owns from then on, and returns the entry's user pointer, an object that the host releases with the
+   entry; NULL: LT_ERROR. */
 LT_API lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arguments,
                             size_t count, const lt_options *options,
                             void *(*make_user)(lt_kernel *kernel));
 /* Each user pointer that the function's entries hold, for the owner's garbage collector. */
 LT_API void lt_function_users(const lt_function *function, void (*visit)(void *user, void *context),
                               void *context);
-/* The entry serves no more: the next lt_find misses. */
-LT_API void lt_retire(lt_function *function, const lt_plan *plan);
+/* The entry serves no more: the next lt_find misses. Releases the plan. Without the interpreter's lock. */
+LT_API void lt_retire(lt_function *function, lt_plan *plan);
+/* Entries that serve no more and could not be freed yet. */
+LT_API size_t lt_num_retired(void);
 /* extents, here and below: one an argument, or NULL. */
 LT_API lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *extents);
 /* runtime/drivers/caller.h: both called in the thread that launches, by launches that last. */

@@ -82,28 +82,12 @@ const Fact kFacts[] = {
 // ---- devices
 
 lt_device *lt_device_open(const char *name) {
-  static auto *mutex = new std::mutex;
-  static auto *devices = new std::vector<std::unique_ptr<lt_device>>;
   return guarded<lt_device *>(nullptr, [&] {
-    auto driver = runtime::openDriver(name);
-    const std::lock_guard lock(*mutex);
-    for (const auto &device : *devices) {
-      if (device->driver == driver) {
-        return device.get();
-      }
-    }
-    auto made = std::make_unique<lt_device>();
-    made->name = driver->name();
-    made->target = driver->target();
-    made->kernelTarget = &codegen::findTarget(made->target);
-    made->index = static_cast<uint32_t>(devices->size());
-    made->driver = std::move(driver);
-    devices->push_back(std::move(made));
-    return devices->back().get();
+    return reinterpret_cast<lt_device *>(&runtime::openLaunchDevice(name));
   });
 }
-const char *lt_device_name(const lt_device *device) { return device->name.c_str(); }
-const char *lt_device_target(const lt_device *device) { return device->target.c_str(); }
+const char *lt_device_name(const lt_device *device) { return unwrap(device).name.c_str(); }
+const char *lt_device_target(const lt_device *device) { return unwrap(device).target.name.c_str(); }
 const char *lt_devices(void) {
   return guarded<const char *>("cpu", [] { return keepText(joined(runtime::availableDrivers(), ",")); });
 }
@@ -112,50 +96,50 @@ const char *lt_targets(void) {
 }
 lt_status lt_allocate(lt_device *device, size_t bytes, void **out) {
   return guarded(LT_ERROR, [&] {
-    *out = device->driver->allocate(bytes);
+    *out = unwrap(device).driver->allocate(bytes);
     return LT_OK;
   });
 }
-void lt_free(lt_device *device, void *memory) { device->driver->free(memory); }
+void lt_free(lt_device *device, void *memory) { unwrap(device).driver->free(memory); }
 lt_status lt_copy(lt_device *device, void *to, const void *from, size_t bytes, int to_device) {
   return guarded(LT_ERROR, [&] {
     if (to_device != 0) {
-      device->driver->copyToDevice(to, from, bytes);
+      unwrap(device).driver->copyToDevice(to, from, bytes);
     } else {
-      device->driver->copyToHost(to, from, bytes);
+      unwrap(device).driver->copyToHost(to, from, bytes);
     }
     return LT_OK;
   });
 }
 lt_status lt_synchronize(lt_device *device, void *stream) {
   return guarded(LT_ERROR, [&] {
-    device->driver->synchronize(stream);
+    unwrap(device).driver->synchronize(stream);
     return LT_OK;
   });
 }
 lt_status lt_fill(lt_device *device, void *memory, int byte, size_t bytes) {
   return guarded(LT_ERROR, [&] {
-    device->driver->fill(memory, byte, bytes);
+    unwrap(device).driver->fill(memory, byte, bytes);
     return LT_OK;
   });
 }
 int lt_device_of(const void *address) { return runtime::cudaDeviceOf(address); }
 size_t lt_cache_bytes(lt_device *device) {
-  return guarded<size_t>(0, [&] { return device->driver->cacheBytes(); });
+  return guarded<size_t>(0, [&] { return unwrap(device).driver->cacheBytes(); });
 }
 lt_status lt_record_time(lt_device *device, void *stream, void **out) {
   return guarded(LT_ERROR, [&] {
-    *out = device->driver->recordTime(stream);
+    *out = unwrap(device).driver->recordTime(stream);
     return LT_OK;
   });
 }
 lt_status lt_milliseconds(lt_device *device, void *start, void *stop, double *out) {
   return guarded(LT_ERROR, [&] {
-    *out = device->driver->millisecondsBetween(start, stop);
+    *out = unwrap(device).driver->millisecondsBetween(start, stop);
     return LT_OK;
   });
 }
-void lt_free_time(lt_device *device, void *time) { device->driver->freeTime(time); }
+void lt_free_time(lt_device *device, void *time) { unwrap(device).driver->freeTime(time); }
 
 // ---- compiled kernels
 
@@ -185,15 +169,15 @@ void *lt_kernel_answer(const lt_kernel *kernel, size_t index, const char **name)
 int lt_dtype(const char *name) {
   return guarded(-1, [&] {
     const auto dtype = frontend::DType::byName(name);
-    return dtype ? static_cast<int>(bindings::encodeType(*dtype)) : -1;
+    return dtype ? static_cast<int>(runtime::encodeType(*dtype)) : -1;
   });
 }
 size_t lt_dtype_bytes(int code) {
-  return (ir::bitWidth(bindings::decodeType(static_cast<uint16_t>(code)).elem) + 7) / 8;
+  return (ir::bitWidth(runtime::decodeType(static_cast<uint16_t>(code)).elem) + 7) / 8;
 }
 const char *lt_dtype_name(int code) {
   return guarded<const char *>(
-      "", [&] { return keepText(bindings::decodeType(static_cast<uint16_t>(code)).name()); });
+      "", [&] { return keepText(runtime::decodeType(static_cast<uint16_t>(code)).name()); });
 }
 
 namespace {

@@ -5,7 +5,7 @@
 #include "frontend/semantics/semantics.h"
 #include "runtime/bindings/bindings.h"
 #include "runtime/errors.h"
-#include "runtime/launch.h"
+#include "runtime/launcher.h"
 
 #include <deque>
 
@@ -21,12 +21,13 @@ inline lt_semantics *wrap(libtile::frontend::Semantics &semantics) {
   return reinterpret_cast<lt_semantics *>(&semantics);
 }
 
-struct lt_device {
-  std::shared_ptr<libtile::runtime::Driver> driver;
-  std::string name, target;
-  const libtile::ir::Target *kernelTarget; // by that name
-  uint32_t index; // of lt_device_open, from 0
-};
+// Likewise runtime's LaunchDevice.
+inline libtile::runtime::LaunchDevice &unwrap(lt_device *device) {
+  return *reinterpret_cast<libtile::runtime::LaunchDevice *>(device);
+}
+inline const libtile::runtime::LaunchDevice &unwrap(const lt_device *device) {
+  return *reinterpret_cast<const libtile::runtime::LaunchDevice *>(device);
+}
 
 struct lt_kernel {
   std::shared_ptr<const libtile::runtime::Compiled> compiled;
@@ -74,20 +75,6 @@ template <class R, class F> R guarded(R failure, F &&body) noexcept {
     lt_set_error(2, "unknown exception");
   }
   return failure;
-}
-
-// Types as 16-bit codes: element, sign, const, depth.
-[[nodiscard]] inline uint16_t encodeType(const frontend::DType &dtype) {
-  return static_cast<uint16_t>(static_cast<unsigned>(dtype.elem) | (dtype.isSigned ? 0x100U : 0U) |
-                               (dtype.isConst ? 0x200U : 0U) | (unsigned{dtype.pointerDepth} << 12));
-}
-[[nodiscard]] inline frontend::DType decodeType(uint16_t code) {
-  frontend::DType dtype;
-  dtype.elem = static_cast<ir::Elem>(code & 0xFF);
-  dtype.isSigned = (code & 0x100) != 0;
-  dtype.isConst = (code & 0x200) != 0;
-  dtype.pointerDepth = static_cast<uint8_t>(code >> 12);
-  return dtype;
 }
 
 } // namespace libtile::bindings

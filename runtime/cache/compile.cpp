@@ -56,7 +56,20 @@ std::string classKey(const frontend::Class &cls) {
   return cls.name + (cls.host != nullptr ? address(cls.host.get()) : "");
 }
 
-std::string argumentKey(const frontend::Argument &argument) {
+// Shown to users, or told apart by: classes of one name differ in their address.
+enum class TextFor : uint8_t { Reader, Key };
+
+std::string argumentText(const frontend::Argument &argument, TextFor purpose) {
+  if (argument.items) {
+    const frontend::Class &cls = *argument.itemsClass();
+    std::string text = cls.is(*frontend::Class::tuple()) ? "" : cls.name;
+    text += (purpose == TextFor::Key ? classKey(cls) : "") + "(";
+    for (size_t i = 0; i < argument.items->size(); ++i) {
+      text += (i < cls.fields.size() ? cls.fields[i] + "=" : "") +
+              argumentText((*argument.items)[i], purpose) + ",";
+    }
+    return text + ")";
+  }
   if (!argument.dtype) {
     return constantKey(argument.constant);
   }
@@ -71,7 +84,7 @@ std::string signatureText(const frontend::FunctionSource &fn, const frontend::Si
   std::string text;
   for (size_t i = 0; i < signature.arguments.size(); ++i) {
     text += (i != 0 ? ", " : "") + (i < fn.params.size() ? fn.params[i].name : std::string("?")) + "=" +
-            argumentKey(signature.arguments[i]);
+            argumentText(signature.arguments[i], TextFor::Reader);
   }
   return text;
 }
@@ -80,22 +93,34 @@ std::string fullKey(const frontend::Signature &signature, const ir::Target &targ
                     const Options &options) {
   std::string text = target.name + "|" + target.cpu + "|" + target.features + "|" + options.text();
   for (const frontend::Argument &argument : signature.arguments) {
-    text += "|" + argumentKey(argument);
+    text += "|" + argumentText(argument, TextFor::Key);
   }
   return text;
 }
 
-// The run-time parameters of the code are the arguments with a type, in order.
-std::vector<RecipeSlot> makeRecipe(const ir::Function &tile, const frontend::Signature &signature) {
-  std::vector<RecipeSlot> recipe;
-  for (uint32_t i = 0; i < signature.arguments.size(); ++i) {
-    if (signature.arguments[i].dtype) {
-      recipe.push_back({RecipeSlot::Kind::Argument, i, *signature.arguments[i].dtype,
-                        signature.arguments[i].divisible});
+// `at`: the index of the argument in the call's flat list.
+void addParameters(const frontend::Argument &argument, uint32_t &at,
+                   std::vector<RuntimeParameter> &parameters) {
+  const uint32_t own = at++;
+  if (argument.items) {
+    for (const frontend::Argument &item : *argument.items) {
+      addParameters(item, at, parameters);
     }
+  } else if (argument.dtype) {
+    parameters.push_back({own, *argument.dtype, argument.divisible});
   }
-  ir::check(recipe.size() == tile.params.size(), "one parameter for each run-time argument");
-  return recipe;
+}
+
+// The arguments with a type, in order.
+std::vector<RuntimeParameter> makeParameters(const ir::Function &tile,
+                                             const frontend::Signature &signature) {
+  std::vector<RuntimeParameter> parameters;
+  uint32_t at = 0;
+  for (const frontend::Argument &argument : signature.arguments) {
+    addParameters(argument, at, parameters);
+  }
+  ir::check(parameters.size() == tile.params.size(), "one parameter for each run-time argument");
+  return parameters;
 }
 
 // LIBTILE_DISABLE_PASSES=a,b leaves out these passes, to find the one at fault. One process has one
@@ -159,9 +184,9 @@ std::string constantKey(const frontend::Value &value) {
   return std::visit(Visitor{}, value.data());
 }
 
-Compiled::Compiled(ir::Function tile, std::vector<RecipeSlot> recipe, std::string signature,
+Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, std::string signature,
                    const ir::Target &target, const Options &options)
-    : tile_(std::move(tile)), recipe_(std::move(recipe)), signature_(std::move(signature)),
+    : tile_(std::move(tile)), parameters_(std::move(parameters)), signature_(std::move(signature)),
       target_(target), options_(options), written_(writtenParameters(tile_)),
       preferred_(makeVariant(true)) {}
 
@@ -183,6 +208,9 @@ Variant Compiled::makeVariant(bool allowGuards) const {
   passes::runPipeline(fn, passContext(allowGuards), pipelineOptions());
   Variant variant;
   variant.code = codegen::generate(fn, target_, codeOptions());
+  for (uint32_t i = 0; i < parameters_.size(); ++i) {
+    variant.recipe.push_back({RecipeSlot::Kind::Argument, i});
+  }
   variant.guards = fn.guards;
   variant.fallbacks = fn.fallbacks;
   for (std::string &line : options_.unheeded(target_)) {
@@ -268,8 +296,10 @@ std::string Compiled::text(const std::string &stage) const {
 }
 
 void KernelFunction::clear() {
+  std::map<std::string, std::vector<Result>> dropped; // freed without the lock
   const std::lock_guard lock(mutex_);
-  cache_.clear();
+  dropped.swap(cache_);
+  keys_.clear();
 }
 
 KernelFunction::Result KernelFunction::compile(const frontend::Signature &signature,
@@ -306,17 +336,39 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);
-  std::vector<RecipeSlot> recipe = makeRecipe(tile, full);
-  auto kernel = std::make_shared<Compiled>(std::move(tile), std::move(recipe),
+  std::vector<RuntimeParameter> parameters = makeParameters(tile, full);
+  auto kernel = std::make_shared<Compiled>(std::move(tile), std::move(parameters),
                                            signatureText(*source_, full), target, options);
   kernel->frontendMs = frontendMs;
   kernel->backendMs = millisecondsSince(start) - frontendMs;
   Result result{std::move(kernel),
                 std::make_shared<const std::vector<frontend::HostAnswer>>(std::move(answers)),
                 std::make_shared<const frontend::Signature>(std::move(full))};
-  const std::lock_guard lock(mutex_);
-  cache_[wanted].push_back(result);
+  keep(wanted, result);
   return result;
+}
+
+void KernelFunction::keep(const std::string &key, const Result &result) {
+  Result dropped; // freed without the lock: that may take the interpreter's
+  std::vector<Result> forgotten;
+  const std::lock_guard lock(mutex_);
+  const auto [entry, isNew] = cache_.try_emplace(key);
+  std::vector<Result> &results = entry->second;
+  if (results.size() == kMostAnswers) {
+    dropped = std::move(results.front());
+    results.erase(results.begin());
+  }
+  results.push_back(result);
+  if (!isNew) {
+    return;
+  }
+  keys_.push_back(key);
+  if (keys_.size() > kMostKeys) {
+    const auto oldest = cache_.find(keys_.front());
+    forgotten = std::move(oldest->second);
+    cache_.erase(oldest);
+    keys_.pop_front();
+  }
 }
 
 } // namespace libtile::runtime

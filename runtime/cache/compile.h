@@ -16,6 +16,7 @@
 #include "runtime/options.h"
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,35 +26,46 @@
 
 namespace libtile::runtime {
 
-// Where the value of one parameter of the machine code comes from: the launch recipe is a list of
-// these. (Later kinds: a tensor map computed from arguments, scratch of the launch.)
-struct RecipeSlot {
-  enum class Kind : uint8_t { Argument } kind = Kind::Argument;
-  uint32_t argument = 0; // index among the function's parameters, constants included
-  frontend::DType dtype; // what the code expects
+// A run-time parameter: what each launch gives.
+struct RuntimeParameter {
+  uint32_t argument = 0; // index among the call's arguments, constants and items of tuples included
+  frontend::DType dtype;
   int64_t divisible = 1; // what the code was promised of the value
+};
+
+// Where the value of one parameter of the machine code comes from: a variant's launch recipe is a list
+// of these.
+struct RecipeSlot {
+  enum class Kind : uint8_t {
+    Argument,  // a run-time parameter's value
+    Computed,  // a number computed from them
+    TensorMap, // a descriptor of an array made from them
+    Scratch,   // memory of this launch
+  } kind = Kind::Argument;
+  uint32_t index = 0; // Argument: among the run-time parameters
 };
 
 struct Variant {
   codegen::Code code;
-  std::vector<ir::Guard> guards; // parameters are indices into the recipe
+  std::vector<RecipeSlot> recipe;
+  std::vector<ir::Guard> guards; // over run-time parameters, by index
   std::vector<std::string> fallbacks; // and what options change nothing
   int32_t numWarps = 0, numStages = 0; // as the compiler chose
 };
 
 class Compiled {
 public:
-  Compiled(ir::Function tile, std::vector<RecipeSlot> recipe, std::string signature,
+  Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, std::string signature,
            const ir::Target &target, const Options &options);
 
   [[nodiscard]] const std::string &name() const { return tile_.name; }
   // "x=*fp32:16, n=i32, BLOCK=1024".
   [[nodiscard]] const std::string &signature() const { return signature_; }
   [[nodiscard]] const ir::Target &target() const { return target_; }
-  [[nodiscard]] const std::vector<RecipeSlot> &recipe() const { return recipe_; }
-  // One name a recipe slot.
+  [[nodiscard]] const std::vector<RuntimeParameter> &parameters() const { return parameters_; }
+  // One a run-time parameter.
   [[nodiscard]] std::vector<std::string> parameterNames() const;
-  // One flag a recipe slot: the kernel may write through this pointer.
+  // One a run-time parameter: the kernel may write through this pointer.
   [[nodiscard]] const std::vector<bool> &written() const { return written_; }
   [[nodiscard]] const Variant &preferred() const { return preferred_; }
   // Compiled on the first call; the preferred one if that has no guards.
@@ -72,7 +84,7 @@ private:
   [[nodiscard]] Variant makeVariant(bool allowGuards) const;
 
   ir::Function tile_;
-  std::vector<RecipeSlot> recipe_;
+  std::vector<RuntimeParameter> parameters_;
   std::string signature_;
   const ir::Target &target_;
   Options options_;
@@ -82,7 +94,7 @@ private:
   mutable std::unique_ptr<const Variant> general_;
 };
 
-// A jit function and everything compiled of it. Thread-safe; two threads that miss at once both
+// A jit function and what was compiled of it last. Thread-safe; two threads that miss at once both
 // compile, and one result is kept.
 class KernelFunction {
 public:
@@ -107,8 +119,13 @@ public:
 
 private:
   std::shared_ptr<const frontend::FunctionSource> source_;
+  // How much is kept: keys, and results of one key that differ in the host's answers.
+  static constexpr size_t kMostKeys = 4096, kMostAnswers = 4;
+  void keep(const std::string &key, const Result &result);
+
   std::mutex mutex_;
   std::map<std::string, std::vector<Result>> cache_;
+  std::deque<std::string> keys_; // of the cache, oldest first
 };
 
 // The text of a constant, distinct for distinct values: 1, 1.0, True and '1' differ.

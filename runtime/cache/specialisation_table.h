@@ -1,60 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the key of a call's arguments to what was compiled for it: the hot path's lookup.
 //
-// A key is a header word (device, options) and two words a parameter: what the specialisation depends
-// on of its argument (type, divisibility, or the constant's value). find() takes no lock: slots are
-// atomic pointers, entries are immutable but for their `retired` flag, and neither is freed before the
-// table, so a reader never meets a dangling one. insert() and growth take a mutex.
+// A key is a header word (device, options) and two words an argument: what the specialisation depends
+// on of it (type, divisibility, or the constant's value). find() takes no lock and allocates nothing:
+// slots are atomic pointers, and what they pointed to is retired (reclaim.h), not freed. Everything else
+// takes a mutex. The table holds a bounded number; the oldest make room.
 #pragma once
 
-#include "runtime/bindings/bindings.h"
 #include "runtime/launch.h"
 
+#include <deque>
 #include <span>
-
-struct lt_entry {
-  std::vector<uint64_t> key;
-  uint64_t hash = 0;
-  std::shared_ptr<libtile::runtime::Executable> executable;
-  void *user = nullptr;
-  // A host answer changed: the entry serves no more.
-  std::atomic<bool> retired{false};
-};
 
 namespace libtile::runtime {
 
+struct Specialisation {
+  std::vector<uint64_t> key;
+  uint64_t hash = 0;
+  std::shared_ptr<Executable> executable;
+  // Of the table's owner, let go with the entry.
+  std::shared_ptr<void> user;
+};
+
 class SpecialisationTable {
 public:
+  static constexpr size_t kCapacity = 4096;
+
   SpecialisationTable();
+  ~SpecialisationTable();
+  SpecialisationTable(const SpecialisationTable &) = delete;
+  SpecialisationTable &operator=(const SpecialisationTable &) = delete;
+
   [[nodiscard]] static uint64_t hash(std::span<const uint64_t> key) noexcept;
-  [[nodiscard]] lt_entry *find(std::span<const uint64_t> key) const noexcept;
-  void insert(std::unique_ptr<lt_entry> entry);
+  // Valid while the caller reads (reclaim.h).
+  [[nodiscard]] Specialisation *find(std::span<const uint64_t> key) const noexcept;
+  // An entry that is there already under the key stays, and the new one is dropped.
+  void insert(std::shared_ptr<Specialisation> entry);
+  // The entry is found no more. It may be gone already.
+  void remove(const Specialisation *entry);
+  void clear();
+  // With the mutex held: `visit` calls nothing of the table.
   template <class F> void forEach(F &&visit) const {
+    const std::lock_guard lock(mutex_);
     for (const auto &entry : entries_) {
       visit(*entry);
     }
   }
 
 private:
-  // A power of two of slots, at most half of them used.
+  // A power of two of slots, at most half of them ever used. A removed entry leaves a mark.
   struct Slots {
     explicit Slots(size_t size) : slots(size) {}
-    std::vector<std::atomic<lt_entry *>> slots;
-    void put(lt_entry *entry);
+    std::vector<std::atomic<Specialisation *>> slots;
+    size_t used = 0; // marks included
+    [[nodiscard]] size_t find(const Specialisation *entry) const;
+    void put(Specialisation *entry);
   };
+  using Gone = std::vector<std::shared_ptr<void>>; // to be retired once the mutex is let go
+
+  void makeRoom(Gone &gone);
+  void unlink(std::deque<std::shared_ptr<Specialisation>>::iterator at, Gone &gone);
 
   std::atomic<const Slots *> current_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Slots>> generations_;
-  std::vector<std::unique_ptr<lt_entry>> entries_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Slots> slots_;
+  std::deque<std::shared_ptr<Specialisation>> entries_; // oldest first
 };
-
-// What a specialisation depends on of one argument, as two words. Tags:
-//   bits 0-7   kTypeTag, or kConstantTag + lt_arg_kind of the constant
-//   bits 8-23  type code, 32-63 what the value is a multiple of (kTypeTag)
-struct ArgumentKey {
-  uint64_t tag = 0, bits = 0;
-};
-enum : uint64_t { kTypeTag = 1, kConstantTag = 16 };
 
 } // namespace libtile::runtime

@@ -53,11 +53,9 @@ func @add stage=tile warps=4 stages=3 (%x: ptr<f32>, %y: ptr<f32>, %out: ptr<f32
 
 std::shared_ptr<const runtime::Compiled> compiled() {
   const frontend::DType pointer = *frontend::DType::byName("*fp32");
-  using Slot = runtime::RecipeSlot;
   return std::make_shared<runtime::Compiled>(
       ir::parse(kText),
-      std::vector<Slot>{{Slot::Kind::Argument, 0, pointer, 1}, {Slot::Kind::Argument, 1, pointer, 1},
-                        {Slot::Kind::Argument, 2, pointer, 1}},
+      std::vector<runtime::RuntimeParameter>{{0, pointer, 1}, {1, pointer, 1}, {2, pointer, 1}},
       "", codegen::findTarget("avx512"), runtime::Options{});
 }
 

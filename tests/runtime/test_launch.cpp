@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch.h"
-#include "runtime/cache/specialisation_table.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +9,16 @@
 #include <random>
 
 using namespace libtile;
-using Kind = runtime::ArgumentValue::Kind;
+using Kind = runtime::CallArgument::Kind;
 
 namespace {
+
+runtime::CallArgument argument(Kind kind, uint64_t bits) {
+  runtime::CallArgument made;
+  made.kind = kind;
+  made.bits = bits;
+  return made;
+}
 
 frontend::DType type(const char *name) { return *frontend::DType::byName(name); }
 
@@ -79,35 +85,35 @@ TEST(Rounding, Nearest) {
 
 TEST(Slots, ByType) {
   uint64_t slot = 0;
-  EXPECT_TRUE(runtime::encodeSlot(type("i32"), {Kind::Int, static_cast<uint64_t>(-5)}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("i32"), argument(Kind::Int, static_cast<uint64_t>(-5)), slot));
   EXPECT_EQ(static_cast<int32_t>(slot), -5);
-  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Float, std::bit_cast<uint64_t>(1.5)}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), argument(Kind::Float, std::bit_cast<uint64_t>(1.5)), slot));
   EXPECT_EQ(slot, std::bit_cast<uint32_t>(1.5F));
-  EXPECT_TRUE(runtime::encodeSlot(type("fp64"), {Kind::Int, 3}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp64"), argument(Kind::Int, 3), slot));
   EXPECT_EQ(slot, std::bit_cast<uint64_t>(3.0));
-  EXPECT_TRUE(runtime::encodeSlot(type("fp16"), {Kind::Float, std::bit_cast<uint64_t>(1.0)}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp16"), argument(Kind::Float, std::bit_cast<uint64_t>(1.0)), slot));
   EXPECT_EQ(slot, 0x3C00U);
-  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), {Kind::Bool, 1}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), argument(Kind::Bool, 1), slot));
   EXPECT_EQ(slot, 0x3F80U);
-  EXPECT_TRUE(runtime::encodeSlot(type("int1"), {Kind::Bool, 1}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("int1"), argument(Kind::Bool, 1), slot));
   EXPECT_EQ(slot, 1U);
-  EXPECT_TRUE(runtime::encodeSlot(type("*fp32"), {Kind::Pointer, 4096}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("*fp32"), argument(Kind::Pointer, 4096), slot));
   EXPECT_EQ(slot, 4096U);
 }
 
 TEST(Slots, Misfits) {
   uint64_t slot = 0;
-  EXPECT_FALSE(runtime::encodeSlot(type("i32"), {Kind::Float, 0}, slot));
-  EXPECT_FALSE(runtime::encodeSlot(type("i32"), {Kind::Pointer, 0}, slot));
-  EXPECT_FALSE(runtime::encodeSlot(type("fp32"), {Kind::Pointer, 0}, slot));
-  EXPECT_FALSE(runtime::encodeSlot(type("*fp32"), {Kind::Int, 0}, slot));
-  EXPECT_FALSE(runtime::encodeSlot(type("i32"), {Kind::None, 0}, slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("i32"), argument(Kind::Float, 0), slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("i32"), argument(Kind::Pointer, 0), slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("fp32"), argument(Kind::Pointer, 0), slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("*fp32"), argument(Kind::Int, 0), slot));
+  EXPECT_FALSE(runtime::encodeSlot(type("i32"), argument(Kind::None, 0), slot));
 }
 
 TEST(Slots, IntegersThatAreNotOfTheType) {
   const auto fits = [](const char *name, Kind kind, uint64_t bits) {
     uint64_t slot = 0;
-    return runtime::encodeSlot(type(name), {kind, bits}, slot);
+    return runtime::encodeSlot(type(name), argument(kind, bits), slot);
   };
   for (const char *name : {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "int1"}) {
     const unsigned bits = ir::bitWidth(type(name).elem);
@@ -126,26 +132,26 @@ TEST(Slots, IntegersThatAreNotOfTheType) {
     }
     EXPECT_EQ(fits(name, Kind::UInt, uint64_t{1} << 63), bits == 64 && !isSigned) << name;
   }
-  EXPECT_EQ(runtime::describeMisfit(type("u8"), {Kind::Int, 300}), "the integer 300 does not fit uint8");
-  EXPECT_EQ(runtime::describeMisfit(type("i64"), {Kind::UInt, uint64_t{1} << 63}),
+  EXPECT_EQ(runtime::describeMisfit(type("u8"), argument(Kind::Int, 300)), "the integer 300 does not fit uint8");
+  EXPECT_EQ(runtime::describeMisfit(type("i64"), argument(Kind::UInt, uint64_t{1} << 63)),
             "the integer 9223372036854775808 does not fit int64");
 }
 
 TEST(Slots, IntegersRoundOnce) {
   uint64_t slot = 0;
-  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::UInt, (uint64_t{1} << 63) + 1}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), argument(Kind::UInt, (uint64_t{1} << 63) + 1), slot));
   EXPECT_EQ(slot, std::bit_cast<uint32_t>(0x1p63F));
   // Just above half of the last bit; a double takes each for the tie itself.
   const uint64_t ties[] = {(uint64_t{1} << 62) + (uint64_t{1} << 38), (uint64_t{1} << 62) + (uint64_t{1} << 54)};
-  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Int, ties[0]}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), argument(Kind::Int, ties[0]), slot));
   EXPECT_EQ(slot, std::bit_cast<uint32_t>(0x1p62F));
-  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Int, ties[0] + 1}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), argument(Kind::Int, ties[0] + 1), slot));
   EXPECT_EQ(slot, std::bit_cast<uint32_t>(0x1.000002p62F));
-  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), {Kind::Int, 0 - ties[0] - 1}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("fp32"), argument(Kind::Int, 0 - ties[0] - 1), slot));
   EXPECT_EQ(slot, std::bit_cast<uint32_t>(-0x1.000002p62F));
-  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), {Kind::Int, ties[1]}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), argument(Kind::Int, ties[1]), slot));
   EXPECT_EQ(bfloat(static_cast<uint16_t>(slot)), 0x1p62);
-  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), {Kind::Int, ties[1] + 1}, slot));
+  EXPECT_TRUE(runtime::encodeSlot(type("bf16"), argument(Kind::Int, ties[1] + 1), slot));
   EXPECT_EQ(bfloat(static_cast<uint16_t>(slot)), 0x1.02p62);
 }
 
@@ -160,29 +166,4 @@ TEST(Grid, Extents) {
   EXPECT_THROW((void)runtime::checkGrid(negative, shape), ir::UserError);
   const int64_t large[] = {int64_t{1} << 31, 1, 1};
   EXPECT_THROW((void)runtime::checkGrid(large, shape), ir::UserError);
-}
-
-TEST(SpecialisationTable, FindsWhatWasInserted) {
-  runtime::SpecialisationTable table;
-  std::mt19937_64 generator(2);
-  std::vector<std::vector<uint64_t>> keys;
-  for (int i = 0; i < 500; ++i) {
-    std::vector<uint64_t> key(1 + generator() % 9);
-    for (uint64_t &word : key) {
-      word = generator() % 3;
-    }
-    key.push_back(static_cast<uint64_t>(i));
-    EXPECT_EQ(table.find(key), nullptr);
-    auto entry = std::make_unique<lt_entry>();
-    entry->key = key;
-    entry->user = reinterpret_cast<void *>(static_cast<uintptr_t>(i + 1));
-    table.insert(std::move(entry));
-    keys.push_back(std::move(key));
-  }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    ASSERT_NE(table.find(keys[i]), nullptr);
-    EXPECT_EQ(table.find(keys[i])->user, reinterpret_cast<void *>(i + 1));
-  }
-  table.find(keys[7])->retired.store(true);
-  EXPECT_EQ(table.find(keys[7]), nullptr);
 }

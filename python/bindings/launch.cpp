@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hot path of a launch from Python. Launchers are recycled, so that kernel[grid](...) allocates
+// nothing.
+#include "launch.h"
+
+#include "kernel.h"
+
+#include <structmember.h>
+
+namespace libtile::python {
+
+thread_local CompilingScope *CompilingScope::current = nullptr;
+
+namespace {
+
+struct Launcher {
+  PyObject_HEAD
+  vectorcallfunc call;
+  PyObject *jit;
+  PyObject *grid;
+};
+
+PyTypeObject *launcherType = nullptr;
+constexpr size_t kFreeLaunchers = 8;
+Launcher *freeLaunchers[kFreeLaunchers];
+size_t numFreeLaunchers = 0;
+
+// A plan for a scope: what it found stays there.
+struct Plan : lt_plan {
+  Plan() { entry = nullptr; }
+  ~Plan() { lt_release(this); }
+  Plan(const Plan &) = delete;
+  Plan &operator=(const Plan &) = delete;
+};
+
+// The plan for the arguments, compiled if need be; answers of the host are checked.
+bool findPlan(PyObject *self, lt_device *device, const Call &call, Plan &plan) {
+  lt_function *function = asJit(self)->function;
+  for (int attempt = 0;; ++attempt) {
+    lt_status status = lt_find(function, device, call.args, call.count, &call.options, &plan);
+    if (status == LT_OK) [[likely]] {
+      if (answersHold(static_cast<PyObject *>(plan.user)) || attempt >= 4) {
+        return true;
+      }
+      const WithoutGil scope;
+      lt_retire(function, &plan);
+      continue;
+    }
+    if (status == LT_COMPILE) {
+      const CompilingScope compiling;
+      const WithoutGil scope;
+      status = lt_compile(function, device, call.args, call.count, &call.options, makeUser);
+      if (status == LT_OK) {
+        continue;
+      }
+    }
+    raiseError(!plan.user);
+    return false;
+  }
+}
+
+// The arrays' extents, if the plan asks for them; they lie in `storage`.
+const lt_extent *extentsOf(const lt_plan &plan, const Call &call, lt_extent *storage) {
+  if (plan.needs_extents == 0) {
+    return nullptr;
+  }
+  for (size_t i = 0; i < call.count; ++i) {
+    storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.objects[i], call.args[i])
+                                                     : lt_extent{};
+  }
+  return storage;
+}
+
+// A launch that lasts runs without the interpreter's lock, and takes it now and then for signals.
+struct LaunchingThread {
+  PyThreadState *state = nullptr; // null: it has the lock
+  void letGo() { state = PyEval_SaveThread(); }
+  void takeBack() {
+    if (state != nullptr) {
+      takingGil([this] { PyEval_RestoreThread(std::exchange(state, nullptr)); });
+    }
+  }
+  [[nodiscard]] lt_caller caller() {
+    const auto lasts = [](void *self) { static_cast<LaunchingThread *>(self)->letGo(); };
+    const auto isInterrupted = [](void *self) {
+      auto &thread = *static_cast<LaunchingThread *>(self);
+      thread.takeBack();
+      const int interrupted = takingGil([] { return PyErr_CheckSignals(); });
+      thread.letGo();
+      return interrupted;
+    };
+    return {lasts, isInterrupted, this};
+  }
+};
+
+bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *stream) {
+  lt_extent storage[LT_MAX_ARGUMENTS];
+  const lt_extent *extents = extentsOf(plan, call, storage);
+  lt_status status = lt_select(&plan, grid, extents);
+  if (status == LT_COMPILE) {
+    {
+      const WithoutGil scope;
+      status = lt_prepare(&plan, extents);
+    }
+    status = status == LT_OK ? lt_select(&plan, grid, extents) : status;
+  }
+  if (status == LT_OK) {
+    LaunchingThread thread;
+    const lt_caller caller = thread.caller();
+    status = lt_launch(&plan, stream, &caller);
+    thread.takeBack();
+  }
+  // What a signal's handler raised is the error.
+  if (status != LT_OK && PyErr_Occurred() == nullptr) {
+    raiseError(true);
+  }
+  return status == LT_OK;
+}
+
+// Called around launches, or null: callables that take a LaunchInfo.
+struct LaunchHooks {
+  PyObject *enter = nullptr, *exit = nullptr;
+};
+LaunchHooks hooks;
+
+// Between the hooks, which see what is launched. An empty grid is no launch.
+bool runHooked(PyObject *self, PyObject *kernel, lt_plan &plan, const int64_t grid[3], const Call &call,
+               void *stream) {
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) {
+    return runPlan(plan, grid, call, stream);
+  }
+  const Ref arguments = byName(self, call);
+  const Ref info(arguments ? takingGil([&] {
+    return PyObject_CallFunction(installed.launchInfo, "OO(LLL)NO", kernel, self,
+                                 static_cast<long long>(grid[0]), static_cast<long long>(grid[1]),
+                                 static_cast<long long>(grid[2]), PyLong_FromVoidPtr(stream),
+                                 arguments.get());
+  }) : nullptr);
+  const auto called = [&](PyObject *hook) {
+    const Ref owned = Ref::borrowed(hook);
+    return hook == nullptr || Ref(takingGil([&] { return PyObject_CallOneArg(hook, info.get()); }));
+  };
+  return info && called(hooks.enter) && runPlan(plan, grid, call, stream) && called(hooks.exit);
+}
+
+PyObject *launch(PyObject *self, PyObject *grid, PyObject *const *args, size_t positional,
+                 PyObject *names) {
+  Call call;
+  Plan plan;
+  int64_t extents[3];
+  void *stream = nullptr;
+  if (!bind(self, args, positional, names, call) || !classifyAll(self, call, false) ||
+      !evaluateGrid(self, grid, call, extents)) {
+    return nullptr;
+  }
+  lt_device *device = deviceFor(call.device == kNoDevice ? kCpu : call.device);
+  if (device == nullptr ||
+      (call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream)) ||
+      !findPlan(self, device, call, plan)) {
+    return nullptr;
+  }
+  Ref kernel = Ref::borrowed(static_cast<PyObject *>(plan.user));
+  const bool isHooked = hooks.enter != nullptr || hooks.exit != nullptr;
+  const bool ran = isHooked ? runHooked(self, kernel.get(), plan, extents, call, stream)
+                            : runPlan(plan, extents, call, stream);
+  return ran ? kernel.release() : nullptr;
+}
+
+// set_launch_hooks(enter, exit): callables or None.
+PyObject *setLaunchHooks(PyObject *, PyObject *args) {
+  PyObject *enter = nullptr, *exit = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &enter, &exit)) {
+    return nullptr;
+  }
+  Py_XSETREF(hooks.enter, enter != Py_None ? Py_NewRef(enter) : nullptr);
+  Py_XSETREF(hooks.exit, exit != Py_None ? Py_NewRef(exit) : nullptr);
+  Py_RETURN_NONE;
+}
+
+PyObject *launcherCall(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) {
+  auto *launcher = reinterpret_cast<Launcher *>(self);
+  return launch(launcher->jit, launcher->grid, args, PyVectorcall_NARGS(nargs), names);
+}
+
+// ---- Launcher
+
+void launcherDealloc(PyObject *self) {
+  auto *launcher = reinterpret_cast<Launcher *>(self);
+  Py_CLEAR(launcher->jit);
+  Py_CLEAR(launcher->grid);
+  if (numFreeLaunchers < kFreeLaunchers) {
+    freeLaunchers[numFreeLaunchers++] = launcher;
+    return;
+  }
+  PyTypeObject *type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef launcherMembers[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY, nullptr},
+    {"kernel", T_OBJECT, offsetof(Launcher, jit), READONLY, nullptr},
+    {"grid", T_OBJECT, offsetof(Launcher, grid), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot launcherSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
+                               {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+                               {Py_tp_members, launcherMembers},
+                               {0, nullptr}};
+PyType_Spec launcherSpec = {"_libtile.Launcher", sizeof(Launcher), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                            launcherSlots};
+
+PyMethodDef functions[] = {
+    {"set_launch_hooks", setLaunchHooks, METH_VARARGS, "set_launch_hooks(enter, exit): callables or None."},
+    {"num_retired", [](PyObject *, PyObject *) { return PyLong_FromSize_t(lt_num_retired()); }, METH_NOARGS,
+     "Specialisations that serve no more and are not freed yet."},
+    {nullptr, nullptr, 0, nullptr}};
+
+} // namespace
+
+PyObject *makeLauncher(PyObject *jit, PyObject *grid) {
+  Launcher *launcher = nullptr;
+  if (numFreeLaunchers > 0) {
+    launcher = freeLaunchers[--numFreeLaunchers];
+    _Py_NewReference(reinterpret_cast<PyObject *>(launcher));
+  } else {
+    launcher = reinterpret_cast<Launcher *>(launcherType->tp_alloc(launcherType, 0));
+    if (launcher == nullptr) {
+      return nullptr;
+    }
+    launcher->call = launcherCall;
+  }
+  launcher->jit = Py_NewRef(jit);
+  launcher->grid = Py_NewRef(grid);
+  return reinterpret_cast<PyObject *>(launcher);
+}
+
+bool addLauncherType(PyObject *module) {
+  launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));
+  return launcherType != nullptr && PyModule_AddFunctions(module, functions) == 0;
+}
+
+} // namespace libtile::python

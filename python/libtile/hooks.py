@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What profilers and tracers have called around each launch.
+
+    libtile.hooks.launch_enter.add(lambda launch: print(launch.get()["name"]))
+
+A hook gets a LaunchInfo. Without hooks a launch takes no time for them.
+"""
+from __future__ import annotations
+
+from . import _libtile
+
+TYPE_CHECKING = False  # importing typing takes longer than the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class LaunchInfo:
+    """A launch: its compiled kernel, jit function, grid, stream (an address; 0: the default one) and
+    arguments by name."""
+
+    def __init__(self, kernel: Any, function: Any, grid: tuple[int, int, int], stream: int,
+                 arguments: dict[str, Any]) -> None:
+        self.kernel, self.function, self.grid, self.stream = kernel, function, grid, stream
+        self.arguments = arguments
+
+    def get(self) -> dict[str, Any]:
+        """Name, grid and stream, and what `jit(launch_metadata=)` adds: it is called with the grid, the
+        kernel and the arguments by name."""
+        facts = {"name": self.kernel.name, "function": self.function, "grid": self.grid, "stream": self.stream}
+        if self.function.launch_metadata is not None:
+            facts.update(self.function.launch_metadata(self.grid, self.kernel, self.arguments))
+        return facts
+
+
+class HookChain:
+    """Callables of one argument, in the order of adding, or from the last to the first."""
+
+    def __init__(self, reverse: bool = False) -> None:
+        self.calls: list[Callable[[LaunchInfo], object]] = []
+        self._reverse = reverse
+
+    def add(self, hook: Callable[[LaunchInfo], object]) -> None:
+        if hook not in self.calls:
+            self.calls.append(hook)
+        _install()
+
+    def remove(self, hook: Callable[[LaunchInfo], object]) -> None:
+        if hook in self.calls:
+            self.calls.remove(hook)
+        _install()
+
+    def __call__(self, launch: LaunchInfo) -> None:
+        for hook in self.calls[::-1] if self._reverse else list(self.calls):
+            hook(launch)
+
+    def __bool__(self) -> bool:
+        return bool(self.calls)
+
+
+launch_enter = HookChain()
+launch_exit = HookChain(reverse=True)
+
+
+def _install() -> None:
+    _libtile.set_launch_hooks(launch_enter or None, launch_exit or None)

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/options.h"
+
+#include "codegen/codegen.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+using namespace libtile;
+using runtime::Option;
+using runtime::Options;
+
+TEST(Options, RowsAreInOrder) {
+  std::set<std::string> names;
+  for (const runtime::OptionRow &row : runtime::optionRows()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_LE(row.low, row.standard) << row.name;
+    EXPECT_LE(row.standard, row.high) << row.name;
+    EXPECT_EQ(runtime::row(*runtime::findOption(row.name)).name, row.name);
+  }
+  EXPECT_EQ(names.size(), runtime::kNumOptions);
+  EXPECT_FALSE(runtime::findOption("num_warp"));
+}
+
+TEST(Options, Range) {
+  Options options;
+  options.set(Option::num_warps, 64);
+  EXPECT_EQ(options[Option::num_warps], 64);
+  EXPECT_THROW(options.set(Option::num_warps, 65), ir::UserError);
+  EXPECT_THROW(options.set(Option::num_warps, -1), ir::UserError);
+  EXPECT_EQ(options.text(), "num_warps=64");
+}
+
+TEST(Options, Normalised) {
+  Options options;
+  options.set(Option::num_warps, 8);
+  options.set(Option::num_ctas, 2);
+  options.set(Option::waves_per_eu, 3);
+  options.set(Option::debug, 1);
+  const ir::Target &cpu = codegen::findTarget("avx512"), &gpu = codegen::findTarget("sm_80");
+  EXPECT_EQ(options.normalised(cpu).text(), "debug=1");
+  EXPECT_EQ(options.normalised(gpu).text(), "num_warps=8 num_ctas=2 debug=1");
+  EXPECT_EQ(options.unheeded(cpu).size(), 1U);
+  EXPECT_EQ(options.unheeded(gpu).size(), 2U);
+  EXPECT_TRUE(Options().unheeded(gpu).empty());
+}
+
+TEST(Options, OneIdASet) {
+  EXPECT_EQ(Options().id(), 0U);
+  constexpr int kSets = 50, kThreads = 8;
+  std::vector<std::vector<uint32_t>> ids(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&ids, t] {
+        for (int i = 1; i <= kSets; ++i) {
+          Options options;
+          options.set(Option::maxnreg, i);
+          ids[static_cast<size_t>(t)].push_back(options.id());
+        }
+      });
+    }
+  }
+  for (const auto &each : ids) {
+    EXPECT_EQ(each, ids[0]);
+  }
+  EXPECT_EQ(std::set<uint32_t>(ids[0].begin(), ids[0].end()).size(), static_cast<size_t>(kSets));
+}
