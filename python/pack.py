@@ -56,7 +56,9 @@ def include_folders(headers, tag):
 
 def compile_extension(package, headers, tag):
     suffix = f"cpython-{tag.removeprefix('cp')}-x86_64-linux-gnu.so"
-    flags = [f"-I{folder}" for folder in include_folders(headers, tag)]
+    import pybind11
+    folders = [*include_folders(headers, tag), pybind11.get_include()]
+    flags = [f"-I{folder}" for folder in folders]
     run(*os.environ.get("CXX", "g++").split(), "-std=c++20", "-O2", "-shared", "-fPIC",
         "-fvisibility=hidden", "-s", f'-DLIBTILE_VERSION="{version()}"', f"-I{ROOT.parent}", *flags,
         *sorted((ROOT / "bindings").glob("*.cpp")), "-o", package / f"_libtile.{suffix}",

@@ -158,7 +158,7 @@ bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg,
 
 // ---- constants and classes of named tuples: each has a number that no other one ever gets
 
-constexpr Py_ssize_t kMostConstants = 4096;
+constexpr Py_ssize_t kMostConstants = 1024;
 PyObject *constants = nullptr; // key -> capsule of a Constant
 
 struct Constant {

@@ -19,7 +19,8 @@ struct Param {
 
 struct JitObject {
   PyObject_HEAD
-  PyObject *fn;       // the Python function
+  PyObject *fn;       // the Python function; null: none
+  PyObject *parsedFrom; // weakly; null before the first use
   PyObject *weakrefs;
   lt_function *function; // null before the first use
   std::vector<Param> *params;

@@ -148,7 +148,6 @@ lt_function *functionOf(PyObject *jit);
 bool isJit(PyObject *object);
 
 // ---- devices.cpp
-bool addDeviceFunctions(PyObject *module);
 // nullptr with a Python error set.
 lt_device *deviceFor(int device);
 

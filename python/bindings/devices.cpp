@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory, time and the pool, for device.py and testing.py.
-#include "common.h"
+// Device memory, time and the pool, for device.py and testing.py. A device is -1 (CPU) or the number of a
+// GPU, an address an integer.
+#include "classes.h"
+
+#include <string>
 
 namespace libtile::python {
 
@@ -9,199 +12,87 @@ namespace {
 constexpr int kMaxDevices = 65;
 lt_device *opened[kMaxDevices]; // [0] the CPU, [1 + n] cuda:n
 
-PyObject *nothingOr(lt_status status) {
-  if (status != LT_OK) {
-    return raiseError(false);
+lt_device *orThrowDevice(int device) { return orThrowSet(deviceFor(device)); }
+void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
+uint64_t integer(const void *address) { return reinterpret_cast<uintptr_t>(address); }
+
+py::list texts(const char *(*at)(size_t)) {
+  py::list list;
+  for (size_t i = 0; const char *text = at(i); ++i) {
+    list.append(text);
   }
-  Py_RETURN_NONE;
+  return list;
 }
 
-PyObject *names(PyObject *, PyObject *) { return PyUnicode_FromString(lt_devices()); }
-PyObject *targets(PyObject *, PyObject *) { return PyUnicode_FromString(lt_targets()); }
-
-PyObject *target(PyObject *, PyObject *args) {
-  int device = kCpu;
-  if (!PyArg_ParseTuple(args, "i", &device)) {
-    return nullptr;
-  }
-  const lt_device *found = deviceFor(device);
-  return found != nullptr ? PyUnicode_FromString(lt_device_target(found)) : nullptr;
-}
-
-PyObject *allocate(PyObject *, PyObject *args) {
-  int device = kCpu;
-  Py_ssize_t bytes = 0;
-  if (!PyArg_ParseTuple(args, "in", &device, &bytes)) {
-    return nullptr;
-  }
-  lt_device *found = deviceFor(device);
+uint64_t allocate(int device, size_t bytes) {
   void *memory = nullptr;
-  if (found == nullptr) {
-    return nullptr;
-  }
-  return lt_allocate(found, static_cast<size_t>(bytes), &memory) == LT_OK ? PyLong_FromVoidPtr(memory)
-                                                                          : raiseError(false);
+  orThrow(lt_allocate(orThrowDevice(device), bytes, &memory) == LT_OK);
+  return integer(memory);
 }
 
-PyObject *release(PyObject *, PyObject *args) {
-  int device = kCpu;
-  unsigned long long address = 0;
-  if (!PyArg_ParseTuple(args, "iK", &device, &address)) {
-    return nullptr;
+// The bytes of an object with the buffer protocol, for a scope.
+class Bytes {
+public:
+  Bytes(const py::object &object, bool isWritten) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) {
+      throw py::error_already_set();
+    }
+    if (isWritten && view_.readonly != 0) {
+      PyBuffer_Release(&view_);
+      throw py::value_error("the buffer is read-only");
+    }
   }
-  if (lt_device *found = deviceFor(device)) {
-    lt_free(found, reinterpret_cast<void *>(address));
-  }
-  PyErr_Clear();
-  Py_RETURN_NONE;
-}
+  ~Bytes() { PyBuffer_Release(&view_); }
+  Bytes(const Bytes &) = delete;
+  Bytes &operator=(const Bytes &) = delete;
+  [[nodiscard]] void *data() const { return view_.buf; }
+  [[nodiscard]] size_t size() const { return static_cast<size_t>(view_.len); }
 
-// copy(device, address, buffer, to_device)
-PyObject *copy(PyObject *, PyObject *args) {
-  int device = kCpu, toDevice = 0;
-  unsigned long long address = 0;
-  Py_buffer host;
-  if (!PyArg_ParseTuple(args, "iKy*p", &device, &address, &host, &toDevice)) {
-    return nullptr;
-  }
-  lt_device *found = deviceFor(device);
+private:
+  Py_buffer view_{};
+};
+
+void copy(int device, uint64_t address, const py::object &buffer, bool toDevice) {
+  lt_device *found = orThrowDevice(device);
+  const Bytes host(buffer, !toDevice);
   lt_status status = LT_ERROR;
-  auto *memory = reinterpret_cast<void *>(address);
-  if (toDevice == 0 && host.readonly != 0) {
-    PyBuffer_Release(&host);
-    return PyErr_Format(PyExc_ValueError, "the buffer is read-only");
-  }
-  if (found != nullptr) {
+  {
     const WithoutGil scope;
-    status = toDevice != 0 ? lt_copy(found, memory, host.buf, static_cast<size_t>(host.len), 1)
-                           : lt_copy(found, host.buf, memory, static_cast<size_t>(host.len), 0);
+    status = toDevice ? lt_copy(found, pointer(address), host.data(), host.size(), 1)
+                      : lt_copy(found, host.data(), pointer(address), host.size(), 0);
   }
-  PyBuffer_Release(&host);
-  return found != nullptr ? nothingOr(status) : nullptr;
+  orThrow(status == LT_OK);
 }
 
-PyObject *fill(PyObject *, PyObject *args) {
-  int device = kCpu, byte = 0;
-  unsigned long long address = 0;
-  Py_ssize_t bytes = 0;
-  if (!PyArg_ParseTuple(args, "iKin", &device, &address, &byte, &bytes)) {
-    return nullptr;
-  }
-  lt_device *found = deviceFor(device);
-  return found == nullptr ? nullptr
-                          : nothingOr(lt_fill(found, reinterpret_cast<void *>(address), byte,
-                                              static_cast<size_t>(bytes)));
-}
-
-PyObject *synchronize(PyObject *, PyObject *args) {
-  int device = kCpu;
-  unsigned long long stream = 0;
-  if (!PyArg_ParseTuple(args, "i|K", &device, &stream)) {
-    return nullptr;
-  }
-  lt_device *found = deviceFor(device);
-  if (found == nullptr) {
-    return nullptr;
-  }
+void synchronize(int device, uint64_t stream) {
+  lt_device *found = orThrowDevice(device);
   lt_status status = LT_OK;
   {
     const WithoutGil scope;
-    status = lt_synchronize(found, reinterpret_cast<void *>(stream));
+    status = lt_synchronize(found, pointer(stream));
   }
-  return nothingOr(status);
+  orThrow(status == LT_OK);
 }
 
-PyObject *cacheBytes(PyObject *, PyObject *args) {
-  int device = kCpu;
-  if (!PyArg_ParseTuple(args, "i", &device)) {
-    return nullptr;
-  }
-  lt_device *found = deviceFor(device);
-  return found != nullptr ? PyLong_FromSize_t(lt_cache_bytes(found)) : nullptr;
-}
-
-// A moment on the device's clock, to be freed by milliseconds().
-PyObject *recordTime(PyObject *, PyObject *args) {
-  int device = kCpu;
-  unsigned long long stream = 0;
-  if (!PyArg_ParseTuple(args, "i|K", &device, &stream)) {
-    return nullptr;
-  }
-  lt_device *found = deviceFor(device);
+uint64_t recordTime(int device, uint64_t stream) {
   void *time = nullptr;
-  if (found == nullptr) {
-    return nullptr;
-  }
-  if (lt_record_time(found, reinterpret_cast<void *>(stream), &time) != LT_OK) {
-    return raiseError(false);
-  }
-  return PyLong_FromVoidPtr(time);
+  orThrow(lt_record_time(orThrowDevice(device), pointer(stream), &time) == LT_OK);
+  return integer(time);
 }
 
-// Waits for both moments, gives the time between them, and frees them.
-PyObject *milliseconds(PyObject *, PyObject *args) {
-  int device = kCpu;
-  unsigned long long start = 0, stop = 0;
-  if (!PyArg_ParseTuple(args, "iKK", &device, &start, &stop)) {
-    return nullptr;
-  }
-  lt_device *found = deviceFor(device);
-  if (found == nullptr) {
-    return nullptr;
-  }
+double milliseconds(int device, uint64_t start, uint64_t stop) {
+  lt_device *found = orThrowDevice(device);
   double elapsed = 0;
   lt_status status = LT_OK;
   {
     const WithoutGil scope;
-    status = lt_milliseconds(found, reinterpret_cast<void *>(start), reinterpret_cast<void *>(stop), &elapsed);
+    status = lt_milliseconds(found, pointer(start), pointer(stop), &elapsed);
   }
-  lt_free_time(found, reinterpret_cast<void *>(start));
-  lt_free_time(found, reinterpret_cast<void *>(stop));
-  return status == LT_OK ? PyFloat_FromDouble(elapsed) : raiseError(false);
+  lt_free_time(found, pointer(start));
+  lt_free_time(found, pointer(stop));
+  orThrow(status == LT_OK);
+  return elapsed;
 }
-
-PyObject *setNumThreads(PyObject *, PyObject *number) {
-  const long threads = PyLong_AsLong(number);
-  if (threads == -1 && PyErr_Occurred() != nullptr) {
-    return nullptr;
-  }
-  lt_set_num_threads(static_cast<int>(threads));
-  Py_RETURN_NONE;
-}
-PyObject *numThreads(PyObject *, PyObject *) { return PyLong_FromLong(lt_num_threads()); }
-
-PyObject *beforeFork(PyObject *, PyObject *) {
-  const WithoutGil scope;
-  lt_before_fork();
-  return Py_NewRef(Py_None);
-}
-PyObject *afterForkInParent(PyObject *, PyObject *) {
-  lt_after_fork(0);
-  Py_RETURN_NONE;
-}
-PyObject *afterForkInChild(PyObject *, PyObject *) {
-  lt_after_fork(1);
-  Py_RETURN_NONE;
-}
-
-PyMethodDef functions[] = {
-    {"devices", names, METH_NOARGS, "The devices' names, joined by commas."},
-    {"targets", targets, METH_NOARGS, "The targets' names, joined by commas."},
-    {"target", target, METH_VARARGS, "target(device): the best target of a device (-1: CPU)."},
-    {"allocate", allocate, METH_VARARGS, "allocate(device, bytes)"},
-    {"release", release, METH_VARARGS, "release(device, address)"},
-    {"copy", copy, METH_VARARGS, "copy(device, address, buffer, to_device)"},
-    {"fill", fill, METH_VARARGS, "fill(device, address, byte, bytes)"},
-    {"synchronize", synchronize, METH_VARARGS, "synchronize(device[, stream])"},
-    {"cache_bytes", cacheBytes, METH_VARARGS, "cache_bytes(device)"},
-    {"record_time", recordTime, METH_VARARGS, "record_time(device[, stream])"},
-    {"milliseconds", milliseconds, METH_VARARGS, "milliseconds(device, start, stop)"},
-    {"set_num_threads", setNumThreads, METH_O, "Threads that CPU kernels use; 0: all cores."},
-    {"num_threads", numThreads, METH_NOARGS, "Threads that CPU kernels use."},
-    {"before_fork", beforeFork, METH_NOARGS, nullptr},
-    {"after_fork_in_parent", afterForkInParent, METH_NOARGS, nullptr},
-    {"after_fork_in_child", afterForkInChild, METH_NOARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
 
 } // namespace
 
@@ -214,17 +105,47 @@ lt_device *deviceFor(int device) {
     PyErr_Format(PyExc_ValueError, "there is no device %d", device);
     return nullptr;
   }
-  char name[16] = "cpu";
-  if (device >= 0) {
-    PyOS_snprintf(name, sizeof name, "cuda:%d", device);
-  }
-  opened[index] = lt_device_open(name);
+  const std::string name = device < 0 ? "cpu" : "cuda:" + std::to_string(device);
+  opened[index] = lt_device_open(name.c_str());
   if (opened[index] == nullptr) {
     raiseError(false);
   }
   return opened[index];
 }
 
-bool addDeviceFunctions(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }
+void addDeviceFunctions(py::module_ &module) {
+  module.def("devices", [] { return texts(lt_device_at); }, "The devices' names.");
+  module.def("targets", [] { return texts(lt_target_at); }, "The targets' names.");
+  module.def("target", [](int device) { return lt_device_target(orThrowDevice(device)); },
+             "target(device): the best target of a device.");
+  module.def("allocate", allocate, "allocate(device, bytes)");
+  // At the interpreter's end, too: what cannot be freed is gone with the process.
+  module.def("release", [](int device, uint64_t address) {
+    if (lt_device *found = deviceFor(device)) {
+      lt_free(found, pointer(address));
+    }
+    PyErr_Clear();
+  }, "release(device, address)");
+  module.def("copy", copy, "copy(device, address, buffer, to_device)");
+  module.def("fill", [](int device, uint64_t address, int byte, size_t bytes) {
+    orThrow(lt_fill(orThrowDevice(device), pointer(address), byte, bytes) == LT_OK);
+  }, "fill(device, address, byte, bytes)");
+  module.def("synchronize", synchronize, py::arg("device"), py::arg("stream") = 0,
+             "synchronize(device[, stream])");
+  module.def("cache_bytes", [](int device) { return lt_cache_bytes(orThrowDevice(device)); },
+             "cache_bytes(device)");
+  module.def("record_time", recordTime, py::arg("device"), py::arg("stream") = 0,
+             "A moment on the device's clock, to be freed by milliseconds().");
+  module.def("milliseconds", milliseconds,
+             "milliseconds(device, start, stop): waits for both, and frees them.");
+  module.def("set_num_threads", lt_set_num_threads, "Threads that CPU kernels use; 0: all cores.");
+  module.def("num_threads", lt_num_threads, "Threads that CPU kernels use.");
+  module.def("before_fork", [] {
+    const WithoutGil scope;
+    lt_before_fork();
+  });
+  module.def("after_fork_in_parent", [] { lt_after_fork(0); });
+  module.def("after_fork_in_child", [] { lt_after_fork(1); });
+}
 
 } // namespace libtile::python

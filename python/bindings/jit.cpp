@@ -82,6 +82,7 @@ bool parse(PyObject *self) {
   lt_function_set_flags(function, flags.data());
   asJit(self)->params = rows;
   asJit(self)->function = function;
+  asJit(self)->parsedFrom = Py_NewRef(behind.get());
   return true;
 }
 
@@ -132,7 +133,9 @@ int jitTraverse(PyObject *self, visitproc visit, void *arg) {
       asJit(self)->function,
       [](void *user, void *context) {
         auto &to = *static_cast<Visit *>(context);
-        to.result = to.result != 0 ? to.result : to.visit(static_cast<PyObject *>(user), to.arg);
+        to.result = to.result != 0
+                        ? to.result
+                        : visitUser(*static_cast<const KernelUser *>(user), to.visit, to.arg);
       },
       &each);
   return each.result;
@@ -149,6 +152,7 @@ int jitTearDown(PyObject *self) {
   if (lt_function *function = std::exchange(asJit(self)->function, nullptr)) {
     lt_function_free(function);
   }
+  Py_CLEAR(asJit(self)->parsedFrom);
   Py_CLEAR(asJit(self)->fn);
   return 0;
 }
@@ -216,8 +220,32 @@ PyMethodDef jitMethods[] = {
      METH_FASTCALL | METH_KEYWORDS, "_warmup(target, *args, **kwargs)"},
     {"_params", jitParams, METH_NOARGS, "(name, is_constexpr, has_default) of each parameter."},
     {nullptr, nullptr, 0, nullptr}};
+// Whether the function that was parsed is this one.
+bool isParsedFrom(const JitObject *jit, PyObject *fn) {
+  const Ref behind(jit->parsedFrom != nullptr ? functionBehind(jit->parsedFrom).release() : nullptr);
+  PyErr_Clear();
+  return behind.get() == fn;
+}
+
+// None takes the function away (who pickles a jit function does that), another one starts afresh.
+int jitSetFunction(PyObject *self, PyObject *fn, void *) {
+  if (fn == nullptr || (fn != Py_None && PyFunction_Check(fn) == 0)) {
+    PyErr_SetString(PyExc_TypeError, "fn is a Python function or None");
+    return -1;
+  }
+  if (fn != Py_None && !isParsedFrom(asJit(self), fn)) {
+    jitTearDown(self);
+  }
+  Py_XSETREF(asJit(self)->fn, fn != Py_None ? Py_NewRef(fn) : nullptr);
+  return 0;
+}
+PyObject *jitGetFunction(PyObject *self, void *) {
+  return Py_NewRef(asJit(self)->fn != nullptr ? asJit(self)->fn : Py_None);
+}
+
+PyGetSetDef jitGetSet[] = {{"fn", jitGetFunction, jitSetFunction, "The Python function, or None.", nullptr},
+                           {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef jitMembers[] = {
-    {"fn", T_OBJECT, offsetof(JitObject, fn), READONLY, "The Python function."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(JitObject, weakrefs), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot jitSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(jitDealloc)},
@@ -229,6 +257,7 @@ PyType_Slot jitSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(jitDealloc)},
                           {Py_mp_subscript, reinterpret_cast<void *>(makeLauncher)},
                           {Py_tp_methods, jitMethods},
                           {Py_tp_members, jitMembers},
+                          {Py_tp_getset, jitGetSet},
                           {0, nullptr}};
 PyType_Spec jitSpec = {"_libtile.Jit", sizeof(JitObject), 0,
                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, jitSlots};

@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel.h"
 
-#include <vector>
+#include "classes.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
 
 namespace libtile::python {
 
 namespace {
-
-// Where a name was found: in a dictionary (globals, a module) or in a closure's cell.
-struct Answer {
-  PyObject *container;
-  PyObject *name;
-  PyObject *value; // null: the name was not there
-};
-
-struct KernelObject {
-  PyObject_HEAD
-  lt_kernel *kernel;
-  std::vector<Answer> *answers;
-};
-
-KernelObject *cast(PyObject *object) { return reinterpret_cast<KernelObject *>(object); }
 
 // The cell of a closure variable; null: the function has none of that name.
 PyObject *findCell(PyObject *function, PyObject *name) {
@@ -43,16 +32,15 @@ PyObject *lookUp(PyObject *container, PyObject *name) {
 }
 
 // Objects other than functions and modules are not watched: attributes may be made at each access.
-void watch(std::vector<Answer> &answers, PyObject *object, const char *text) {
+void watch(std::vector<Answer> &answers, PyObject *asked, const char *text) {
   Ref name(PyUnicode_InternFromString(text));
-  const Ref function = functionBehind(object);
-  object = function.get();
+  const Ref object = functionBehind(asked);
   PyObject *container = nullptr;
-  if (object != nullptr && PyFunction_Check(object)) {
-    container = findCell(object, name.get());
-    container = container != nullptr ? container : PyFunction_GET_GLOBALS(object);
-  } else if (object != nullptr && PyModule_Check(object)) {
-    container = PyModule_GetDict(object);
+  if (object && PyFunction_Check(object.get())) {
+    container = findCell(object.get(), name.get());
+    container = container != nullptr ? container : PyFunction_GET_GLOBALS(object.get());
+  } else if (object && PyModule_Check(object.get())) {
+    container = PyModule_GetDict(object.get());
   }
   if (container != nullptr) {
     PyObject *value = lookUp(container, name.get());
@@ -61,96 +49,155 @@ void watch(std::vector<Answer> &answers, PyObject *object, const char *text) {
   PyErr_Clear();
 }
 
-void kernelDealloc(PyObject *self) {
-  PyTypeObject *type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  if (cast(self)->answers != nullptr) {
-    for (const Answer &answer : *cast(self)->answers) {
-      Py_DECREF(answer.container);
-      Py_DECREF(answer.name);
-      Py_XDECREF(answer.value);
+// A kernel, or the text of one that is compiled when something is asked of it. pybind11 gives an object
+// that nobody initialised bare memory: of zeros, it is neither.
+class Kernel {
+public:
+  explicit Kernel(lt_kernel *kernel) : kernel_(kernel) {}
+  explicit Kernel(std::string state) : state_(std::make_unique<std::string>(std::move(state))) {}
+  static void *operator new(size_t bytes) { return std::memset(::operator new(bytes), 0, bytes); }
+  static void operator delete(void *memory) { ::operator delete(memory); }
+  ~Kernel() { lt_kernel_free(kernel_); }
+  Kernel(const Kernel &) = delete;
+  Kernel &operator=(const Kernel &) = delete;
+
+  lt_kernel *get() {
+    if (kernel_ == nullptr) {
+      lt_kernel *made = nullptr;
+      const std::string &text = savedText();
+      {
+        const WithoutGil scope;
+        made = lt_kernel_restore(text.data(), text.size());
+      }
+      orThrow(made != nullptr);
+      std::swap(kernel_, made); // another thread may have been faster
+      lt_kernel_free(made);
     }
+    return kernel_;
   }
-  delete cast(self)->answers;
-  lt_kernel_free(cast(self)->kernel);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-int kernelTraverse(PyObject *self, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(self));
-  if (cast(self)->answers != nullptr) {
-    for (const Answer &answer : *cast(self)->answers) {
-      Py_VISIT(answer.container);
-      Py_VISIT(answer.value);
+  [[nodiscard]] py::bytes state() {
+    if (kernel_ == nullptr) {
+      return savedText();
     }
+    size_t length = 0;
+    const char *text = lt_kernel_state(kernel_, &length);
+    orThrow(text != nullptr);
+    return {text, length};
   }
-  return 0;
-}
-
-PyObject *kernelFact(PyObject *self, PyObject *name) {
-  const char *text = PyUnicode_AsUTF8(name);
-  const char *fact = text != nullptr ? lt_kernel_fact(cast(self)->kernel, text) : nullptr;
-  return fact != nullptr ? PyUnicode_FromString(fact) : text != nullptr ? raiseError(false) : nullptr;
-}
-
-PyObject *kernelText(PyObject *self, PyObject *name) {
-  const char *stage = PyUnicode_AsUTF8(name);
-  if (stage == nullptr) {
-    return nullptr;
+  [[nodiscard]] py::str text(const char *stage) {
+    lt_kernel *kernel = get();
+    const char *text = nullptr;
+    {
+      const WithoutGil scope;
+      text = lt_kernel_text(kernel, stage);
+    }
+    orThrow(text != nullptr, true);
+    return text;
   }
-  const char *text = nullptr;
-  {
-    const WithoutGil scope;
-    text = lt_kernel_text(cast(self)->kernel, stage);
+  [[nodiscard]] py::list texts(const char *(*at)(const lt_kernel *, size_t)) {
+    py::list list;
+    lt_kernel *kernel = get();
+    for (size_t i = 0; const char *text = at(kernel, i); ++i) {
+      list.append(text);
+    }
+    return list;
   }
-  return text != nullptr ? PyUnicode_FromString(text) : raiseError(true);
-}
+  // What the compiler chose and what loading found out.
+  [[nodiscard]] py::dict facts() {
+    lt_kernel_facts facts{};
+    lt_kernel *kernel = get();
+    lt_kernel_facts_of(kernel, &facts);
+    py::dict all;
+    all["name"] = facts.name;
+    all["target"] = facts.target;
+    all["signature"] = facts.signature;
+    all["symbol"] = facts.symbol;
+    all["num_warps"] = facts.num_warps;
+    all["num_stages"] = facts.num_stages;
+    all["threads"] = facts.threads;
+    all["shared_bytes"] = facts.shared_bytes;
+    all["scratch_bytes"] = facts.scratch_bytes;
+    all["compile_ms"] = facts.compile_ms;
+    int64_t value = 0;
+    for (size_t i = 0; const char *name = lt_kernel_property(kernel, i, &value); ++i) {
+      all[name] = value;
+    }
+    return all;
+  }
 
-PyMethodDef kernelMethods[] = {{"fact", kernelFact, METH_O, "A fact by name, as text."},
-                               {"text", kernelText, METH_O, "A stage by name, as text."},
-                               {nullptr, nullptr, 0, nullptr}};
-PyType_Slot kernelSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(kernelDealloc)},
-                             {Py_tp_traverse, reinterpret_cast<void *>(kernelTraverse)},
-                             {Py_tp_methods, kernelMethods},
-                             {0, nullptr}};
-PyType_Spec kernelSpec = {"_libtile.Kernel", sizeof(KernelObject), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
-                              Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                          kernelSlots};
+private:
+  [[nodiscard]] const std::string &savedText() const {
+    if (state_ == nullptr) {
+      throw py::type_error("the kernel was not initialised");
+    }
+    return *state_;
+  }
+
+  lt_kernel *kernel_ = nullptr;
+  std::unique_ptr<const std::string> state_;
+};
 
 } // namespace
 
+void addKernelClass(py::module_ &module) {
+  py::class_<Kernel>(module, "Kernel", "A compiled kernel. It pickles as its IR.")
+      .def("text", &Kernel::text, "A stage by name, as text.")
+      .def("facts", &Kernel::facts, "What the compiler chose and what the code needs, by name.")
+      .def("stages", [](Kernel &self) { return self.texts(lt_kernel_stage); })
+      .def("fallbacks", [](Kernel &self) { return self.texts(lt_kernel_fallback); })
+      .def("guards", [](Kernel &self) { return self.texts(lt_kernel_guard); })
+      .def(py::pickle([](Kernel &self) { return self.state(); },
+                      [](const py::bytes &state) { return std::make_unique<Kernel>(std::string(state)); }));
+}
+
 PyObject *makeKernel(lt_kernel *kernel) {
-  auto *type = reinterpret_cast<PyTypeObject *>(installed.kernelClass);
-  PyObject *object = type->tp_alloc(type, 0);
-  if (object == nullptr) {
-    lt_kernel_free(kernel);
-    return nullptr;
+  try {
+    const py::object native = py::cast(std::make_unique<Kernel>(kernel));
+    return takingGil([&] { return PyObject_CallOneArg(installed.kernelClass, native.ptr()); });
+  } catch (py::error_already_set &error) {
+    error.restore();
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
   }
-  cast(object)->kernel = kernel;
-  cast(object)->answers = new std::vector<Answer>;
-  for (size_t i = 0, count = lt_kernel_num_answers(kernel); i < count; ++i) {
-    const char *name = nullptr;
-    auto *asked = static_cast<PyObject *>(lt_kernel_answer(kernel, i, &name));
-    if (asked != nullptr) {
-      watch(*cast(object)->answers, asked, name);
-    }
-  }
-  return object;
+  return nullptr;
 }
 
 void *makeUser(lt_kernel *kernel) {
   const WithGil gil;
-  PyObject *object = makeKernel(kernel);
-  if (object == nullptr) {
-    keepException("making the kernel object");
+  auto user = std::make_unique<KernelUser>();
+  for (size_t i = 0, count = lt_kernel_num_answers(kernel); i < count; ++i) {
+    const char *name = nullptr;
+    auto *asked = static_cast<PyObject *>(lt_kernel_answer(kernel, i, &name));
+    if (asked != nullptr) {
+      watch(user->answers, asked, name);
+    }
   }
-  return object;
+  user->kernel = makeKernel(kernel);
+  if (user->kernel == nullptr) {
+    keepException("making the kernel object");
+    freeUser(user.release());
+    return nullptr;
+  }
+  return user.release();
 }
 
-bool answersHold(PyObject *kernel) {
-  for (const Answer &answer : *cast(kernel)->answers) {
+void freeUser(void *user) {
+  auto *owned = static_cast<KernelUser *>(user);
+  if (Py_IsInitialized() == 0) { // entries may outlive the interpreter
+    return;
+  }
+  const WithGil gil;
+  Py_XDECREF(owned->kernel);
+  for (const Answer &answer : owned->answers) {
+    Py_DECREF(answer.container);
+    Py_DECREF(answer.name);
+    Py_XDECREF(answer.value);
+  }
+  delete owned;
+}
+
+bool answersHold(const KernelUser &user) {
+  for (const Answer &answer : user.answers) {
     if (lookUp(answer.container, answer.name) != answer.value) {
       PyErr_Clear();
       return false;
@@ -159,9 +206,13 @@ bool answersHold(PyObject *kernel) {
   return true;
 }
 
-bool addKernelType(PyObject *module) {
-  const Ref type(PyType_FromSpec(&kernelSpec));
-  return type && PyModule_AddObjectRef(module, "Kernel", type.get()) == 0;
+int visitUser(const KernelUser &user, visitproc visit, void *arg) {
+  Py_VISIT(user.kernel);
+  for (const Answer &answer : user.answers) {
+    Py_VISIT(answer.container);
+    Py_VISIT(answer.value);
+  }
+  return 0;
 }
 
 } // namespace libtile::python

@@ -33,13 +33,15 @@ struct Plan : lt_plan {
   Plan &operator=(const Plan &) = delete;
 };
 
+const KernelUser &userOf(const lt_plan &plan) { return *static_cast<const KernelUser *>(plan.user); }
+
 // The plan for the arguments, compiled if need be; answers of the host are checked.
 bool findPlan(PyObject *self, lt_device *device, const Call &call, Plan &plan) {
   lt_function *function = asJit(self)->function;
   for (int attempt = 0;; ++attempt) {
     lt_status status = lt_find(function, device, call.args, call.count, &call.options, &plan);
     if (status == LT_OK) [[likely]] {
-      if (answersHold(static_cast<PyObject *>(plan.user)) || attempt >= 4) {
+      if (answersHold(userOf(plan)) || attempt >= 4) {
         return true;
       }
       const WithoutGil scope;
@@ -49,7 +51,7 @@ bool findPlan(PyObject *self, lt_device *device, const Call &call, Plan &plan) {
     if (status == LT_COMPILE) {
       const CompilingScope compiling;
       const WithoutGil scope;
-      status = lt_compile(function, device, call.args, call.count, &call.options, makeUser);
+      status = lt_compile(function, device, call.args, call.count, &call.options, makeUser, freeUser);
       if (status == LT_OK) {
         continue;
       }
@@ -159,7 +161,7 @@ PyObject *launch(PyObject *self, PyObject *grid, PyObject *const *args, size_t p
       !findPlan(self, device, call, plan)) {
     return nullptr;
   }
-  Ref kernel = Ref::borrowed(static_cast<PyObject *>(plan.user));
+  Ref kernel = Ref::borrowed(userOf(plan).kernel);
   const bool isHooked = hooks.enter != nullptr || hooks.exit != nullptr;
   const bool ran = isHooked ? runHooked(self, kernel.get(), plan, extents, call, stream)
                             : runPlan(plan, extents, call, stream);
@@ -213,8 +215,6 @@ PyType_Spec launcherSpec = {"_libtile.Launcher", sizeof(Launcher), 0,
 
 PyMethodDef functions[] = {
     {"set_launch_hooks", setLaunchHooks, METH_VARARGS, "set_launch_hooks(enter, exit): callables or None."},
-    {"num_retired", [](PyObject *, PyObject *) { return PyLong_FromSize_t(lt_num_retired()); }, METH_NOARGS,
-     "Specialisations that serve no more and are not freed yet."},
     {nullptr, nullptr, 0, nullptr}};
 
 } // namespace

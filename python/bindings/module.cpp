@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension module libtile._libtile. It links libtile.so alone; both come from one build, which
 // the version of the bindings confirms at import.
-#include "kernel.h"
+#include "classes.h"
 
 #include <cstring>
 
@@ -12,7 +12,7 @@ Installed installed;
 namespace {
 
 // install(**objects): what the extension calls in the package.
-PyObject *install(PyObject *, PyObject *, PyObject *kwargs) {
+void install(const py::kwargs &objects) {
   const struct {
     const char *name;
     PyObject **slot;
@@ -25,60 +25,54 @@ PyObject *install(PyObject *, PyObject *, PyObject *kwargs) {
       {"launch_info", &installed.launchInfo},
   };
   for (const auto &[name, slot] : slots) {
-    PyObject *object = kwargs != nullptr ? PyDict_GetItemString(kwargs, name) : nullptr;
-    if (object == nullptr) {
-      return PyErr_Format(PyExc_TypeError, "install: '%s' is missing", name);
+    if (!objects.contains(name)) {
+      throw py::type_error("install: '" + std::string(name) + "' is missing");
     }
-    Py_XSETREF(*slot, Py_NewRef(object));
+    Py_XSETREF(*slot, py::object(objects[name]).release().ptr());
   }
   installHost();
-  Py_RETURN_NONE;
 }
 
-PyObject *language(PyObject *, PyObject *) { return PyUnicode_FromString(lt_language()); }
+py::list language() {
+  size_t count = 0;
+  const lt_language_row *rows = lt_language_rows(&count);
+  py::list list;
+  for (size_t i = 0; i < count; ++i) {
+    list.append(py::make_tuple(rows[i].sort, rows[i].name, rows[i].kind, rows[i].signature, rows[i].doc));
+  }
+  return list;
+}
 
-// (name, kind, standard value, doc) of each option.
-PyObject *options(PyObject *, PyObject *) {
+py::list options() {
   static const char *const kKinds[] = {"integer", "flag", "object"};
   size_t count = 0;
   const lt_option *rows = lt_option_rows(&count);
-  Ref list(PyList_New(0));
-  for (size_t i = 0; list && i < count; ++i) {
-    const Ref row(Py_BuildValue("ssLs", rows[i].name, kKinds[rows[i].kind],
-                                static_cast<long long>(rows[i].standard), rows[i].doc));
-    if (!row || PyList_Append(list.get(), row.get()) != 0) {
-      return nullptr;
-    }
+  py::list list;
+  for (size_t i = 0; i < count; ++i) {
+    list.append(py::make_tuple(rows[i].name, kKinds[rows[i].kind], rows[i].standard, rows[i].doc));
   }
-  return list.release();
+  return list;
 }
-
-PyMethodDef functions[] = {
-    {"install", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(install)),
-     METH_VARARGS | METH_KEYWORDS, nullptr},
-    {"options", options, METH_NOARGS, "(name, kind, standard value, doc) of each option."},
-    {"language", language, METH_NOARGS, "The rows of the language, see lt_language in bindings.h."},
-    {nullptr, nullptr, 0, nullptr}};
-
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_libtile", nullptr, -1, functions, nullptr, nullptr,
-                          nullptr,               nullptr};
 
 } // namespace
 
 } // namespace libtile::python
 
-PyMODINIT_FUNC PyInit__libtile() {
+PYBIND11_MODULE(_libtile, module) {
   using namespace libtile::python;
   if (std::strcmp(lt_bindings_version(), LT_BINDINGS_VERSION " " LIBTILE_VERSION) != 0) {
-    PyErr_Format(PyExc_ImportError, "libtile.so (%s) and its Python module (%s) are of different builds",
-                 lt_bindings_version(), LT_BINDINGS_VERSION " " LIBTILE_VERSION);
-    return nullptr;
+    throw py::import_error("libtile.so (" + std::string(lt_bindings_version()) +
+                           ") and its Python module (" LT_BINDINGS_VERSION " " LIBTILE_VERSION
+                           ") are of different builds");
   }
-  Ref module(PyModule_Create(&definition));
-  if (!module || !addValueTypes(module.get()) || !addKernelType(module.get()) ||
-      !addJitTypes(module.get()) || !addDeviceFunctions(module.get()) ||
-      PyModule_AddStringConstant(module.get(), "version", LIBTILE_VERSION) != 0) {
-    return nullptr;
+  if (!addValueTypes(module.ptr()) || !addJitTypes(module.ptr())) {
+    throw py::error_already_set();
   }
-  return module.release();
+  addKernelClass(module);
+  addDeviceFunctions(module);
+  module.attr("version") = LIBTILE_VERSION;
+  module.def("install", install);
+  module.def("language", language, "(sort, name, kind, signature, doc) of each row of language.def.");
+  module.def("options", options, "(name, kind, standard value, doc) of each option.");
+  module.def("num_retired", lt_num_retired, "Specialisations that serve no more and are not freed yet.");
 }

@@ -70,7 +70,7 @@ _LATER = ("AsyncCompileMode", "Config", "FutureKernel", "KernelInterface", "Mock
 
 def targets() -> list[str]:
     """The names that `kernel.warmup(..., target=)` takes: "avx512", "sm_90a", ... No device needs to be there."""
-    return _libtile.targets().split(",")
+    return _libtile.targets()
 
 
 def __getattr__(name: str):

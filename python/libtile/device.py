@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def available_devices() -> list[str]:
     """The names of the devices of this machine: "cpu", then "cuda:0", ..."""
-    return _libtile.devices().split(",")
+    return _libtile.devices()
 
 
 def set_num_threads(threads: int) -> None:

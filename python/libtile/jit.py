@@ -14,7 +14,7 @@ class Stages(Mapping):
 
     def __init__(self, kernel):
         self._kernel = kernel
-        self._names = kernel.fact("stages").split("\n")
+        self._names = kernel.stages()
 
     def __getitem__(self, name):
         if name not in self._names:
@@ -31,62 +31,57 @@ class Stages(Mapping):
         return f"<stages {', '.join(self._names)}>"
 
 
-class CompiledKernel(_libtile.Kernel):
+class CompiledKernel:
     """A kernel compiled for one signature and target: what a launch and `warmup` return."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
 
     @property
     def asm(self):
         """Every stage as text by name, in order: "tile", then "nested" (CPU) or "laid-out" and "staged"
         (GPU), then "llvm", then "asm" (CPU) or "ptx" (GPU). A text is made when it is asked for;
         docs/ir.md tells how to read the first ones."""
-        return Stages(self)
+        return Stages(self._kernel)
 
     @property
     def name(self):
         """The function's name."""
-        return self.fact("name")
+        return self._kernel.facts()["name"]
 
     @property
     def target(self):
         """The target that it is compiled for, one of `libtile.targets()`."""
-        return self.fact("target")
+        return self._kernel.facts()["target"]
 
     @property
     def signature(self):
         """What the kernel is specialised on, as text: types, what they are multiples of, constants."""
-        return self.fact("signature")
+        return self._kernel.facts()["signature"]
 
     @property
     def fallbacks(self):
         """Slower ways that the compiler had to take, in words: a dot without matrix instructions, a loop
         that is not pipelined. Empty is best."""
-        return [line for line in self.fact("fallbacks").split("\n") if line]
+        return self._kernel.fallbacks()
 
     @property
     def guards(self):
         """What the launcher checks of the arguments before it runs the faster of the two variants, such as
         "x and out do not overlap". The other is compiled when a launch first fails a check."""
-        return [line for line in self.fact("guards").split("\n") if line]
+        return self._kernel.guards()
 
     @property
     def metadata(self):
         """What the compiler chose and what the code needs, by name: num_warps, num_stages, threads of a
         program, shared_bytes, scratch_bytes, name, target, signature, symbol, compile_ms, and what the
         device's driver says of the code."""
-        facts = {name: int(self.fact(name)) for name in
-                 ("num_warps", "num_stages", "threads", "shared_bytes", "scratch_bytes")}
-        facts.update(name=self.name, target=self.target, signature=self.signature,
-                     symbol=self.fact("symbol"), compile_ms=self.compile_ms)
-        for line in self.fact("properties").split("\n"):
-            if line:
-                key, value = line.split(" ")
-                facts[key] = int(value)
-        return facts
+        return self._kernel.facts()
 
     @property
     def compile_ms(self):
         """Milliseconds from the syntax tree to machine code, the driver's assembler not included."""
-        return float(self.fact("frontend_ms")) + float(self.fact("backend_ms"))
+        return self._kernel.facts()["compile_ms"]
 
     def __repr__(self):
         return f"<kernel {self.name}({self.signature}) for {self.target}>"
@@ -112,16 +107,31 @@ class JITFunction(_libtile.Jit):
         self.launch_metadata = launch_metadata
         host.remember(fn, self)
 
+    def __reduce__(self):
+        """By name, as functions; what no name leads to, without its Python function: its source and
+        parameters can still be asked for."""
+        if self.fn is not None and _named(self.__module__, self.__qualname__) is self:
+            return self.__qualname__
+        state = {name: value for name, value in self.__dict__.items() if name != "__wrapped__"}
+        if self.fn is not None:
+            try:
+                state["_restored"] = self._source(), self._params()
+            except errors.Error:
+                pass
+        return _restore, (type(self), state)
+
     def _source(self):
         import inspect
         import textwrap
+        if self.fn is None:
+            return self.__dict__["_restored"][0]
         try:
             lines, first = inspect.getsourcelines(self.fn)
         except (OSError, TypeError) as error:
             raise errors.CompilationError(
                 f"the source of '{self.__name__}' cannot be read: a jit function must be defined in a "
                 "file") from error
-        return (textwrap.dedent("".join(lines)), self.fn.__code__.co_filename, first, self.__name__,
+        return (textwrap.dedent("".join(lines)), self.fn.__code__.co_filename, first, self.fn.__name__,
                 self._names(self.do_not_specialize), self._names(self.do_not_specialize_on_alignment))
 
     def _names(self, given):
@@ -138,7 +148,8 @@ class JITFunction(_libtile.Jit):
     @property
     def arg_names(self):
         """The parameters' names, in order."""
-        return [name for name, _, _ in self._params()]
+        params = self._params() if self.fn is not None else self.__dict__["_restored"][1]
+        return [name for name, _, _ in params]
 
     def warmup(self, *args, grid=None, target=None, **kwargs):
         """Compiles without launching; returns the CompiledKernel.
@@ -161,6 +172,21 @@ class JITFunction(_libtile.Jit):
 
     def __repr__(self):
         return f"<jit function {self.__module__}.{self.__qualname__}>"
+
+
+def _named(module, qualname):
+    """What a module's name leads to; None: nothing."""
+    import sys
+    found = sys.modules.get(module)
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _restore(cls, state):
+    function = cls.__new__(cls)
+    function.__dict__.update(state)
+    return function
 
 
 def _flat(values):

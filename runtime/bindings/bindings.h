@@ -185,7 +185,7 @@ typedef struct lt_device lt_device; /* never freed */
 LT_API lt_device *lt_device_open(const char *name);
 LT_API const char *lt_device_name(const lt_device *device);
 LT_API const char *lt_device_target(const lt_device *device);
-LT_API const char *lt_devices(void); /* names, joined by commas */
+LT_API const char *lt_device_at(size_t index); /* names; NULL: no more. Valid until the next call */
 LT_API lt_status lt_allocate(lt_device *device, size_t bytes, void **out);
 LT_API void lt_free(lt_device *device, void *memory);
 LT_API lt_status lt_copy(lt_device *device, void *to, const void *from, size_t bytes, int to_device);
@@ -203,18 +203,29 @@ LT_API void lt_free_time(lt_device *device, void *time);
 /* ---- compiled kernels */
 typedef struct lt_kernel lt_kernel;
 LT_API void lt_kernel_free(lt_kernel *kernel);
-/* A fact as text: "name", "target", "signature", "stages" and "fallbacks" (lines), "guards" (lines),
-   "num_warps", "num_stages", "shared_bytes", "scratch_bytes", "frontend_ms", "backend_ms",
-   "properties" (lines "name value"). Valid until the next call in this thread; NULL: no such fact. */
-LT_API const char *lt_kernel_fact(const lt_kernel *kernel, const char *fact);
-LT_API const char *lt_kernel_text(const lt_kernel *kernel, const char *stage); /* likewise */
-/* What the host answered: the object asked (a function: one of its globals) and the name. */
+typedef struct lt_kernel_facts {
+  const char *name, *target, *signature, *symbol; /* live as long as the kernel */
+  int64_t num_warps, num_stages, threads, shared_bytes, scratch_bytes;
+  double compile_ms; /* the driver's assembler not included */
+} lt_kernel_facts;
+LT_API void lt_kernel_facts_of(const lt_kernel *kernel, lt_kernel_facts *out);
+/* By index; NULL: no more. Valid until the next call in this thread. */
+LT_API const char *lt_kernel_stage(const lt_kernel *kernel, size_t index);
+LT_API const char *lt_kernel_fallback(const lt_kernel *kernel, size_t index);
+LT_API const char *lt_kernel_guard(const lt_kernel *kernel, size_t index);
+LT_API const char *lt_kernel_property(const lt_kernel *kernel, size_t index, int64_t *value);
+/* The kernel as text, likewise, and back; NULL: an error. */
+LT_API const char *lt_kernel_state(const lt_kernel *kernel, size_t *length);
+LT_API lt_kernel *lt_kernel_restore(const char *state, size_t length);
+LT_API const char *lt_kernel_text(const lt_kernel *kernel, const char *stage); /* likewise; NULL: an error */
+/* What the host answered: the object asked (a function: one of its globals) and the name. Known to
+   make_user alone. */
 LT_API size_t lt_kernel_num_answers(const lt_kernel *kernel);
 LT_API void *lt_kernel_answer(const lt_kernel *kernel, size_t index, const char **name);
 /* For a target, with no device present. */
 LT_API lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg *arguments,
                                 size_t count, const lt_options *options, lt_kernel **out);
-LT_API const char *lt_targets(void); /* names, joined by commas */
+LT_API const char *lt_target_at(size_t index); /* names; NULL: no more. Valid until the next call */
 
 /* ---- launch */
 enum { LT_MAX_ARGUMENTS = 256 };
@@ -233,11 +244,11 @@ LT_API lt_status lt_find(lt_function *function, lt_device *device, const lt_arg 
                          size_t count, const lt_options *options, lt_plan *plan);
 LT_API void lt_release(lt_plan *plan);
 /* Compiles for these arguments, or anew if a host answer changed. `make_user` gets the kernel, which
-   it owns from then on, and returns the entry's user pointer, an object that the host releases with the
-   entry; NULL: LT_ERROR. */
+   it owns from then on, and returns the entry's user pointer; NULL: LT_ERROR. `free_user` gets that with
+   the entry's end, in any thread. */
 LT_API lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arguments,
                             size_t count, const lt_options *options,
-                            void *(*make_user)(lt_kernel *kernel));
+                            void *(*make_user)(lt_kernel *kernel), void (*free_user)(void *user));
 /* Each user pointer that the function's entries hold, for the owner's garbage collector. */
 LT_API void lt_function_users(const lt_function *function, void (*visit)(void *user, void *context),
                               void *context);
@@ -261,6 +272,8 @@ LT_API void lt_before_fork(void);
 LT_API void lt_after_fork(int is_child);
 LT_API void lt_set_num_threads(int threads);
 LT_API int lt_num_threads(void);
-/* The rows of language.def, for the Python module, its stubs and the reference: each field ends in
-   0x1f (sort, name, kind or short type, signature, doc), each row in 0x1e. */
-LT_API const char *lt_language(void);
+/* The rows of language.def, for the Python module, its stubs and the reference. */
+typedef struct lt_language_row {
+  const char *sort, *name, *kind /* of types: the short name */, *signature, *doc;
+} lt_language_row;
+LT_API const lt_language_row *lt_language_rows(size_t *count);

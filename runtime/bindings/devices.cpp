@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bindings.h: devices, facts about compiled kernels, and the process.
 #include "runtime/bindings/internal.h"
+#include "runtime/cache/kernel_state.h"
 #include "runtime/fork.h"
 #include "runtime/drivers/thread_pool.h"
 
@@ -11,14 +12,6 @@ using bindings::guarded;
 using bindings::keepText;
 
 namespace {
-
-std::string joined(const std::vector<std::string> &items, const char *between) {
-  std::string text;
-  for (const std::string &item : items) {
-    text += (text.empty() ? "" : between) + item;
-  }
-  return text;
-}
 
 std::string guardText(const ir::Guard &guard, const std::vector<std::string> &names) {
   const auto name = [&](int64_t param) {
@@ -36,46 +29,11 @@ std::string guardText(const ir::Guard &guard, const std::vector<std::string> &na
   return {};
 }
 
-std::string guardLines(const runtime::Compiled &kernel) {
-  std::vector<std::string> lines;
-  for (const ir::Guard &guard : kernel.preferred().guards) {
-    lines.push_back(guardText(guard, kernel.parameterNames()));
-  }
-  return joined(lines, "\n");
-}
-
-std::string propertyLines(const lt_kernel &kernel) {
-  std::vector<std::string> lines;
-  if (kernel.executable != nullptr) {
-    for (const auto &[name, value] : kernel.executable->properties()) {
-      lines.push_back(name + " " + std::to_string(value));
-    }
-  }
-  return joined(lines, "\n");
-}
-
-struct Fact {
-  const char *name;
-  std::string (*text)(const lt_kernel &kernel);
-};
 const runtime::Variant &variant(const lt_kernel &kernel) { return kernel.compiled->preferred(); }
-const Fact kFacts[] = {
-    {"name", [](const lt_kernel &k) { return k.compiled->name(); }},
-    {"target", [](const lt_kernel &k) { return k.compiled->target().name; }},
-    {"signature", [](const lt_kernel &k) { return k.compiled->signature(); }},
-    {"stages", [](const lt_kernel &k) { return joined(k.compiled->stages(), "\n"); }},
-    {"fallbacks", [](const lt_kernel &k) { return joined(variant(k).fallbacks, "\n"); }},
-    {"guards", [](const lt_kernel &k) { return guardLines(*k.compiled); }},
-    {"properties", propertyLines},
-    {"symbol", [](const lt_kernel &k) { return variant(k).code.info.symbol; }},
-    {"threads", [](const lt_kernel &k) { return std::to_string(variant(k).code.info.threads); }},
-    {"num_warps", [](const lt_kernel &k) { return std::to_string(variant(k).numWarps); }},
-    {"num_stages", [](const lt_kernel &k) { return std::to_string(variant(k).numStages); }},
-    {"shared_bytes", [](const lt_kernel &k) { return std::to_string(variant(k).code.info.sharedBytes); }},
-    {"scratch_bytes", [](const lt_kernel &k) { return std::to_string(variant(k).code.info.scratchBytes); }},
-    {"frontend_ms", [](const lt_kernel &k) { return std::to_string(k.compiled->frontendMs); }},
-    {"backend_ms", [](const lt_kernel &k) { return std::to_string(k.compiled->backendMs); }},
-};
+
+const char *textAt(const std::vector<std::string> &texts, size_t index) {
+  return index < texts.size() ? keepText(texts[index]) : nullptr;
+}
 
 } // namespace
 
@@ -88,11 +46,11 @@ lt_device *lt_device_open(const char *name) {
 }
 const char *lt_device_name(const lt_device *device) { return unwrap(device).name.c_str(); }
 const char *lt_device_target(const lt_device *device) { return unwrap(device).target.name.c_str(); }
-const char *lt_devices(void) {
-  return guarded<const char *>("cpu", [] { return keepText(joined(runtime::availableDrivers(), ",")); });
+const char *lt_device_at(size_t index) {
+  return guarded<const char *>(nullptr, [&] { return textAt(runtime::availableDrivers(), index); });
 }
-const char *lt_targets(void) {
-  return guarded<const char *>("", [] { return keepText(joined(codegen::targetNames(), ",")); });
+const char *lt_target_at(size_t index) {
+  return guarded<const char *>(nullptr, [&] { return textAt(codegen::targetNames(), index); });
 }
 lt_status lt_allocate(lt_device *device, size_t bytes, void **out) {
   return guarded(LT_ERROR, [&] {
@@ -144,14 +102,57 @@ void lt_free_time(lt_device *device, void *time) { unwrap(device).driver->freeTi
 // ---- compiled kernels
 
 void lt_kernel_free(lt_kernel *kernel) { delete kernel; }
-const char *lt_kernel_fact(const lt_kernel *kernel, const char *fact) {
+void lt_kernel_facts_of(const lt_kernel *kernel, lt_kernel_facts *out) {
+  const runtime::Compiled &compiled = *kernel->compiled;
+  const runtime::Variant &code = variant(*kernel);
+  *out = {compiled.name().c_str(),
+          compiled.target().name.c_str(),
+          compiled.signature().c_str(),
+          code.code.info.symbol.c_str(),
+          code.numWarps,
+          code.numStages,
+          code.code.info.threads,
+          code.code.info.sharedBytes,
+          code.code.info.scratchBytes,
+          compiled.frontendMs + compiled.backendMs};
+}
+const char *lt_kernel_stage(const lt_kernel *kernel, size_t index) {
+  return guarded<const char *>(nullptr, [&] { return textAt(kernel->compiled->stages(), index); });
+}
+const char *lt_kernel_fallback(const lt_kernel *kernel, size_t index) {
+  return guarded<const char *>(nullptr, [&] { return textAt(variant(*kernel).fallbacks, index); });
+}
+const char *lt_kernel_guard(const lt_kernel *kernel, size_t index) {
+  return guarded<const char *>(nullptr, [&] {
+    const std::vector<ir::Guard> &guards = variant(*kernel).guards;
+    return index < guards.size()
+               ? keepText(guardText(guards[index], kernel->compiled->parameterNames()))
+               : nullptr;
+  });
+}
+const char *lt_kernel_property(const lt_kernel *kernel, size_t index, int64_t *value) {
   return guarded<const char *>(nullptr, [&]() -> const char * {
-    for (const Fact &row : kFacts) {
-      if (std::string_view(row.name) == fact) {
-        return keepText(row.text(*kernel));
-      }
+    if (kernel->executable == nullptr) {
+      return nullptr;
     }
-    throw ir::UserError("there is no fact '" + std::string(fact) + "'");
+    const auto properties = kernel->executable->properties();
+    if (index >= properties.size()) {
+      return nullptr;
+    }
+    *value = properties[index].second;
+    return keepText(properties[index].first);
+  });
+}
+const char *lt_kernel_state(const lt_kernel *kernel, size_t *length) {
+  return guarded<const char *>(nullptr, [&] {
+    std::string text = runtime::saveKernel(*kernel->compiled);
+    *length = text.size();
+    return keepText(std::move(text));
+  });
+}
+lt_kernel *lt_kernel_restore(const char *state, size_t length) {
+  return guarded<lt_kernel *>(nullptr, [&] {
+    return new lt_kernel{runtime::restoreKernel({state, length}), nullptr, nullptr};
   });
 }
 const char *lt_kernel_text(const lt_kernel *kernel, const char *stage) {
@@ -182,10 +183,7 @@ const char *lt_dtype_name(int code) {
 
 namespace {
 
-struct LanguageRow {
-  const char *sort, *name, *kind, *signature, *doc;
-};
-constexpr LanguageRow kLanguage[] = {
+constexpr lt_language_row kLanguage[] = {
 #define OPERATION(name, function, kind, signature, doc) {"operation", name, #kind, signature, doc},
 #define LIBRARY(name, kind, signature, doc) {"operation", name, #kind, signature, doc},
 #define DTYPE(name, short) {"dtype", name, short, "", ""},
@@ -195,23 +193,11 @@ constexpr LanguageRow kLanguage[] = {
 #include "frontend/language.def"
 };
 
-// Fields and rows are separated by control characters that no text holds.
-std::string languageText() {
-  std::string text;
-  for (const LanguageRow &row : kLanguage) {
-    for (const char *field : {row.sort, row.name, row.kind, row.signature, row.doc}) {
-      text += field;
-      text += '\x1f';
-    }
-    text += '\x1e';
-  }
-  return text;
-}
-
 } // namespace
 
-const char *lt_language(void) {
-  return guarded<const char *>("", [] { return keepText(languageText()); });
+const lt_language_row *lt_language_rows(size_t *count) {
+  *count = std::size(kLanguage);
+  return kLanguage;
 }
 
 // ---- process

@@ -79,16 +79,6 @@ std::span<const runtime::Extent> extentsOf(const lt_plan &plan, const lt_extent 
                                 reinterpret_cast<const runtime::Extent *>(extents), storage);
 }
 
-// Functions of the host, which may wait for the interpreter.
-void *makeUser(void *(*make)(lt_kernel *kernel), lt_kernel *kernel) {
-  const runtime::HostScope host;
-  return make(kernel);
-}
-void releaseUser(void *user) {
-  const runtime::HostScope host;
-  bindings::host().release(user);
-}
-
 } // namespace
 
 // ---- functions
@@ -164,13 +154,14 @@ lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg
     const auto result =
         function->launcher.compile(unwrap(arguments, count), codegen::findTarget(target),
                                    toOptions(*options), bindings::hostInterface());
-    *out = new lt_kernel{result.kernel, result.answers, nullptr};
+    *out = new lt_kernel{result.kernel, nullptr, nullptr};
     return LT_OK;
   });
 }
 
 lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arguments, size_t count,
-                     const lt_options *options, void *(*make_user)(lt_kernel *kernel)) {
+                     const lt_options *options, void *(*make_user)(lt_kernel *kernel),
+                     void (*free_user)(void *user)) {
   return guarded(LT_ERROR, [&] {
     const runtime::CompileScope scope;
     Launcher::Key key;
@@ -181,12 +172,22 @@ lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arg
     const auto result = function->launcher.compile(unwrap(arguments, count), on.target,
                                                    toOptions(*options), bindings::hostInterface());
     auto executable = std::make_shared<runtime::Executable>(result.kernel, on.driver);
-    void *user = makeUser(make_user, new lt_kernel{result.kernel, result.answers, executable});
+    auto kernel = std::make_unique<lt_kernel>(lt_kernel{result.kernel, result.answers, executable});
+    lt_kernel *made = kernel.get();
+    void *user = nullptr;
+    {
+      const runtime::HostScope host; // it may wait for the interpreter
+      user = make_user(kernel.release());
+    }
     if (user == nullptr) {
       return LT_ERROR;
     }
+    made->answers.reset(); // of them the owner keeps what it needs
     function->launcher.insert(key, std::move(executable),
-                              std::shared_ptr<void>(user, releaseUser));
+                              std::shared_ptr<void>(user, [free_user](void *freed) {
+                                const runtime::HostScope host; // it may wait for the interpreter
+                                free_user(freed);
+                              }));
     return LT_OK;
   });
 }

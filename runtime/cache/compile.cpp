@@ -62,8 +62,9 @@ enum class TextFor : uint8_t { Reader, Key };
 std::string argumentText(const frontend::Argument &argument, TextFor purpose) {
   if (argument.items) {
     const frontend::Class &cls = *argument.itemsClass();
-    std::string text = cls.is(*frontend::Class::tuple()) ? "" : cls.name;
-    text += (purpose == TextFor::Key ? classKey(cls) : "") + "(";
+    const bool isPlain = cls.is(*frontend::Class::tuple());
+    std::string text = purpose == TextFor::Key ? classKey(cls) : isPlain ? "" : cls.name;
+    text += "(";
     for (size_t i = 0; i < argument.items->size(); ++i) {
       text += (i < cls.fields.size() ? cls.fields[i] + "=" : "") +
               argumentText((*argument.items)[i], purpose) + ",";

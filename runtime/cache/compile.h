@@ -59,6 +59,8 @@ public:
            const ir::Target &target, const Options &options);
 
   [[nodiscard]] const std::string &name() const { return tile_.name; }
+  [[nodiscard]] const ir::Function &tile() const { return tile_; }
+  [[nodiscard]] const Options &options() const { return options_; }
   // "x=*fp32:16, n=i32, BLOCK=1024".
   [[nodiscard]] const std::string &signature() const { return signature_; }
   [[nodiscard]] const ir::Target &target() const { return target_; }
@@ -120,7 +122,7 @@ public:
 private:
   std::shared_ptr<const frontend::FunctionSource> source_;
   // How much is kept: keys, and results of one key that differ in the host's answers.
-  static constexpr size_t kMostKeys = 4096, kMostAnswers = 4;
+  static constexpr size_t kMostKeys = 1024, kMostAnswers = 4;
   void keep(const std::string &key, const Result &result);
 
   std::mutex mutex_;

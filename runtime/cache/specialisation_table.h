@@ -24,7 +24,7 @@ struct Specialisation {
 
 class SpecialisationTable {
 public:
-  static constexpr size_t kCapacity = 4096;
+  static constexpr size_t kCapacity = 1024;
 
   SpecialisationTable();
   ~SpecialisationTable();

@@ -282,10 +282,7 @@ class const:
 
 def rows():
     """(sort, name, kind, signature, doc) of each row of frontend/language.def."""
-    for row in _libtile.language().split("\x1e"):
-        fields = row.split("\x1f")
-        if len(fields) >= 5:
-            yield fields[:5]
+    return _libtile.language()
 
 
 LATER = frozenset(name for sort, name, *_ in rows() if sort == "later")
