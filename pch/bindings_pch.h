@@ -3,6 +3,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <pybind11/pybind11.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
