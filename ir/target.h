@@ -25,7 +25,6 @@ struct ContractRule {
   Elem accumulator;
   bool pairs;       // b is packed as <K/2 x N x 2>
   int32_t lanes;    // accumulator elements in a vector register
-  bool flushes = false; // numbers below the least normal one, operands and sums, are taken for 0
 };
 
 // A FUNCTION of ops.def that the target's emitter has for operands of that type.
@@ -65,7 +64,7 @@ struct Target {
   int32_t vectorRegisters = 0; // architectural
   bool maskedAccess = false;   // masked loads and stores of any element size
   int32_t l1Bytes = 0, l2Bytes = 0;
-  std::vector<ContractRule> contract; // of several for the same types the best first
+  std::vector<ContractRule> contract; // of several for the same types the first is taken
 };
 
 } // namespace libtile::ir

@@ -10,6 +10,9 @@
 //
 // The block of columns is the outer loop: its panel of b is then the one that the caches hold on to
 // while all rows pass over it.
+//
+// A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
+// halves of the pairs are widened, multiplied and added one after the other, in the same blocks.
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
@@ -51,15 +54,32 @@ void Emitter::emitContract(ir::OpId op) {
             "a contract's buffers fit its register block");
   Value *k = builder_.CreateZExt(scalar(fn_.operand(op, 3)), builder_.getInt64Ty());
   plan.steps = plan.pairs ? builder_.CreateLShr(k, builder_.getInt64(1)) : k;
-  const ir::Effects effects = fn_.effects(op);
+  plan.effects = fn_.effects(op);
+  std::vector<Value *> none;
   const auto blocks = [&] {
-    std::vector<Value *> none;
-    countedLoop({0, plan.columns, blockN}, effects, none, [&](Value *n) {
-      countedLoop({0, plan.rows, plan.blockM}, effects, none,
-                  [&](Value *m) { contractBlock(plan, m, n); });
+    const bool flushes = plan.pairs && plan.packed == Elem::BF16;
+    Value *leastOfA = flushes ? leastFieldOfA(plan) : nullptr;
+    countedLoop({0, plan.columns, blockN}, plan.effects, none, [&](Value *n) {
+      if (flushes) {
+        branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
+               [&] { contractRows(widened(plan), n); });
+      } else {
+        contractRows(plan, n);
+      }
     });
   };
   branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)), blocks, [] {});
+}
+
+void Emitter::contractRows(const Contraction &plan, Value *n) {
+  std::vector<Value *> none;
+  countedLoop({0, plan.rows, plan.blockM}, plan.effects, none,
+              [&](Value *m) { contractBlock(plan, m, n); });
+}
+
+Emitter::Contraction Emitter::widened(Contraction plan) {
+  plan.widens = true;
+  return plan;
 }
 
 void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
@@ -81,10 +101,17 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
     Value *place = accAddress(i / plan.vectors, i % plan.vectors);
     sums.push_back(builder_.CreateAlignedLoad(vector, place, align));
   }
-  const int64_t group = plan.pairs ? 2 : 1;
-  const int64_t stepA = group * ir::byteSize(plan.packed);
-  Value *startA = at(plan.a, times(m, plan.rowA));
-  Value *startB = at(plan.b, times(n, stepA));
+  contractLoop(plan, at(plan.a, times(m, plan.rowA)), at(plan.b, times(n, plan.groupBytes())), sums);
+  for (unsigned i = 0; i < sums.size(); ++i) {
+    builder_.CreateAlignedStore(sums[i], accAddress(i / plan.vectors, i % plan.vectors), align);
+  }
+}
+
+// Along k, from the block's first row of a and its first column of b. What is widened takes two turns for a
+// pair, in the order of vdpbf16ps: the upper halves, then with a shift the lower ones.
+void Emitter::contractLoop(const Contraction &plan, Value *startA, Value *startB,
+                           std::vector<Value *> &sums) {
+  Value *turns = plan.widens ? builder_.CreateShl(plan.steps, builder_.getInt64(1)) : plan.steps;
   llvm::BasicBlock *entry = builder_.GetInsertBlock();
   llvm::BasicBlock *loop = newBlock("contract");
   llvm::BasicBlock *exit = newBlock("contract.end");
@@ -95,47 +122,65 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
     phi->addIncoming(start, entry);
     return phi;
   };
-  llvm::PHINode *left = carry(plan.steps);
+  llvm::PHINode *left = carry(turns);
   llvm::PHINode *rowOfA = carry(startA);
   llvm::PHINode *rowOfB = carry(startB);
+  llvm::PHINode *shift = plan.widens ? carry(builder_.getInt32(0)) : nullptr;
   std::vector<llvm::PHINode *> phis;
   for (Value *&sum : sums) {
     phis.push_back(carry(sum));
     sum = phis.back();
   }
-  contractStep(plan, rowOfA, rowOfB, sums);
+  contractStep(plan, rowOfA, rowOfB, shift, sums);
+  const auto advance = [&](llvm::PHINode *row, int64_t bytes) {
+    Value *by = builder_.getInt64(bytes);
+    if (plan.widens) {
+      by = builder_.CreateSelect(builder_.CreateICmpEQ(shift, builder_.getInt32(0)),
+                                 builder_.getInt64(0), by);
+    }
+    row->addIncoming(builder_.CreateGEP(builder_.getInt8Ty(), row, by), loop);
+  };
+  advance(rowOfA, plan.groupBytes());
+  advance(rowOfB, plan.rowB);
+  if (plan.widens) {
+    shift->addIncoming(builder_.CreateSub(builder_.getInt32(16), shift), loop);
+  }
   Value *rest = builder_.CreateSub(left, builder_.getInt64(1));
   left->addIncoming(rest, loop);
-  rowOfA->addIncoming(builder_.CreateConstGEP1_64(byte, rowOfA, stepA), loop);
-  rowOfB->addIncoming(builder_.CreateConstGEP1_64(byte, rowOfB, plan.rowB), loop);
   for (unsigned i = 0; i < sums.size(); ++i) {
     phis[i]->addIncoming(sums[i], loop);
   }
   builder_.CreateCondBr(builder_.CreateICmpNE(rest, builder_.getInt64(0)), loop, exit);
   builder_.SetInsertPoint(exit);
-  for (unsigned i = 0; i < sums.size(); ++i) {
-    builder_.CreateAlignedStore(sums[i], accAddress(i / plan.vectors, i % plan.vectors), align);
-  }
 }
 
-// A pair of a is broadcast as one number of 32 bits.
-void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB,
+// A pair of a is broadcast as one number of 32 bits. `shift`: brings the half that is widened to the top of
+// its pair; bf16 is the upper half of f32.
+void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB, Value *shift,
                            std::vector<Value *> &sums) {
   llvm::Type *byte = builder_.getInt8Ty();
-  const unsigned group = plan.pairs ? 2 : 1;
   llvm::Type *single = elementwise_.registerType(plan.packed);
   llvm::Type *element = plan.pairs ? builder_.getInt32Ty() : single;
   llvm::Type *vector = Elementwise::widen(element, plan.lanes);
   const llvm::Align align(ir::byteSize(plan.packed));
+  const auto numbersAt = [&](llvm::Type *type, Value *place) -> Value * {
+    Value *bits = builder_.CreateAlignedLoad(type, place, align);
+    if (!plan.widens) {
+      return bits;
+    }
+    const unsigned lanes = type->isVectorTy() ? plan.lanes : 1;
+    Value *top = builder_.CreateShl(bits, splat(shift, lanes));
+    return builder_.CreateBitCast(builder_.CreateAnd(top, elementwise_.intLike(top, 0xffff0000)),
+                                  Elementwise::widen(builder_.getFloatTy(), lanes));
+  };
   std::vector<Value *> columns;
   for (unsigned i = 0; i < plan.vectors; ++i) {
-    const int64_t offset = int64_t{i} * plan.lanes * group * ir::byteSize(plan.packed);
-    Value *place = builder_.CreateConstGEP1_64(byte, rowOfB, offset);
-    columns.push_back(builder_.CreateAlignedLoad(vector, place, align));
+    const int64_t offset = int64_t{i} * plan.lanes * plan.groupBytes();
+    columns.push_back(numbersAt(vector, builder_.CreateConstGEP1_64(byte, rowOfB, offset)));
   }
   for (unsigned row = 0; row < plan.blockM; ++row) {
     Value *place = builder_.CreateConstGEP1_64(byte, rowOfA, row * plan.rowA);
-    Value *number = splat(builder_.CreateAlignedLoad(element, place, align), plan.lanes);
+    Value *number = splat(numbersAt(element, place), plan.lanes);
     for (unsigned i = 0; i < plan.vectors; ++i) {
       Value *&sum = sums[row * plan.vectors + i];
       sum = multiplyAdd(plan, number, columns[i], sum);
@@ -145,7 +190,7 @@ void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB
 
 Value *Emitter::multiplyAdd(const Contraction &plan, Value *a, Value *b, Value *sum) {
   namespace I = llvm::Intrinsic;
-  if (!plan.pairs) {
+  if (!plan.pairs || plan.widens) {
     if (sum->getType()->isIntOrIntVectorTy()) {
       return builder_.CreateAdd(sum, builder_.CreateMul(a, b));
     }

@@ -30,7 +30,7 @@ std::vector<ContractRule> contractRules(int32_t bytes, bool hasBf16Dot, bool has
       {Elem::F64, Elem::F64, Elem::F64, false, lanes / 2},
   };
   if (hasBf16Dot) {
-    rules.insert(rules.begin(), {Elem::BF16, Elem::BF16, Elem::F32, true, lanes, true});
+    rules.insert(rules.begin(), {Elem::BF16, Elem::BF16, Elem::F32, true, lanes});
   }
   if (hasPairs) {
     rules.push_back({Elem::I8, Elem::I16, Elem::I32, true, lanes});

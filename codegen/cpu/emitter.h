@@ -15,7 +15,7 @@
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
 // memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
-// folds.cpp, memory.cpp, atomics.cpp, contract.cpp.
+// folds.cpp, memory.cpp, atomics.cpp, contract.cpp, tiny_numbers.cpp.
 #pragma once
 
 #include "codegen/cpu/elementwise.h"
@@ -240,13 +240,36 @@ private:
     llvm::Value *steps;       // i64: elements, or pairs, along k; at least 1
     ir::Elem packed, accumulator;
     bool pairs;
+    bool widens;                       // pairs of bf16 as numbers of f32, one after the other
+    ir::Effects effects;
     int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
     unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
+    // What a and b hold for a step along k, in one row or column.
+    [[nodiscard]] int64_t groupBytes() const { return (pairs ? 2 : 1) * ir::byteSize(packed); }
   };
   void emitContract(ir::OpId op);
+  static Contraction widened(Contraction plan);
+  // All rows of a block of columns that begins at `n`.
+  void contractRows(const Contraction &plan, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
-  void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB, Values &sums);
+  void contractLoop(const Contraction &plan, llvm::Value *startA, llvm::Value *startB, Values &sums);
+  void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB,
+                    llvm::Value *shift, Values &sums);
   llvm::Value *multiplyAdd(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *sum);
+
+  // ---- tiny_numbers.cpp
+  // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
+  llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
+  llvm::Value *leastFieldOfA(const Contraction &plan);
+  struct Panel {
+    llvm::Value *base;
+    llvm::Value *bytes;         // from the first row to the end
+    int64_t rowBytes;           // from row to row
+    int64_t copies, copyBytes;  // vectors in a row, and from one to the next
+    llvm::Value *mask = nullptr; // lanes that count; null: all
+  };
+  llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
+  llvm::Value *leastField(llvm::Value *least);
 };
 
 } // namespace libtile::codegen::cpu

@@ -113,11 +113,8 @@ Value dot(Semantics &s, Args args) {
     acc = s.cast(acc, sums);
   }
   const Tensor product = emit(s, ir::Opcode::Dot, {input.id, other.id, acc.id}, sums);
-  // Of fp16 and bf16 the products are exact in any case, but "ieee" asks for numbers below the least normal
-  // one too, which some units leave out. allow_tf32 speaks of tf32 alone.
-  const bool isChoice = input.dtype == kFloat32 ||
-                        (input.dtype.isFloat() && args[4].isNone() && precision == ir::Precision::ieee);
-  if (precision && isChoice) {
+  // It is a choice for fp32 operands alone; the others' products are exact.
+  if (precision && input.dtype == kFloat32) {
     ir::Function &fn = s.builder.function();
     fn.setAttr(fn.def(product.id), ir::Attr::precision, *precision);
   }

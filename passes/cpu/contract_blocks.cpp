@@ -48,10 +48,9 @@ int32_t ContractShape::rowB() const {
 }
 
 std::optional<ContractShape> contractShape(const ir::Target &target, Elem operand,
-                                           Elem accumulator, int32_t m, int32_t n,
-                                           bool keepsTiny) {
+                                           Elem accumulator, int32_t m, int32_t n) {
   const auto rule = std::ranges::find_if(target.contract, [&](const ContractRule &r) {
-    return r.operand == operand && r.accumulator == accumulator && !(keepsTiny && r.flushes);
+    return r.operand == operand && r.accumulator == accumulator;
   });
   if (rule == target.contract.end() || rule->lanes < 1) {
     return std::nullopt;

@@ -5,12 +5,14 @@
 //   acc  <Mp x Np>, row-major. Mp is a multiple of block_m, Np of block_n; block_n is a multiple of
 //        the rule's lanes. Rows and columns of padding may be computed and written freely.
 //   a    <Mp x Ka>: row m, column kk; Ka >= k, more than k is padding against rows that fall on the
-//        same cache sets. With `pairs` k is even and an odd reduction has a zero column.
+//        same cache sets, and may be read up to the end of a cache line. With `pairs` k is even and an
+//        odd reduction has a zero column.
 //   b    <Kb x Nb> of `packed`, or with `pairs` <Kb/2 x Nb> of i32 words: element (kk, n) is the low
 //        half of word [kk/2, n] for even kk, the high half for odd ones (so nests write whole words).
 //        Nb >= Np, the rest is padding against cache-set conflicts, never read.
 //   k    i32 scalar, 0 <= k <= min(Ka, Kb), even with `pairs`. It may be known only at run time.
-// Elements of a and b inside Mp, Np and k are initialised; rows and columns of padding hold zeros.
+// Elements of a and b inside Mp, Np and k are initialised; rows and columns of padding hold zeros, or in
+// acc what they sum up to.
 // Element types are those of one ContractRule: a (and b without pairs) `packed`, acc `accumulator`;
 // the three buffers do not overlap. Buffers start at multiples of 64 bytes.
 //
@@ -38,11 +40,10 @@ struct ContractShape {
   [[nodiscard]] int32_t rowB() const;
 };
 
-// nullopt: the target has no rule for these types, the dot goes through plain nests. `keepsTiny`: numbers
-// below the least normal one shall count (input_precision "ieee").
+// nullopt: the target has no rule for these types, the dot goes through plain nests.
 [[nodiscard]] std::optional<ContractShape> contractShape(const ir::Target &target, ir::Elem operand,
                                                          ir::Elem accumulator, int32_t m,
-                                                         int32_t n, bool keepsTiny);
+                                                         int32_t n);
 // Iterations of a k loop with a step of `k` that one contract should take together.
 [[nodiscard]] int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
                                          int32_t k);

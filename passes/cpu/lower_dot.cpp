@@ -242,10 +242,8 @@ std::optional<ContractShape> contractOf(const NestState &state, OpId dot) {
   if (type.rank() != 2) {
     return std::nullopt;
   }
-  const bool keepsTiny = fn.hasAttr(dot, Attr::precision) &&
-                         fn.getEnum<Precision>(dot, Attr::precision) == Precision::ieee;
   return contractShape(state.target, fn.type(fn.operand(dot, 0)).elem(), type.elem(), type.dim(0),
-                       type.dim(1), keepsTiny);
+                       type.dim(1));
 }
 
 llvm::SmallVector<int32_t, 4> accumulatorShape(const NestState &state, OpId dot) {

@@ -286,27 +286,26 @@ TEST(Operations, Dot) {
   const Value f = k.tile("f32", {2, 2});
   k.call("dot", {f, f, f}, {{"allow_tf32", Value::boolean(false)}});
   EXPECT_EQ(k.text(), "%0 = splat %a : tile<17x3xf16>\n%1 = splat %b : tile<3x5xf16>\n"
-                      "%2 = splat %c : tile<17x5xf32>\n"
-                      "%3 = dot %0, %1, %2 {precision=ieee} : tile<17x5xf32>\n"
+                      "%2 = splat %c : tile<17x5xf32>\n%3 = dot %0, %1, %2 : tile<17x5xf32>\n"
                       "%4 = constant {value=0.0} : tile<17x5xf32>\n"
                       "%5 = dot %0, %1, %4 : tile<17x5xf32>\n"
                       "%6 = fptrunc %5 : tile<17x5xf16>\n%7 = splat %d : tile<2x2xf32>\n"
                       "%8 = dot %7, %7, %7 {precision=ieee} : tile<2x2xf32>\n");
 }
 
-// "ieee" is about every float; tf32, and whether it is allowed, about fp32 alone.
+// How operands are kept is a choice for fp32 alone.
 TEST(Operations, DotPrecision) {
   for (const char *elem : {"f16", "bf16", "f32", "f64", "i8"}) {
-    const bool isFloat = elem[0] != 'i', isFp32 = elem == std::string("f32");
+    const bool isFp32 = elem == std::string("f32");
     const auto marked = [&](const char *keyword, const Value &value) {
       Kernel k;
       const Value a = k.tile(elem, {2, 2});
       k.call("dot", {a, a}, {{keyword, value}});
       return k.text().find("{precision=") != std::string::npos;
     };
-    EXPECT_EQ(marked("input_precision", text("ieee")), isFloat) << elem;
-    EXPECT_EQ(marked("input_precision", text("tf32")), isFp32) << elem;
-    EXPECT_EQ(marked("input_precision", text("tf32x3")), isFp32) << elem;
+    for (const char *precision : {"ieee", "tf32", "tf32x3"}) {
+      EXPECT_EQ(marked("input_precision", text(precision)), isFp32) << elem << " " << precision;
+    }
     EXPECT_EQ(marked("allow_tf32", Value::boolean(false)), isFp32) << elem;
   }
 }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The code that finds out whether there is something to flush. The least magnitudes of the packed operands
+// and of the sums are taken beforehand: of a once, of b and acc for each block of columns, whose panel of b
+// then lies in the cache for the contraction. Twice the magnitude less one, as an unsigned number, sorts
+// zeros last: a shift, a subtraction and a minimum for each vector. That is little beside the multiply-adds:
+// a vector of b meets all rows, one of a all columns. Padding holds zeros.
+#include "codegen/cpu/tiny_numbers.h"
+#include "codegen/cpu/emitter.h"
+#include "ir/ops.h"
+
+namespace libtile::codegen::cpu {
+
+using llvm::Value;
+
+// nothingToFlush of tiny_numbers.h.
+Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *n) {
+  llvm::Type *byte = builder_.getInt8Ty();
+  const int64_t word = 4; // a number of acc, a pair of b
+  Value *offset = builder_.CreateMul(n, builder_.getInt64(word));
+  const auto least = [&](Value *base, Value *rows, int64_t rowBytes, llvm::Type *element) {
+    Panel panel{};
+    panel.base = builder_.CreateGEP(byte, base, offset);
+    panel.bytes = builder_.CreateMul(rows, builder_.getInt64(rowBytes));
+    panel.rowBytes = rowBytes;
+    panel.copies = plan.vectors;
+    panel.copyBytes = plan.lanes * word;
+    const unsigned lanes = target_.vectorBytes * 8 / element->getScalarSizeInBits();
+    Value *none = llvm::Constant::getAllOnesValue(Elementwise::widen(element, lanes));
+    return leastField(leastOfPanel(plan, panel, none));
+  };
+  Value *leastOfB = least(plan.b, plan.steps, plan.rowB, builder_.getInt16Ty());
+  Value *rows = builder_.getInt64(plan.rows);
+  Value *leastOfAcc = least(plan.acc, rows, plan.columns * word, builder_.getInt32Ty());
+  const auto atLeast = [&](Value *field, int32_t bound) {
+    return builder_.CreateICmpUGE(field, builder_.getInt32(bound));
+  };
+  Value *products = atLeast(builder_.CreateAdd(leastOfA, leastOfB), kLeastProductFields);
+  Value *sums = builder_.CreateAnd(products, atLeast(leastOfAcc, kLeastSumField));
+  return builder_.CreateAnd(sums, builder_.CreateAnd(atLeast(leastOfA, kLeastOperandField),
+                                                     atLeast(leastOfB, kLeastOperandField)));
+}
+
+// A column of vectors at a time, a block of rows at once. The last column ends at k, wherever that is in its
+// vector: what lies behind is not packed.
+Value *Emitter::leastFieldOfA(const Contraction &plan) {
+  const unsigned lanes = target_.vectorBytes / 2;
+  llvm::Type *vector = Elementwise::widen(builder_.getInt16Ty(), lanes);
+  Value *k = builder_.CreateShl(plan.steps, builder_.getInt64(1));
+  Value *whole = builder_.CreateAnd(builder_.CreateAdd(k, builder_.getInt64(lanes - 1)),
+                                    builder_.getInt64(-int64_t{lanes}));
+  std::vector<Value *> least{llvm::Constant::getAllOnesValue(vector)};
+  restLoop(builder_.getInt64(0), whole, lanes, plan.effects, least, [&](Value *column) {
+    Value *left = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, builder_.CreateSub(k, column),
+                                                 builder_.getInt64(lanes));
+    Value *end = splat(builder_.CreateTrunc(left, builder_.getInt16Ty()), lanes);
+    Panel panel{};
+    panel.base = builder_.CreateGEP(builder_.getInt16Ty(), plan.a, column);
+    panel.bytes = builder_.getInt64(plan.rows * plan.rowA);
+    panel.rowBytes = plan.blockM * plan.rowA;
+    panel.copies = plan.blockM;
+    panel.copyBytes = plan.rowA;
+    panel.mask = builder_.CreateICmpULT(builder_.CreateStepVector(vector), end);
+    least[0] = leastOfPanel(plan, panel, least[0]);
+  });
+  return leastField(least[0]);
+}
+
+// By lanes the least of `least` and of all 2 |x| - 1. The vectors of a row are unrolled.
+Value *Emitter::leastOfPanel(const Contraction &plan, const Panel &panel, Value *least) {
+  llvm::Type *vector = least->getType();
+  const llvm::Align align(vector->getScalarSizeInBits() / 8);
+  std::vector<Value *> carried{least};
+  const auto row = [&](Value *offset) {
+    Value *first = builder_.CreateGEP(builder_.getInt8Ty(), panel.base, offset);
+    for (int64_t copy = 0; copy < panel.copies; ++copy) {
+      Value *place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), first, copy * panel.copyBytes);
+      Value *bits = builder_.CreateAlignedLoad(vector, place, align);
+      Value *twice = builder_.CreateShl(bits, elementwise_.intLike(bits, 1));
+      if (panel.mask != nullptr) {
+        twice = builder_.CreateSelect(panel.mask, twice, llvm::Constant::getNullValue(vector));
+      }
+      Value *sorted = builder_.CreateSub(twice, elementwise_.intLike(bits, 1));
+      carried[0] = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, carried[0], sorted);
+    }
+  };
+  restLoop(builder_.getInt64(0), panel.bytes, panel.rowBytes, plan.effects, carried, row);
+  return carried[0];
+}
+
+// The exponent field of the least number other than 0, as an i32; if there is none, one beyond all fields.
+Value *Emitter::leastField(Value *least) {
+  Value *lane = builder_.CreateIntMinReduce(least);
+  const unsigned bits = lane->getType()->getScalarSizeInBits();
+  Value *twice = builder_.CreateAdd(builder_.CreateZExt(lane, builder_.getInt64Ty()), builder_.getInt64(1));
+  const unsigned fieldBits = 8;
+  return builder_.CreateTrunc(builder_.CreateLShr(twice, builder_.getInt64(bits - fieldBits)),
+                              builder_.getInt32Ty());
+}
+
+} // namespace libtile::codegen::cpu

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cpu/dot_trap.h"
+
+#include "tests/cpu/run_nested.h"
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <csignal>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <ucontext.h>
+#endif
+
+namespace libtile::test {
+
+namespace {
+
+// Every x86 that has the targets of tests has the instruction.
+#if defined(__x86_64__)
+#define LIBTILE_WITH_FMA __attribute__((target("fma")))
+#else
+#define LIBTILE_WITH_FMA
+#endif
+
+float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
+
+LIBTILE_WITH_FMA float multiplyAddFlushing(float sum, uint32_t a, uint32_t b) {
+  const auto operand = [](uint32_t bits) { return flushed(std::bit_cast<float>(bits)); };
+  return flushed(std::fma(operand(a), operand(b), flushed(sum)));
+}
+
+std::atomic<uint64_t> traps = 0;
+
+} // namespace
+
+float dotBf16(float sum, uint32_t a, uint32_t b) {
+  sum = multiplyAddFlushing(sum, a & 0xffff0000, b & 0xffff0000);
+  return multiplyAddFlushing(sum, a << 16, b << 16);
+}
+
+uint64_t DotTrap::count() { return traps; }
+
+std::vector<std::string> dotTargets() {
+  std::vector<std::string> targets = runnableTargets();
+  if (DotTrap::needed()) {
+    targets.emplace_back("avx512bf16");
+  }
+  return targets;
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+
+namespace {
+
+// Where the kernel keeps a part of the registers in a signal's frame, which is laid out as by xsave.
+unsigned componentOffset(unsigned component) {
+  unsigned size = 0, offset = 0, c = 0, d = 0;
+  __cpuid_count(0xd, component, size, offset, c, d);
+  return offset;
+}
+
+constexpr unsigned kUpperHalfOfXmm = 2, kUpperHalfOfZmm = 6, kUpperZmm = 7;
+
+class Registers {
+public:
+  explicit Registers(ucontext_t *context)
+      : general_(context->uc_mcontext.gregs),
+        state_(reinterpret_cast<uint8_t *>(context->uc_mcontext.fpregs)) {}
+
+  int64_t &general(unsigned number) {
+    static constexpr int kOrder[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                                     REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                     REG_R12, REG_R13, REG_R14, REG_R15};
+    return reinterpret_cast<int64_t &>(general_[kOrder[number]]);
+  }
+  int64_t &next() { return reinterpret_cast<int64_t &>(general_[REG_RIP]); }
+
+  // The address of 32 bits of a zmm register.
+  uint8_t *lane(unsigned zmm, unsigned index) {
+    static const unsigned ymm = componentOffset(kUpperHalfOfXmm),
+                          zmmHalf = componentOffset(kUpperHalfOfZmm), upper = componentOffset(kUpperZmm);
+    const unsigned byte = 4 * index;
+    if (zmm >= 16) {
+      return state_ + upper + 64 * (zmm - 16) + byte;
+    }
+    if (byte >= 32) {
+      return state_ + zmmHalf + 32 * zmm + byte - 32;
+    }
+    return byte >= 16 ? state_ + ymm + 16 * zmm + byte - 16 : state_ + 160 + 16 * zmm + byte;
+  }
+  // All parts count as in use from here on.
+  void changed() {
+    uint64_t used = 0;
+    std::memcpy(&used, state_ + 512, sizeof(used));
+    used |= 2 | 1 << kUpperHalfOfXmm | 1 << kUpperHalfOfZmm | 1 << kUpperZmm;
+    std::memcpy(state_ + 512, &used, sizeof(used));
+  }
+
+private:
+  greg_t *general_;
+  uint8_t *state_;
+};
+
+// dest += left . right for 16 words each; the right ones may lie in memory, or be one there for all.
+struct Instruction {
+  bool ofBf16 = false;
+  unsigned dest = 0, left = 0, right = 0;
+  const uint8_t *memory = nullptr;
+  bool one = false;
+  unsigned length = 0;
+};
+
+// EVEX.512.{66,F3}.0F38.W0 52 /r without a mask: vpdpwssd, vdpbf16ps.
+bool decode(const uint8_t *code, Registers &registers, Instruction &found) {
+  const uint8_t p0 = code[1], p1 = code[2], p2 = code[3], modrm = code[5];
+  const unsigned prefix = p1 & 3;
+  if (code[0] != 0x62 || (p0 & 7) != 2 || (p1 & 0x80) != 0 || (p2 & 0x67) != 0x40 || code[4] != 0x52 ||
+      (prefix != 1 && prefix != 2)) {
+    return false;
+  }
+  const auto high = [](uint8_t byte, unsigned bit, unsigned place) {
+    return ((byte >> bit & 1) ^ 1U) << place;
+  };
+  const unsigned mod = modrm >> 6, rm = modrm & 7;
+  found.ofBf16 = prefix == 2;
+  found.dest = (modrm >> 3 & 7) | high(p0, 7, 3) | high(p0, 4, 4);
+  found.left = (~p1 >> 3 & 15) | high(p2, 3, 4);
+  found.one = (p2 & 0x10) != 0;
+  found.length = 6;
+  if (mod == 3) {
+    found.right = rm | high(p0, 5, 3) | high(p0, 6, 4);
+    return !found.one;
+  }
+  int64_t address = 0;
+  unsigned base = rm;
+  if (rm == 4) {
+    const uint8_t sib = code[found.length++];
+    const unsigned index = (sib >> 3 & 7) | high(p0, 6, 3);
+    base = sib & 7;
+    address = index == 4 ? 0 : registers.general(index) * (int64_t{1} << (sib >> 6));
+  }
+  int32_t offset = 0;
+  const bool noBase = mod == 0 && base == 5;
+  if (mod == 1) {
+    offset = static_cast<int8_t>(code[found.length++]) * (found.one ? 4 : 64);
+  } else if (mod == 2 || noBase) {
+    std::memcpy(&offset, code + found.length, 4);
+    found.length += 4;
+  }
+  if (!noBase) {
+    address += registers.general(base | high(p0, 5, 3));
+  } else if (rm == 5) {
+    address += reinterpret_cast<int64_t>(code) + found.length;
+  }
+  found.memory = reinterpret_cast<const uint8_t *>(address + offset);
+  return true;
+}
+
+uint32_t dotOfWords(uint32_t sum, uint32_t a, uint32_t b) {
+  const auto half = [](uint32_t word, unsigned shift) { return int64_t{static_cast<int16_t>(word >> shift)}; };
+  return sum + static_cast<uint32_t>(half(a, 0) * half(b, 0)) + static_cast<uint32_t>(half(a, 16) * half(b, 16));
+}
+
+void execute(const Instruction &instruction, Registers &registers) {
+  const auto read = [](const uint8_t *place) {
+    uint32_t word = 0;
+    std::memcpy(&word, place, 4);
+    return word;
+  };
+  for (unsigned i = 0; i < 16; ++i) {
+    uint8_t *dest = registers.lane(instruction.dest, i);
+    const uint32_t a = read(registers.lane(instruction.left, i));
+    const uint32_t b = read(instruction.memory == nullptr ? registers.lane(instruction.right, i)
+                                                          : instruction.memory + (instruction.one ? 0 : 4 * i));
+    const uint32_t sum = instruction.ofBf16
+                             ? std::bit_cast<uint32_t>(dotBf16(std::bit_cast<float>(read(dest)), a, b))
+                             : dotOfWords(read(dest), a, b);
+    std::memcpy(dest, &sum, 4);
+  }
+  registers.changed();
+  traps += instruction.ofBf16 ? 1 : 0;
+}
+
+struct sigaction before = {};
+
+// A signal takes long, so the dots that follow at once are done with the first. What is no dot goes to the
+// handler of before, when it is executed again.
+void onIllegalInstruction(int, siginfo_t *, void *context) {
+  Registers registers(static_cast<ucontext_t *>(context));
+  Instruction instruction;
+  bool any = false;
+  while (decode(reinterpret_cast<const uint8_t *>(registers.next()), registers, instruction)) {
+    execute(instruction, registers);
+    registers.next() += instruction.length;
+    any = true;
+    instruction = {};
+  }
+  if (!any) {
+    sigaction(SIGILL, &before, nullptr);
+  }
+}
+
+} // namespace
+
+bool DotTrap::needed() {
+  return codegen::runsHere(codegen::findTarget("avx512")) &&
+         !codegen::runsHere(codegen::findTarget("avx512bf16"));
+}
+
+DotTrap::DotTrap() {
+  if (needed()) {
+    struct sigaction action = {};
+    action.sa_sigaction = onIllegalInstruction;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGILL, &action, &before);
+  }
+}
+
+DotTrap::~DotTrap() {
+  if (needed()) {
+    sigaction(SIGILL, &before, nullptr);
+  }
+}
+
+#else
+
+bool DotTrap::needed() { return false; }
+DotTrap::DotTrap() = default;
+DotTrap::~DotTrap() = default;
+
+#endif
+
+} // namespace libtile::test
