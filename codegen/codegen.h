@@ -50,7 +50,7 @@ struct Code {
 // `fn` has passed the pipeline for `target`. Thread-safe. LLVM's fatal errors come as InternalError.
 //
 // The function made:
-//   CPU     a libtile_kernel (codegen/cpu/frame.h): it runs a range of programs of a launch, whose frame
+//   CPU     a libtile_entry (codegen/cpu/frame.h): it runs a range of programs of a launch, whose frame
 //           has the arguments and the grid.
 //   NVIDIA  a kernel with one parameter an argument (i1 as i8), dynamic shared memory. Others launch it
 //           too, so there is no frame: docs/abi.md.

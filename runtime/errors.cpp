@@ -11,7 +11,7 @@ ErrorRecord describeError(const std::exception &error) {
   ErrorRecord record;
   record.text = record.message = error.what();
   if (dynamic_cast<const std::bad_alloc *>(&error) != nullptr) {
-    record.kind = Error::Kind::User;
+    record.kind = ErrorKind::User;
     record.text = record.message = "out of memory";
     return record;
   }
@@ -30,11 +30,11 @@ ErrorRecord describeError(const std::exception &error) {
     record.text = record.message;
   }
   if (dynamic_cast<const DeviceError *>(ours) != nullptr) {
-    record.kind = Error::Kind::Device;
+    record.kind = ErrorKind::Device;
   } else if (dynamic_cast<const ir::UserError *>(ours) != nullptr) {
-    record.kind = Error::Kind::User;
+    record.kind = ErrorKind::User;
   } else if (dynamic_cast<const ir::Unsupported *>(ours) != nullptr) {
-    record.kind = Error::Kind::Unsupported;
+    record.kind = ErrorKind::Unsupported;
   } else if (const auto *internal = dynamic_cast<const ir::InternalError *>(ours)) {
     record.reproducer = internal->reproducer();
     record.text = "internal error, please report it: " + record.text;

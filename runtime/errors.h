@@ -2,12 +2,15 @@
 // Exceptions of the inside as plain data, for the two interfaces that lead outside.
 #pragma once
 
-#include "runtime/libtile.h"
+#include <exception>
+#include <string>
 
 namespace libtile::runtime {
 
+enum class ErrorKind { User, Unsupported, Internal, Device };
+
 struct ErrorRecord {
-  Error::Kind kind = Error::Kind::Internal;
+  ErrorKind kind = ErrorKind::Internal;
   std::string text;       // with file, line, source line and caret where there is a location
   std::string message;    // alone
   std::string file;       // "" if not in a kernel

@@ -154,6 +154,13 @@ std::string describeMisfit(const frontend::DType &dtype, const CallArgument &val
   return what + " does not fit " + dtype.name();
 }
 
+std::string describeRefusal(const RuntimeParameter &parameter, const CallArgument &value) {
+  uint64_t slot = 0;
+  return encodeSlot(parameter.dtype, value, slot)
+             ? " is a read-only array, and the kernel stores to it"
+             : ": " + describeMisfit(parameter.dtype, value);
+}
+
 const RuntimeParameter *fillSlots(const Compiled &kernel, const CallArgument *arguments,
                                   uint64_t *slots) noexcept {
   const std::vector<RuntimeParameter> &parameters = kernel.parameters();

@@ -60,6 +60,10 @@ struct Extent {
 // What encodeSlot refused, in words: "the integer 300 does not fit uint8".
 [[nodiscard]] std::string describeMisfit(const frontend::DType &dtype, const CallArgument &value);
 
+// What fillSlots refused, in words that go behind the parameter's name: ": the integer 300 does not fit
+// uint8", " is a read-only array, and the kernel stores to it".
+[[nodiscard]] std::string describeRefusal(const RuntimeParameter &parameter, const CallArgument &value);
+
 // The slots of a kernel's run-time parameters. Returns the parameter whose argument does not fit, or is
 // a read-only array that the kernel stores to; nullptr: none.
 [[nodiscard]] const RuntimeParameter *fillSlots(const Compiled &kernel, const CallArgument *arguments,

@@ -81,28 +81,6 @@ ArgumentKey classify(const CallArgument &argument, bool isConstexpr, uint8_t fla
   return constant;
 }
 
-frontend::Value constantOf(const CallArgument &argument) {
-  switch (argument.kind) {
-  case Kind::None:
-    return frontend::Value::none();
-  case Kind::Bool:
-    return frontend::Value::boolean(argument.bits != 0);
-  case Kind::Int:
-    return frontend::Value::integer(static_cast<int64_t>(argument.bits));
-  case Kind::UInt:
-    return frontend::Value::integer(argument.bits);
-  case Kind::Float:
-    return {frontend::Constant(std::bit_cast<double>(argument.bits))};
-  case Kind::Constant:
-    return *argument.value;
-  case Kind::Pointer:
-  case Kind::Type:
-  case Kind::Tuple:
-    break;
-  }
-  return {};
-}
-
 // Walks a flat list: which parameter each argument belongs to.
 class Walk {
 public:
@@ -139,6 +117,28 @@ bool findPath(std::span<const CallArgument> arguments, size_t &at, size_t index,
 }
 
 } // namespace
+
+frontend::Value constantOf(const CallArgument &argument) {
+  switch (argument.kind) {
+  case Kind::None:
+    return frontend::Value::none();
+  case Kind::Bool:
+    return frontend::Value::boolean(argument.bits != 0);
+  case Kind::Int:
+    return frontend::Value::integer(static_cast<int64_t>(argument.bits));
+  case Kind::UInt:
+    return frontend::Value::integer(argument.bits);
+  case Kind::Float:
+    return {frontend::Constant(std::bit_cast<double>(argument.bits))};
+  case Kind::Constant:
+    return *argument.value;
+  case Kind::Pointer:
+  case Kind::Type:
+  case Kind::Tuple:
+    break;
+  }
+  return {};
+}
 
 LaunchDevice &openLaunchDevice(const std::string &name) {
   static auto *mutex = new std::mutex;
@@ -274,19 +274,15 @@ std::string Launcher::nameOf(std::span<const CallArgument> arguments, size_t ind
 
 ir::UserError Launcher::refusal(std::span<const CallArgument> arguments,
                                 const RuntimeParameter &parameter) const {
-  const CallArgument &given = arguments[parameter.argument];
-  const std::string name = "argument '" + nameOf(arguments, parameter.argument) + "'";
-  uint64_t slot = 0;
-  return ir::UserError(encodeSlot(parameter.dtype, given, slot)
-                           ? name + " is a read-only array, and the kernel stores to it"
-                           : name + ": " + describeMisfit(parameter.dtype, given));
+  return ir::UserError("argument '" + nameOf(arguments, parameter.argument) + "'" +
+                       describeRefusal(parameter, arguments[parameter.argument]));
 }
 
 void Launcher::launch(const LaunchDevice &device, std::span<const CallArgument> arguments,
-                      const Extent *extents, const Options &options, const int64_t grid[3], void *stream,
-                      frontend::Host &host) {
+                      const Extent *extents, const Options &options, uint32_t optionsId,
+                      const int64_t grid[3], void *stream, frontend::Host &host) {
   Key key;
-  if (!makeKey(arguments, device.index, options.normalised(device.target).id(), key)) {
+  if (!makeKey(arguments, device.index, optionsId, key)) {
     throw ir::UserError("'" + source().name + "' takes " + std::to_string(source().params.size()) +
                         " arguments");
   }

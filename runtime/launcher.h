@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way from the arguments of a call to a launch: Python takes it through bindings.h, C++ through
-// libtile.h. In the order of the hot path:
+// The one way from the arguments of a call to a launch: Python takes it through bindings.h, C and C++
+// through libtile_c.h. In the order of the hot path:
 //
 //   makeKey   what the arguments specialise on
 //   find      key -> specialisation; a miss is compiled and inserted
@@ -34,6 +34,9 @@ struct LaunchDevice {
 };
 // "cpu", "cuda", "cuda:1". Throws DeviceError.
 [[nodiscard]] LaunchDevice &openLaunchDevice(const std::string &name);
+
+// The value of an argument that is a constant; unbound for others.
+[[nodiscard]] frontend::Value constantOf(const CallArgument &argument);
 
 class Launcher {
 public:
@@ -73,10 +76,11 @@ public:
   [[nodiscard]] ir::UserError refusal(std::span<const CallArgument> arguments,
                                       const RuntimeParameter &parameter) const;
 
-  // The whole way, for callers that have nothing to do in between. `extents`: one an argument, or null.
-  // Throws.
+  // The whole way, for callers that have nothing to do in between. `extents`: one an argument, or null;
+  // `optionsId`: of the options that the target has normalised. Throws.
   void launch(const LaunchDevice &device, std::span<const CallArgument> arguments, const Extent *extents,
-              const Options &options, const int64_t grid[3], void *stream, frontend::Host &host);
+              const Options &options, uint32_t optionsId, const int64_t grid[3], void *stream,
+              frontend::Host &host);
 
 private:
   [[nodiscard]] frontend::Argument argumentFor(std::span<const CallArgument> arguments, const Key &key,

@@ -65,8 +65,8 @@ struct libtile_frame {
 /* Runs the programs first .. first + count - 1; returns how many ran to their end: fewer than `count`
    only where the status word is not RUN, and then at least one where poll() keeps none from it.
    `arena`: the scratch bytes that the kernel asks for, 64-byte aligned, of this call alone. */
-typedef uint64_t (*libtile_kernel)(const libtile_frame *frame, uint64_t first, uint64_t count,
-                                   uint8_t *arena);
+typedef uint64_t (*libtile_entry)(const libtile_frame *frame, uint64_t first, uint64_t count,
+                                  uint8_t *arena);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@
 namespace libtile::codegen::cpu {
 
 using Frame = libtile_frame;
-using Kernel = libtile_kernel;
+using Kernel = libtile_entry;
 
 // A frame without poll, message sink and extents: the status word stays 0, or the caller adds them.
 [[nodiscard]] inline Frame makeFrame(const uint64_t *arguments, const int32_t grid[3],

@@ -215,6 +215,23 @@ void Walker::scalarBody(const FunctionSource &source, std::span<const DType> par
   builder_.op(ir::Opcode::Yield, {&tensor->id, 1});
 }
 
+Value Walker::defaultValue(const FunctionSource &source, size_t parameter) {
+  const AstFunction *fn = source.ast->find(source.name);
+  ir::check(fn != nullptr && fn->params[parameter].deflt.valid(), "the parameter has a default");
+  return defaultOf(source.shared_from_this(), fn->params[parameter]);
+}
+
+Value defaultValue(const FunctionSource &fn, size_t parameter, Host &host) {
+  ir::Function nothing(fn.name);
+  Value value = Walker(nothing, host, nullptr).defaultValue(fn, parameter);
+  std::vector<ir::ValueId> tensors;
+  flatten(value, tensors);
+  if (!tensors.empty()) {
+    throw ir::UserError("the default of `" + fn.params[parameter].name + "` is no constant");
+  }
+  return value;
+}
+
 ir::Function specialise(const FunctionSource &fn, const Signature &signature, Host &host,
                         std::vector<HostAnswer> *answers) {
   ir::Function made(fn.name);

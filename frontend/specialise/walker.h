@@ -35,6 +35,7 @@ public:
   Walker(ir::Function &fn, Host &host, std::vector<HostAnswer> *answers);
   void kernel(const FunctionSource &source, const Signature &signature);
   void scalarBody(const FunctionSource &source, std::span<const DType> parameters);
+  Value defaultValue(const FunctionSource &source, size_t parameter);
 
 private:
   // ---- specialise.cpp

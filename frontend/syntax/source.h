@@ -39,6 +39,9 @@ struct FunctionSource : std::enable_shared_from_this<FunctionSource> {
 parseFunction(std::shared_ptr<const ir::SourceFile> file, const std::string &name,
               std::shared_ptr<HostObject> host = nullptr);
 
+// The default of that parameter, which has one, evaluated outside of any kernel. Throws UserError.
+[[nodiscard]] Value defaultValue(const FunctionSource &fn, size_t parameter, Host &host);
+
 // One argument of a specialisation.
 struct Argument {
   // A run-time argument of this type (shape empty), or a compile-time constant.

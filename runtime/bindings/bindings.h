@@ -32,7 +32,7 @@ LT_API const char *lt_bindings_version(void);
 typedef enum lt_status { LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2 } lt_status;
 
 typedef struct lt_error_info {
-  int kind; /* 0 user, 1 unsupported, 2 internal, 3 device: libtile::Error::Kind */
+  int kind; /* 0 user, 1 unsupported, 2 internal, 3 device: runtime::ErrorKind */
   const char *text, *message, *file, *reproducer;
   int line, column;
 } lt_error_info;

@@ -13,22 +13,6 @@ using bindings::keepText;
 
 namespace {
 
-std::string guardText(const ir::Guard &guard, const std::vector<std::string> &names) {
-  const auto name = [&](int64_t param) {
-    const auto index = static_cast<size_t>(param);
-    return index < names.size() ? names[index] : "argument " + std::to_string(param);
-  };
-  switch (guard.kind) {
-  case ir::Guard::Kind::Divisible:
-    return name(guard.param) + " % " + std::to_string(guard.value) + " == 0";
-  case ir::Guard::Kind::Below:
-    return name(guard.param) + " < " + std::to_string(guard.value);
-  case ir::Guard::Kind::Disjoint:
-    return name(guard.param) + " and " + name(guard.value) + " do not overlap";
-  }
-  return {};
-}
-
 const runtime::Variant &variant(const lt_kernel &kernel) { return kernel.compiled->preferred(); }
 
 const char *textAt(const std::vector<std::string> &texts, size_t index) {
@@ -123,12 +107,7 @@ const char *lt_kernel_fallback(const lt_kernel *kernel, size_t index) {
   return guarded<const char *>(nullptr, [&] { return textAt(variant(*kernel).fallbacks, index); });
 }
 const char *lt_kernel_guard(const lt_kernel *kernel, size_t index) {
-  return guarded<const char *>(nullptr, [&] {
-    const std::vector<ir::Guard> &guards = variant(*kernel).guards;
-    return index < guards.size()
-               ? keepText(guardText(guards[index], kernel->compiled->parameterNames()))
-               : nullptr;
-  });
+  return guarded<const char *>(nullptr, [&] { return textAt(kernel->compiled->guardTexts(), index); });
 }
 const char *lt_kernel_property(const lt_kernel *kernel, size_t index, int64_t *value) {
   return guarded<const char *>(nullptr, [&]() -> const char * {

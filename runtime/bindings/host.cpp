@@ -20,10 +20,10 @@ const lt_host *installed = nullptr;
 [[noreturn]] void rethrow() {
   const lt_error_info &error = *lt_error();
   const std::string message = error.message;
-  if (error.kind == static_cast<int>(Error::Kind::Unsupported)) {
+  if (error.kind == static_cast<int>(runtime::ErrorKind::Unsupported)) {
     throw ir::Unsupported(message);
   }
-  if (error.kind == static_cast<int>(Error::Kind::Internal)) {
+  if (error.kind == static_cast<int>(runtime::ErrorKind::Internal)) {
     throw ir::InternalError(message, {}, error.reproducer);
   }
   throw ir::UserError(message);

@@ -274,7 +274,7 @@ lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller) 
       *static_cast<runtime::LoadedCode *>(plan->module), shape, plan->slots, plan->count, stream,
       {caller->lasts, caller->is_interrupted, caller->context});
   if (message != nullptr) {
-    lt_set_error(static_cast<int>(Error::Kind::Device), message);
+    lt_set_error(static_cast<int>(runtime::ErrorKind::Device), message);
     return LT_ERROR;
   }
   return LT_OK;

@@ -71,7 +71,7 @@ void setError(const std::exception &error) noexcept {
   try {
     record = runtime::describeError(error);
   } catch (...) {
-    record.kind = Error::Kind::Internal;
+    record.kind = runtime::ErrorKind::Internal;
   }
 }
 
@@ -94,7 +94,7 @@ const lt_error_info *lt_error(void) {
 void lt_set_error(int kind, const char *message) {
   guarded(0, [&] {
     record = {};
-    record.kind = static_cast<Error::Kind>(kind);
+    record.kind = static_cast<runtime::ErrorKind>(kind);
     record.text = record.message = message;
     return 0;
   });

@@ -124,6 +124,22 @@ std::vector<RuntimeParameter> makeParameters(const ir::Function &tile,
   return parameters;
 }
 
+std::string guardText(const ir::Guard &guard, const std::vector<std::string> &names) {
+  const auto name = [&](int64_t param) {
+    const auto index = static_cast<size_t>(param);
+    return index < names.size() ? names[index] : "argument " + std::to_string(param);
+  };
+  switch (guard.kind) {
+  case ir::Guard::Kind::Divisible:
+    return name(guard.param) + " % " + std::to_string(guard.value) + " == 0";
+  case ir::Guard::Kind::Below:
+    return name(guard.param) + " < " + std::to_string(guard.value);
+  case ir::Guard::Kind::Disjoint:
+    return name(guard.param) + " and " + name(guard.value) + " do not overlap";
+  }
+  return {};
+}
+
 // LIBTILE_DISABLE_PASSES=a,b leaves out these passes, to find the one at fault. One process has one
 // value of it: a key that outlives the process must have it too.
 const passes::PipelineOptions &pipelineOptions() {
@@ -241,6 +257,14 @@ std::vector<std::string> Compiled::parameterNames() const {
     names.push_back(param.name);
   }
   return names;
+}
+
+std::vector<std::string> Compiled::guardTexts() const {
+  std::vector<std::string> texts;
+  for (const ir::Guard &guard : preferred_.guards) {
+    texts.push_back(guardText(guard, parameterNames()));
+  }
+  return texts;
 }
 
 std::vector<std::string> Compiled::stages() const {

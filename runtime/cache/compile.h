@@ -67,6 +67,8 @@ public:
   [[nodiscard]] const std::vector<RuntimeParameter> &parameters() const { return parameters_; }
   // One a run-time parameter.
   [[nodiscard]] std::vector<std::string> parameterNames() const;
+  // What the preferred variant relies on: "x % 16 == 0", "x and out do not overlap".
+  [[nodiscard]] std::vector<std::string> guardTexts() const;
   // One a run-time parameter: the kernel may write through this pointer.
   [[nodiscard]] const std::vector<bool> &written() const { return written_; }
   [[nodiscard]] const Variant &preferred() const { return preferred_; }

@@ -5,7 +5,7 @@
 //
 //     launch_kernels <folder of the tutorials>
 //
-// Build: g++ -std=c++20 launch_kernels.cpp -ltile
+// Build: g++ -std=c++17 launch_kernels.cpp -ltile
 #include <libtile.h>
 
 #include <algorithm>
@@ -55,18 +55,15 @@ bool report(const libtile::Device &device, const char *kernel, double error, dou
 }
 
 bool runAdd(const libtile::Device &device) {
-  const libtile::Program program = libtile::Program::fromText(kAdd, "add");
-  const libtile::Kernel add =
-      program.compile("add", device.target(),
-                      {{"x", {"*fp32", 16}}, {"y", {"*fp32", 16}}, {"out", {"*fp32", 16}}, {"n", {"i32"}}},
-                      {{"BLOCK", int64_t{1024}}});
+  const libtile::Function add = libtile::Program::fromText(kAdd, "add").function("add");
   const int32_t n = 98'432;
   const std::vector<float> a = randomNumbers(n, 1);
   const std::vector<float> b = randomNumbers(n, 2);
   const libtile::Buffer x = upload(device, a);
   const libtile::Buffer y = upload(device, b);
   const libtile::Buffer out = device.allocate(x.bytes());
-  add.launch(device, {(n + 1023) / 1024, 1, 1}, {x, y, out, n});
+  add.launch(device, {(n + 1023) / 1024},
+             {x.as<float>(), y.as<float>(), out.as<float>(), n, {"BLOCK", 1024}});
   const std::vector<float> got = download(device, out);
   double error = 0;
   for (int32_t i = 0; i < n; ++i) {
@@ -76,17 +73,14 @@ bool runAdd(const libtile::Device &device) {
 }
 
 bool runSoftmax(const libtile::Device &device, const std::string &tutorials) {
-  const libtile::Program program = libtile::Program::fromFile(tutorials + "/02_fused_softmax.py");
-  const libtile::Kernel softmax =
-      program.compile("softmax", device.target(),
-                      {{"out", {"*fp32", 16}}, {"x", {"*fp32", 16}}, {"out_stride", {"i32"}},
-                       {"x_stride", {"i32"}}, {"n_rows", {"i32"}}, {"n_cols", {"i32"}}},
-                      {{"BLOCK", int64_t{1024}}});
+  const libtile::Function softmax =
+      libtile::Program::fromFile(tutorials + "/02_fused_softmax.py").function("softmax");
   const int32_t rows = 123, cols = 781;
   const std::vector<float> host = randomNumbers(size_t{rows} * cols, 3);
   const libtile::Buffer x = upload(device, host);
   const libtile::Buffer out = device.allocate(x.bytes());
-  softmax.launch(device, {rows, 1, 1}, {out, x, cols, cols, rows, cols});
+  softmax.launch(device, {rows},
+                 {out.as<float>(), x.as<float>(), cols, cols, rows, cols, {"BLOCK", 1024}});
   const std::vector<float> got = download(device, out);
   double error = 0;
   for (int32_t row = 0; row < rows; ++row) {
@@ -105,13 +99,8 @@ bool runSoftmax(const libtile::Device &device, const std::string &tutorials) {
 }
 
 bool runLayerNorm(const libtile::Device &device, const std::string &tutorials) {
-  const libtile::Program program = libtile::Program::fromFile(tutorials + "/03_layer_norm.py");
-  std::map<std::string, libtile::ParameterType> types = {{"stride", {"i32"}}, {"n", {"i32"}}, {"eps", {"fp32"}}};
-  for (const char *name : {"x", "out", "weight", "bias", "mean_out", "rstd_out"}) {
-    types[name] = {"*fp32", 16};
-  }
-  const libtile::Kernel layerNorm =
-      program.compile("layer_norm", device.target(), types, {{"BLOCK", int64_t{256}}});
+  const libtile::Function layerNorm =
+      libtile::Program::fromFile(tutorials + "/03_layer_norm.py").function("layer_norm");
   const int32_t rows = 77, cols = 1000;
   const float eps = 1e-5F;
   const std::vector<float> host = randomNumbers(size_t{rows} * cols, 6);
@@ -120,7 +109,9 @@ bool runLayerNorm(const libtile::Device &device, const std::string &tutorials) {
   const libtile::Buffer out = device.allocate(x.bytes());
   const libtile::Buffer mean = device.allocate(rows * sizeof(float));
   const libtile::Buffer rstd = device.allocate(rows * sizeof(float));
-  layerNorm.launch(device, {rows, 1, 1}, {x, out, weight, bias, mean, rstd, cols, cols, eps});
+  layerNorm.launch(device, {rows},
+                   {x.as<float>(), out.as<float>(), weight.as<float>(), bias.as<float>(), mean.as<float>(),
+                    rstd.as<float>(), cols, cols, eps, {"BLOCK", 256}});
   const std::vector<float> got = download(device, out);
   double error = 0;
   for (int32_t row = 0; row < rows; ++row) {
@@ -139,16 +130,17 @@ bool runLayerNorm(const libtile::Device &device, const std::string &tutorials) {
 }
 
 bool runMatmul(const libtile::Device &device, const std::string &tutorials) {
-  const libtile::Program program = libtile::Program::fromFile(tutorials + "/04_matmul.py");
+  // Compiled ahead, for types: no array needs to be there. Innermost strides are 1: as constants they make
+  // the accesses contiguous.
   const int64_t tile = 64;
-  std::map<std::string, libtile::ParameterType> types = {
-      {"a", {"*fp32", 16}}, {"b", {"*fp32", 16}}, {"c", {"*fp32", 16}}, {"M", {"i32"}}, {"N", {"i32"}},
-      {"K", {"i32"}}, {"stride_am", {"i32"}}, {"stride_bk", {"i32"}}, {"stride_cm", {"i32"}}};
-  // Innermost strides are 1: as constants they make the accesses contiguous.
-  const std::map<std::string, libtile::Constant> constants = {
-      {"stride_ak", int64_t{1}}, {"stride_bn", int64_t{1}}, {"stride_cn", int64_t{1}},
-      {"BLOCK_M", tile}, {"BLOCK_N", tile}, {"BLOCK_K", int64_t{32}}, {"GROUP_M", int64_t{8}}};
-  const libtile::Kernel matmul = program.compile("matmul", device.target(), types, constants);
+  const auto array = libtile::type("*fp32:16"), integer = libtile::type("i32");
+  const libtile::Kernel matmul =
+      libtile::Program::fromFile(tutorials + "/04_matmul.py")
+          .function("matmul")
+          .compile(device.target(), {array, array, array, integer, integer, integer,
+                                     {"stride_am", integer}, {"stride_ak", 1}, {"stride_bk", integer},
+                                     {"stride_bn", 1}, {"stride_cm", integer}, {"stride_cn", 1},
+                                     {"BLOCK_M", tile}, {"BLOCK_N", tile}, {"BLOCK_K", 32}, {"GROUP_M", 8}});
   const int32_t m = 200, n = 170, k = 300;
   const std::vector<float> a = randomNumbers(size_t{m} * k, 4);
   const std::vector<float> b = randomNumbers(size_t{k} * n, 5);
@@ -156,7 +148,7 @@ bool runMatmul(const libtile::Device &device, const std::string &tutorials) {
   const libtile::Buffer deviceB = upload(device, b);
   const libtile::Buffer deviceC = device.allocate(size_t{m} * n * sizeof(float));
   const int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile);
-  matmul.launch(device, {tiles, 1, 1}, {deviceA, deviceB, deviceC, m, n, k, k, n, n});
+  matmul.launch(device, {tiles}, {deviceA, deviceB, deviceC, m, n, k, k, n, n});
   const std::vector<float> got = download(device, deviceC);
   double error = 0;
   for (int32_t row = 0; row < m; ++row) {

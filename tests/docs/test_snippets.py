@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md, docs/ and the head of libtile.h show is run or compiled, as it stands there.
+"""What README.md, docs/ and the heads of libtile.h and libtile_c.h show is run or compiled, as it stands there.
 
     ```python   a program (it begins with `import`) runs in a process of its own
-    ```cpp      a program (it has a `main`) is built and run with the page's own commands;
+    ```cpp, c   a program (it has a `main`) is built and run with the page's own commands;
                 the pieces of the guides are compiled together, within what PIECES puts around them
     ```tile     what commands print, and the texts of golden tests: docs/update_ir.py, tests/ir/test_golden
     commands    indented: tile-opt and programs run, in the page's order, in an empty folder; of commands on
@@ -23,8 +23,8 @@ import libtile
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(libtile.__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"python", "cpp", "tile", ""}
-RUN = re.compile(r"(\w+=\S+ )*(build/runtime/tools/tile-opt|\.venv/bin/python (?!-m)|g\+\+|\./(?!dev))")
+LANGUAGES = {"python", "cpp", "c", "tile", ""}
+RUN = re.compile(r"(\w+=\S+ )*(build/runtime/tools/tile-opt|\.venv/bin/python (?!-m)|g\+\+|gcc|\./(?!dev))")
 # Around the cpp pieces {0}, {1}, ... of a page, so that they compile.
 PIECES = {
     "adding-an-op.md": """
@@ -116,12 +116,12 @@ def test_python_program(page, text, tmp_path):
 @pytest.mark.parametrize("page", [page for page in PAGES if any(map(RUN.match, commands(page)))],
                          ids=lambda page: page.name)
 def test_commands(page, folder):
-    for _, text in blocks(page, "cpp"):
-        name = re.match(r"// (\w+\.cpp)\n", text)
+    for _, text in blocks(page, "cpp") + blocks(page, "c"):
+        name = re.match(r"(?://|/\*) (\w+\.c(?:pp)?)\b", text)
         if name:
             (folder / name[1]).write_text(text)
     for command in commands(page):
-        inputs = re.findall(r"[\w/.]+\.(?:tile|form_nests|py|cpp)\b", command.replace("/tmp/", "").split(">")[0])
+        inputs = re.findall(r"[\w/.]+\.(?:tile|form_nests|py|cpp|c)\b", command.replace("/tmp/", "").split(">")[0])
         if RUN.match(command) and "..." not in command and all((folder / name).exists() for name in inputs):
             here = command.replace("/tmp/", "").replace(".venv/bin/python", shlex.quote(sys.executable))
             run(["bash", "-eo", "pipefail", "-c", here], folder)
@@ -148,9 +148,9 @@ def llvm_headers():
     return run([f"llvm-config-{version}", "--includedir"], ROOT).strip()
 
 
-def syntax(text, *options):
-    run(["g++", "-std=c++20", "-fsyntax-only", f"-I{ROOT}", f"-I{ROOT / 'runtime'}", *options, "-x", "c++", "-"],
-        ROOT, input=text)
+def syntax(text, *options, language="c++", standard="c++20"):
+    run(["g++" if language == "c++" else "gcc", f"-std={standard}", "-fsyntax-only", f"-I{ROOT}", f"-I{ROOT / 'runtime'}",
+         *options, "-x", language, "-"], ROOT, input=text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -162,11 +162,14 @@ def test_cpp_pieces(page):
                "-idirafter", llvm_headers())
 
 
-def test_example_of_the_header():
-    """The first indented piece of libtile.h's head, with x, y, out and n as the text beside it names them."""
-    head = (ROOT / "runtime" / "libtile.h").read_text().split("#pragma once")[0]
-    lines = re.findall(r"^//   (.*)$", head, re.M)
-    includes = [line for line in lines if line.startswith("#include")]
-    assert includes, "no example"
+@pytest.mark.parametrize("header, end, mark, language, standard", [
+    ("libtile.h", "#pragma once", "//   ", "c++", "c++17"), ("libtile_c.h", "*/", " *     ", "c", "c99")])
+def test_example_of_the_header(header, end, mark, language, standard):
+    """The first indented piece of a header's head, with x, y, out and n as the text beside it names them."""
+    head = (ROOT / "runtime" / header).read_text().split(end)[0]
+    lines = re.findall(rf"^{re.escape(mark)}(.*)$", head, re.M)
+    includes = ["#include <stdio.h>", "#include <string.h>", *(line for line in lines if line.startswith("#include"))]
+    assert len(includes) > 2, "no example"
     body = "\n".join(line for line in lines if line not in includes)
-    syntax("\n".join(includes) + "\nvoid example(float *x, float *y, float *out, int32_t n) {\n" + body + "\n}\n")
+    syntax("\n".join(includes) + "\nvoid example(float *x, float *y, float *out, int32_t n) {\n" + body + "\n}\n",
+           language=language, standard=standard)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libtile.so exports libtile.h and bindings.h, and needs only what every system has."""
+"""libtile.so exports libtile_c.h and bindings.h, and needs only what every system has."""
 import re
 import subprocess
 import sys
@@ -14,17 +14,11 @@ def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-declared = set(re.findall(r"\b(lt_\w+)\(", (ROOT / "runtime" / "bindings" / "bindings.h").read_text()))
-exported, strange = set(), []
-for line in output("nm", "-D", "-C", "--defined-only", library).splitlines():
-    kind, name = line.split(" ", 2)[1:]
-    if name.startswith("lt_"):
-        exported.add(name)
-    elif not re.match(r"((typeinfo( name)?|vtable) for libtile::Error$)|libtile::(Error|Argument|Kernel|"
-                      r"Program|Buffer|Device)::(?!Impl)|libtile::(interruptLaunches|setNumThreads|numThreads|version)\(",
-                      name):
-        strange.append(name)
-missing = {name for name in declared if name not in exported}
+declared = {name for header, api in (("bindings/bindings.h", "LT_API"), ("libtile_c.h", "LIBTILE_API"))
+            for name in re.findall(rf"^{api} [^;]*?\b(\w+)\(", (ROOT / "runtime" / header).read_text(), re.M)}
+exported = {line.split(" ", 2)[2] for line in output("nm", "-D", "--defined-only", library).splitlines()}
+strange = exported - declared
+missing = declared - exported
 needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", library)))
 foreign = {name for name in needed if not re.match(r"(libc|libm|libdl|librt|libpthread|libgcc_s|libz|libzstd|"
                                                    r"ld-linux.*)\.so", name)}

@@ -9,12 +9,12 @@ using namespace libtile;
 using runtime::describeError;
 
 TEST(Errors, KindsAreKept) {
-  EXPECT_EQ(describeError(ir::UserError("a")).kind, Error::Kind::User);
-  EXPECT_EQ(describeError(ir::Unsupported("a")).kind, Error::Kind::Unsupported);
+  EXPECT_EQ(describeError(ir::UserError("a")).kind, runtime::ErrorKind::User);
+  EXPECT_EQ(describeError(ir::Unsupported("a")).kind, runtime::ErrorKind::Unsupported);
   EXPECT_EQ(describeError(ir::InternalError("a", {}, "tile-opt")).reproducer, "tile-opt");
-  EXPECT_EQ(describeError(runtime::DeviceError("a")).kind, Error::Kind::Device);
-  EXPECT_EQ(describeError(std::bad_alloc()).kind, Error::Kind::User);
-  EXPECT_EQ(describeError(std::runtime_error("a")).kind, Error::Kind::Internal);
+  EXPECT_EQ(describeError(runtime::DeviceError("a")).kind, runtime::ErrorKind::Device);
+  EXPECT_EQ(describeError(std::bad_alloc()).kind, runtime::ErrorKind::User);
+  EXPECT_EQ(describeError(std::runtime_error("a")).kind, runtime::ErrorKind::Internal);
 }
 
 TEST(Errors, TheLineIsTheFilesOwn) {

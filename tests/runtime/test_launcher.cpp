@@ -65,7 +65,7 @@ struct Fixture {
                                       tuple(2),            integer(a),            integer(b),
                                       integer(block)};
     const int64_t grid[] = {1, 1, 1};
-    launcher.launch(cpu, arguments, nullptr, {}, grid, nullptr, host);
+    launcher.launch(cpu, arguments, nullptr, {}, 0, grid, nullptr, host);
     float sum = 0;
     for (const float each : out) {
       sum += each;
@@ -219,7 +219,7 @@ TEST(Launcher, Refuses) {
   const int64_t grid[] = {1, 1, 1};
   const auto message = [&](std::span<const CallArgument> arguments) -> std::string {
     try {
-      fixture.launcher.launch(fixture.cpu, arguments, nullptr, {}, grid, nullptr, fixture.host);
+      fixture.launcher.launch(fixture.cpu, arguments, nullptr, {}, 0, grid, nullptr, fixture.host);
     } catch (const ir::UserError &error) {
       return error.message();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtile.h as a C++ program uses it: what fits, what is refused, errors with their place.
+// libtile.h as a C++ program uses it: compiled kernels, what fits, what is refused, errors with their place.
 #include <libtile.h>
 
 #include <gtest/gtest.h>
@@ -37,13 +37,14 @@ def wait(flag, out):
     tl.store(out + tl.program_id(0), value)
 )";
 
-const std::map<std::string, ParameterType> kTypes = {{"x", {"*fp32"}}, {"out", {"*fp32"}}, {"n", {"i32"}}};
-const std::map<std::string, Constant> kGlobals = {{"FACTOR", int64_t{2}}};
+const Argument kFloats = type("*fp32"), kInteger = type("i32");
 
-Kernel compileIt(const std::map<std::string, Constant> &constants = {{"BLOCK", int64_t{64}}},
-                 const std::map<std::string, Constant> &globals = kGlobals) {
-  return Program::fromText(kText, "text.py")
-      .compile("kernel", Device::open("cpu").target(), kTypes, constants, {}, globals);
+// For a *fp32, a *fp32, an i32, and what is given beside.
+Kernel compileIt(std::vector<Argument> constants = {{"BLOCK", 64}}, const Argument &factor = {"FACTOR", 2}) {
+  constants.insert(constants.begin(), {kFloats, kFloats, kInteger});
+  return Program::fromText(kText, "text.py", {factor})
+      .function("kernel")
+      .compile(Device::open("cpu").target(), constants);
 }
 
 template <class F> Error failure(F &&body) {
@@ -53,7 +54,7 @@ template <class F> Error failure(F &&body) {
     return error;
   }
   ADD_FAILURE() << "nothing was thrown";
-  return Error(Error::Kind::Internal, "");
+  return Error({sizeof(libtile_error), LIBTILE_ERROR_INTERNAL, 0, 0, "", "", ""});
 }
 
 } // namespace
@@ -61,11 +62,11 @@ template <class F> Error failure(F &&body) {
 TEST(Api, GlobalsConstantsAndDefaults) {
   const Device cpu = Device::open("cpu");
   std::vector<float> x(100, 3), out(100);
-  compileIt().launch(cpu, {2, 1, 1}, {x.data(), out.data(), 100});
+  compileIt().launch(cpu, {2}, {x.data(), out.data(), 100});
   EXPECT_EQ(out, std::vector<float>(100, 6));
-  compileIt({{"BLOCK", int64_t{64}}, {"SHIFT", int64_t{1}}}).launch(cpu, {2, 1, 1}, {x.data(), out.data(), 100});
+  compileIt({{"BLOCK", 64}, {"SHIFT", 1}}).launch(cpu, {2}, {x.data(), out.data(), 100});
   EXPECT_EQ(out, std::vector<float>(100, 7));
-  compileIt({{"BLOCK", int64_t{64}}}, {{"FACTOR", 0.5}}).launch(cpu, {2, 1, 1}, {x.data(), out.data(), 100});
+  compileIt({{"BLOCK", 64}}, {"FACTOR", 0.5}).launch(cpu, {2}, {x.data(), out.data(), 100});
   EXPECT_EQ(out, std::vector<float>(100, 1.5));
 }
 
@@ -81,12 +82,13 @@ def kernel(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, tl.log(1 + tl.exp(a)) + tl.cdiv(n, 8), mask=i < n)
 )";
   const Kernel kernel = Program::fromText(text, "text.py")
-                            .compile("kernel", Device::open("cpu").target(), kTypes, {{"BLOCK", int64_t{128}}});
+                            .function()
+                            .compile(Device::open("cpu").target(), {kFloats, kFloats, kInteger, {"BLOCK", 128}});
   std::vector<float> x(100), out(100);
   for (int i = 0; i < 100; ++i) {
     x[static_cast<size_t>(i)] = 0.25F * static_cast<float>(i - 50);
   }
-  kernel.launch(Device::open("cpu"), {1, 1, 1}, {x.data(), out.data(), 100});
+  kernel.launch(Device::open("cpu"), 1, {x.data(), out.data(), 100});
   for (size_t i = 0; i < 100; ++i) {
     EXPECT_NEAR(out[i], std::log1p(std::exp(static_cast<double>(x[i]))) + 13, 3e-6);
   }
@@ -94,7 +96,7 @@ def kernel(x, out, n, BLOCK: tl.constexpr):
 
 TEST(Api, ErrorsHaveTheirPlace) {
   const Error error = failure([] {
-    (void)Program::fromText(kText, "text.py").compile("wrong", "avx512", {{"x", {"*fp32"}}});
+    (void)Program::fromText(kText, "text.py").function("wrong").compile("avx512", {kFloats});
   });
   EXPECT_EQ(error.kind(), Error::Kind::User);
   EXPECT_EQ(error.file(), "text.py");
@@ -114,39 +116,39 @@ TEST(Api, WhatDoesNotFit) {
             Error::Kind::User);
   EXPECT_EQ(failure([&] { kernel.launch(cpu, {-1, 1, 1}, {&x, &x, 1}); }).kind(), Error::Kind::User);
   kernel.launch(cpu, {0, 1, 1}, {&x, &x, 1});
-  const Kernel aligned = Program::fromText(kText).compile(
-      "kernel", cpu.target(), {{"x", {"*fp32", 16}}, {"out", {"*fp32"}}, {"n", {"i32"}}},
-      {{"BLOCK", int64_t{64}}}, {}, kGlobals);
+  const float *constant = &x;
+  const Error readOnly = failure([&] { kernel.launch(cpu, {1, 1, 1}, {constant, constant, 1}); });
+  EXPECT_STREQ(readOnly.what(), "argument 'out' is a read-only array, and the kernel stores to it");
+  const Kernel aligned = Program::fromText(kText, "text.py", {{"FACTOR", 2}})
+                             .function("kernel")
+                             .compile(cpu.target(), {type("*fp32:16"), kFloats, kInteger, {"BLOCK", 64}});
   alignas(16) float four[4] = {};
   EXPECT_EQ(failure([&] { aligned.launch(cpu, {1, 1, 1}, {four + 1, four, 1}); }).kind(),
             Error::Kind::User);
 }
 
 TEST(Api, RefusedCompilations) {
-  const Program program = Program::fromText(kText);
-  const std::map<std::string, Constant> block = {{"BLOCK", int64_t{64}}};
-  const auto compile = [&](const char *name, const char *target, auto types, auto constants) {
-    return failure([&] { (void)program.compile(name, target, types, constants, {}, kGlobals); });
+  const Function kernel = Program::fromText(kText, "text.py", {{"FACTOR", 2}}).function("kernel");
+  const auto message = [&](const char *target, std::vector<Argument> arguments) {
+    return std::string(failure([&] { (void)kernel.compile(target, arguments); }).what());
   };
-  EXPECT_NE(std::string(compile("nothing", "avx512", kTypes, block).what()).find("nothing"),
+  EXPECT_NE(message("z80", {kFloats, kFloats, kInteger, 64}).find("z80"), std::string::npos);
+  EXPECT_NE(message("avx512", {kFloats, kFloats, kInteger}).find("no argument for 'BLOCK'"), std::string::npos);
+  EXPECT_NE(message("avx512", {kFloats, kFloats, kInteger, 64, {"z", kInteger}}).find("'z'"), std::string::npos);
+  EXPECT_NE(message("avx512", {kFloats, kFloats, type("i33"), 64}).find("i33"), std::string::npos);
+  EXPECT_NE(message("avx512", {kFloats, kFloats, kInteger, kInteger}).find("'BLOCK' is a constexpr"),
             std::string::npos);
-  EXPECT_NE(std::string(compile("kernel", "z80", kTypes, block).what()).find("z80"), std::string::npos);
-  EXPECT_NE(std::string(compile("kernel", "avx512", kTypes, std::map<std::string, Constant>{}).what())
-                .find("BLOCK"),
+  EXPECT_NE(std::string(failure([&] { (void)Program::fromText(kText).function("nothing"); }).what())
+                .find("nothing"),
             std::string::npos);
-  auto more = kTypes;
-  more["z"] = {"i32"};
-  EXPECT_NE(std::string(compile("kernel", "avx512", more, block).what()).find("'z'"), std::string::npos);
-  auto strange = kTypes;
-  strange["n"] = {"i33"};
-  EXPECT_NE(std::string(compile("kernel", "avx512", strange, block).what()).find("i33"), std::string::npos);
   EXPECT_THROW((void)Program::fromFile("/nowhere.py"), Error);
   EXPECT_THROW((void)Device::open("cuda:77"), Error);
 }
 
 TEST(Api, CodeForAnotherTargetIsNotRun) {
-  const Kernel kernel = Program::fromText(kText).compile("kernel", "sm_80", kTypes, {{"BLOCK", int64_t{64}}},
-                                                         {}, kGlobals);
+  const Kernel kernel = Program::fromText(kText, "text.py", {{"FACTOR", 2}})
+                            .function("kernel")
+                            .compile("sm_80", {kFloats, kFloats, kInteger, 64});
   float x = 0;
   EXPECT_EQ(failure([&] { kernel.launch(Device::open("cpu"), {1, 1, 1}, {&x, &x, 1}); }).kind(),
             Error::Kind::User);
@@ -160,36 +162,24 @@ TEST(Api, Stages) {
     EXPECT_FALSE(kernel.text(stage).empty()) << stage;
   }
   EXPECT_TRUE(kernel.fallbacks().empty());
+  EXPECT_EQ(kernel.parameters(), (std::vector<std::string>{"x", "out", "n"}));
+  EXPECT_EQ(kernel.guards(), (std::vector<std::string>{"x and out do not overlap"}));
   EXPECT_THROW((void)kernel.text("nothing"), Error);
 }
 
-TEST(Api, ThreadsCompileAndLaunch) {
-  const Program program = Program::fromText(kText);
+TEST(Api, SavedAndRestored) {
   const Device cpu = Device::open("cpu");
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong{0};
-  for (int64_t t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      const Kernel kernel = program.compile("kernel", cpu.target(), kTypes,
-                                            {{"BLOCK", int64_t{32}}, {"SHIFT", t % 4}}, {}, kGlobals);
-      std::vector<float> x(1000, 1), out(1000);
-      for (int round = 0; round < 20; ++round) {
-        kernel.launch(cpu, {32, 1, 1}, {x.data(), out.data(), 1000});
-        wrong += out == std::vector<float>(1000, 2 + static_cast<float>(t % 4)) ? 0 : 1;
-      }
-    });
-  }
-  for (std::thread &thread : threads) {
-    thread.join();
-  }
-  EXPECT_EQ(wrong.load(), 0);
+  const std::string state = compileIt().save();
+  std::vector<float> x(100, 3), out(100);
+  Kernel::restore(state).launch(cpu, {2}, {x.data(), out.data(), 100});
+  EXPECT_EQ(out, std::vector<float>(100, 6));
+  EXPECT_THROW((void)Kernel::restore(state.substr(3)), Error);
 }
 
-// A handle that no call made is refused, not followed.
 TEST(Api, LaunchesAreInterrupted) {
   const Device cpu = Device::open("cpu");
-  const Kernel wait = Program::fromText(kText, "text.py")
-                          .compile("wait", cpu.target(), {{"flag", {"*i32"}}, {"out", {"*i32"}}});
+  const Kernel wait =
+      Program::fromText(kText, "text.py").function("wait").compile(cpu.target(), {type("*i32"), type("*i32")});
   std::vector<int32_t> flag(1), out(64);
   std::atomic<bool> ended{false};
   std::thread user([&] {
@@ -209,6 +199,7 @@ TEST(Api, LaunchesAreInterrupted) {
   EXPECT_EQ(out, std::vector<int32_t>(64, 3));
 }
 
+// A handle that no call made is refused, not followed.
 TEST(Api, EmptyHandles) {
   const Device cpu = Device::open("cpu");
   float x = 0;
@@ -218,7 +209,9 @@ TEST(Api, EmptyHandles) {
   for (const Error &error :
        {failure([&] { kernel.launch(cpu, {1, 1, 1}, {&x}); }), failure([&] { (void)kernel.text("tile"); }),
         failure([&] { (void)kernel.target(); }), failure([&] { (void)kernel.stages(); }),
-        failure([&] { (void)kernel.fallbacks(); }), failure([&] { (void)Program().compile("k", "cpu", {}); }),
+        failure([&] { (void)kernel.fallbacks(); }), failure([&] { (void)Program().function("k"); }),
+        failure([&] { (void)Function().compile("cpu", {}); }), failure([&] { Function().launch(cpu, 1, {}); }),
+        failure([&] { Function().clear(); }), failure([&] { (void)kernel.save(); }),
         failure([&] { compileIt().launch(device, {1, 1, 1}, {&x, &x, 1}); }),
         failure([&] { (void)device.name(); }), failure([&] { (void)device.target(); }),
         failure([&] { (void)device.allocate(1); }), failure([&] { device.copyToHost(&x, &x, 4); }),
@@ -229,14 +222,12 @@ TEST(Api, EmptyHandles) {
 }
 
 TEST(Api, MultiplesAreAtLeastOne) {
-  for (const int64_t divisible : {int64_t{0}, int64_t{-16}, INT64_MIN}) {
-    auto types = kTypes;
-    types["x"].divisible = divisible;
-    const Error error = failure([&] {
-      (void)Program::fromText(kText).compile("kernel", "avx512", types, {{"BLOCK", int64_t{64}}}, {}, kGlobals);
-    });
+  const Function kernel = Program::fromText(kText, "text.py", {{"FACTOR", 2}}).function("kernel");
+  for (const char *wrong : {"*fp32:0", "*fp32:-16", "*fp32:", "*fp32:x", "*fp32:4294967296"}) {
+    const Error error = failure([&] { (void)kernel.compile("avx512", {type(wrong), kFloats, kInteger, 64}); });
     EXPECT_EQ(error.kind(), Error::Kind::User);
-    EXPECT_NE(std::string(error.what()).find("`x` cannot be a multiple of"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()),
+              "argument 'x': '" + std::string(wrong) + "' says no multiple behind the colon");
   }
 }
 
@@ -244,7 +235,7 @@ TEST(Api, MultiplesAreAtLeastOne) {
 // where nobody says how long they are.
 TEST(Api, ArraysThatOverlap) {
   const Device cpu = Device::open("cpu");
-  const Kernel kernel = compileIt({{"BLOCK", int64_t{256}}});
+  const Kernel kernel = compileIt({{"BLOCK", 256}});
   const size_t bytes = 200 * sizeof(float);
   for (const size_t said : {size_t{0}, bytes}) {
     for (const int shift : {0, 1, 7, 200}) {
