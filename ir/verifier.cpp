@@ -47,8 +47,8 @@
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
 //  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks.
 // Stages (verify_stages.cpp)
-//  31  One Param an argument of the body, all scalars; guards name parameters of the right sort;
-//      numWarps a power of two up to 64; arenaBytes and resident >= 0.
+//  31  One Param an argument of the body, all scalars; guards name parameters of the right sort,
+//      `within` pointers; numWarps a power of two up to 64; arenaBytes and resident >= 0.
 //  32  Tile: no type has a layout.
 //  33  LaidOut and Staged: every tile has a layout that covers its shape; its lanes are 32 or 64
 //      and its warps are numWarps.

@@ -72,6 +72,18 @@ void verifyAlloc(Checker &c, OpId op) {
             35, op, "the buffer is not aligned inside the arena");
 }
 
+// What an access lies within.
+void verifyArrays(Checker &c, OpId op) {
+  const Function &fn = c.fn;
+  const std::span<const ValueId> args = fn.args(fn.body());
+  const std::span<const int64_t> arrays = fn.getInts(op, Attr::within);
+  c.require(!arrays.empty(), 31, op, "an access within no array");
+  for (const int64_t array : arrays) {
+    c.require(array >= 0 && array < static_cast<int64_t>(args.size()) && fn.type(args[array]).isPointer(),
+              31, op, "an access within what is no pointer parameter");
+  }
+}
+
 } // namespace
 
 void verifyStage(Checker &checker, OpId op) {
@@ -86,6 +98,9 @@ void verifyStage(Checker &checker, OpId op) {
   }
   if (fn.opcode(op) == Opcode::Alloc) {
     verifyAlloc(checker, op);
+  }
+  if (fn.hasAttr(op, Attr::within)) {
+    verifyArrays(checker, op);
   }
 }
 

@@ -20,6 +20,8 @@ struct PassContext {
   bool allowGuards = true;
   // Bodies of functions that the target has no instruction for; null: there are none.
   ir::FunctionLibrary *library = nullptr;
+  // CPU: code is to compare its accesses with the extents of the arrays (cpu/mark_accesses.h).
+  bool checksAccesses = false;
 };
 
 // Returns whether it changed anything.

@@ -9,6 +9,7 @@
 #include "passes/cpu/allocate_scratch.h"
 #include "passes/cpu/bound_nests.h"
 #include "passes/cpu/form_nests.h"
+#include "passes/cpu/mark_accesses.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/expand_functions.h"
@@ -49,6 +50,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
+    PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
     PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
@@ -99,6 +101,8 @@ constexpr std::array kConstraints = {
                     "which accesses may overlap decides what is read again and what is stored"},
     OrderConstraint{"split_carried_offsets", "form_nests", kAll,
                     "a carried tile of pointers would become a buffer of pointers"},
+    OrderConstraint{"mark_accesses", "form_nests", kAll,
+                    "an address that goes through scratch does not show its array"},
     OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},
     OrderConstraint{"bound_nests", "simplify", kLater, "ends are sums with 0 and constants"},
     OrderConstraint{"simplify", "expand_functions", kAll, "its rules know functions, not their bodies"},

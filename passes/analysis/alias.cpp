@@ -22,15 +22,15 @@ using ir::ValueId;
 
 namespace {
 
-// Follows a pointer to the parameter that it is made from. What it meets again on the way round a
+// Follows a pointer to the parameters that it is made from. What it meets again on the way round a
 // loop adds nothing.
 class BaseSearch {
 public:
   explicit BaseSearch(const Function &fn) : fn_(fn) {}
 
-  ValueId run(ValueId pointer) {
+  llvm::SmallVector<ValueId, 2> run(ValueId pointer) {
     work_ = {pointer};
-    ValueId base;
+    llvm::SmallVector<ValueId, 2> bases;
     while (!work_.empty()) {
       const ValueId value = work_.back();
       work_.pop_back();
@@ -41,13 +41,10 @@ public:
         return {};
       }
       if (isParameter(value)) {
-        if (base.valid() && base != value) {
-          return {};
-        }
-        base = value;
+        bases.push_back(value);
       }
     }
-    return base;
+    return bases;
   }
 
 private:
@@ -223,9 +220,14 @@ bool accessesGlobal(Effects effects) {
 
 } // namespace
 
-ValueId basePointer(const Function &fn, ValueId pointer, const Facts &facts) {
+llvm::SmallVector<ValueId, 2> basePointers(const Function &fn, ValueId pointer, const Facts &facts) {
   const AffineForm *form = facts.access().affine(pointer);
   return BaseSearch(fn).run(form != nullptr ? form->base : pointer);
+}
+
+ValueId basePointer(const Function &fn, ValueId pointer, const Facts &facts) {
+  const llvm::SmallVector<ValueId, 2> bases = basePointers(fn, pointer, facts);
+  return bases.size() == 1 ? bases.front() : ValueId();
 }
 
 bool mayAlias(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts) {

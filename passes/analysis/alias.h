@@ -12,12 +12,18 @@
 
 #include "passes/analysis/facts.h"
 
+#include <llvm/ADT/SmallVector.h>
+
 namespace libtile::passes {
 
 // The parameter that the pointer (scalar or tile) is derived from by ptr_add, shape ops, casts and
 // select between pointers of one parameter; invalid if that is not known.
 [[nodiscard]] ir::ValueId basePointer(const ir::Function &fn, ir::ValueId pointer,
                                       const Facts &facts);
+// The parameters that it may be derived from so, a select between pointers of several included; empty
+// if one of them is not known.
+[[nodiscard]] llvm::SmallVector<ir::ValueId, 2> basePointers(const ir::Function &fn,
+                                                             ir::ValueId pointer, const Facts &facts);
 
 // Some element of a may overlap some element of b.
 [[nodiscard]] bool mayAlias(const ir::Function &fn, ir::ValueId ptrA, ir::ValueId ptrB,

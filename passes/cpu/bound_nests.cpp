@@ -177,17 +177,20 @@ private:
     return true;
   }
 
-  // ---- effects: stores that some compare in their mask turns off, and scratch that nobody reads
+  // ---- effects: stores that some compare in their mask turns off, and scratch that nobody reads. A load
+  // that is checked has one, too: it may be out of bounds.
 
   bool effectsEnd(const Nest &nest, Bounds &bounds) const {
     for (OpId op : fn_.walk(nest.body)) {
       const Opcode opcode = fn_.opcode(op);
-      if (fn_.effects(op).removable() || opcode == Opcode::Yield) {
+      const bool isChecked = fn_.hasAttr(op, Attr::within);
+      if ((fn_.effects(op).removable() && !isChecked) || opcode == Opcode::Yield) {
         continue;
       }
-      const bool masked = opcode == Opcode::Store && fn_.numOperands(op) == 3 &&
-                          !fn_.getBool(op, Attr::is_volatile);
-      const bool ends = masked ? addMask(nest, fn_.operand(op, 2), bounds)
+      const unsigned mask = opcode == Opcode::Load ? 1 : 2;
+      const bool masked = (opcode == Opcode::Load || opcode == Opcode::Store) &&
+                          fn_.numOperands(op) > mask && !fn_.getBool(op, Attr::is_volatile);
+      const bool ends = masked ? addMask(nest, fn_.operand(op, mask), bounds)
                                : opcode == Opcode::ElementWrite && addReaders(nest, op, bounds);
       if (!ends) {
         return false;

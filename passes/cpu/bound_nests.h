@@ -6,7 +6,8 @@
 // effects are stores under such masks has none, and the elements of a fold are often all one number
 // that changes nothing any more: the `other` of a load, say, 0 in a sum or -inf in a maximum, or what
 // is computed from it: exp(-inf - most) is 0, or NaN, in a sum (masked_numbers.h). Scratch that is written
-// along the way need not be where nobody reads it.
+// along the way need not be where nobody reads it. A load whose bounds are checked (mark_accesses.h) has to be
+// masked off there as well.
 //
 //   nest {extents=[1024]} {              %end = clamp(n - start, 0, 1024)
 //   ^(%i):                               nest %end {extents=[1024]} { ...

@@ -26,6 +26,7 @@ struct ToolOptions {
   passes::PipelineOptions run; // its `after` and `time` are set by who runs it
   int32_t warps = 0;
   int32_t stages = 0;
+  bool check = false;
   // ---- what is printed
   std::string printAfter; // a pattern of passes (passes::matches); "" for none
   enum class Changes : uint8_t { None, Text, Diff } changes = Changes::None;

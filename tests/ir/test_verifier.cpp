@@ -107,6 +107,8 @@ const TextCase kTexts[] = {
     {29, "nested", "%0 = alloc : buffer<4x4xf32> %1 = element_read %0, %n : f32"},
     {29, "nested", "%0 = alloc : buffer<4xf32> element_write %0, %n, %n"},
     {30, "nested", "%0 = alloc : buffer<4xf32> contract %0, %0, %0, %n {block_m=1, block_n=1}"},
+    {31, "tile", "%0 = load %p {within=[0, 1]} : f32"},
+    {31, "nested", "%0 = load %p {within=[]} : f32"},
     {32, "tile", "%0 = splat %n : tile<128xi32, #0>"},
     {33, "laid-out", "%0 = splat %n : tile<128xi32>"},
     {33, "laid-out", "%0 = splat %n : tile<4096xi32, #0>"},
