@@ -20,6 +20,14 @@ struct CodeOptions {
   int32_t maxRegisters = 0; // NVIDIA: that a thread may have; 0: the assembler's choice
 };
 
+// An access that the code compares with the extents of arrays (passes/cpu/mark_accesses.h).
+struct CheckedAccess {
+  ir::Location place;
+  ir::Effects effects;          // it reads, writes, or both
+  uint32_t bytes = 0;           // of an element
+  std::vector<uint32_t> arrays; // parameters, by index: it lies in one of them
+};
+
 // What a kernel needs of its launcher, beside its arguments.
 struct KernelInfo {
   std::string symbol;
@@ -27,6 +35,7 @@ struct KernelInfo {
   int64_t sharedBytes = 0;   // GPU: dynamic shared memory of a program
   int64_t scratchBytes = 0;  // CPU: the program's arena, 64-byte aligned
   uint32_t frameVersion = 0; // CPU: of the frame that the code reads (codegen/cpu/frame.h)
+  std::vector<CheckedAccess> accesses; // CPU: those that are checked
 };
 
 struct Code {

@@ -19,7 +19,8 @@ SECTIONS = [
     ("", "device", ["available_devices", "to_device", "DeviceArray", "num_threads", "set_num_threads"]),
     ("Helpers", "math", ["cdiv", "next_power_of_2"]),
     ("Measuring", "testing", ["do_bench"]),
-    ("Errors", "errors", ["Error", "CompilationError", "UnsupportedError", "InternalError", "DeviceError"]),
+    ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "UnsupportedError", "InternalError",
+                          "DeviceError"]),
 ]
 
 

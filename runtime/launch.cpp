@@ -210,6 +210,7 @@ Executable::Executable(std::shared_ptr<const Compiled> kernel, std::shared_ptr<D
       throw ir::Unsupported("the kernel's code takes a value that launches do not make");
     }
   }
+  needsExtents_ = kernel_->checksAccesses();
   for (const ir::Guard &guard : kernel_->preferred().guards) {
     needsExtents_ = needsExtents_ || guard.kind == ir::Guard::Kind::Disjoint;
   }
@@ -251,7 +252,13 @@ void Executable::run(std::span<const uint64_t> slots, std::span<const Extent> ex
     prepare(slots, extents);
     code = select(slots, extents);
   }
-  if (const char *message = driver_->launch(*code, shape, slots.data(), slots.size(), stream, {})) {
+  BoundsCheck bounds{extents.data()};
+  const char *message = driver_->launch(*code, shape, slots.data(), slots.size(), stream, {},
+                                        kernel_->checksAccesses() ? &bounds : nullptr);
+  if (bounds.access != nullptr) {
+    throw describeOutOfBounds(*kernel_, slots, bounds);
+  }
+  if (message != nullptr) {
     throw DeviceError(message);
   }
 }

@@ -46,12 +46,6 @@ struct CallArgument {
   return dtype;
 }
 
-// The bytes of an array: begin <= address < end. Empty: unknown, and then never disjoint. Without
-// initial values: the launch has a table of them on its stack.
-struct Extent {
-  uintptr_t begin, end;
-};
-
 // The slot for a value: integers sign-extended to 64 bits, floats in the low bytes in their own
 // format, to which numbers are rounded once. Returns false if a value of that kind does not go with the
 // type, or an integer is not one of the type's.
@@ -73,6 +67,15 @@ struct Extent {
 [[nodiscard]] uint16_t roundToHalf(double value) noexcept;
 [[nodiscard]] uint16_t roundToBfloat(double value) noexcept;
 
+// An access that checked code found to be out of its array's bounds.
+class OutOfBounds : public ir::UserError {
+public:
+  OutOfBounds(std::string message, ir::Location place) : UserError(std::move(message), std::move(place)) {}
+};
+// Which one: the place, the arrays, the index, the program. `slots` as of the launch.
+[[nodiscard]] OutOfBounds describeOutOfBounds(const Compiled &kernel, std::span<const uint64_t> slots,
+                                              const BoundsCheck &bounds);
+
 // The extents of a grid as the user gives them. False: one is 0, there is nothing to run. Throws
 // UserError for negative and too large ones.
 [[nodiscard]] bool checkGrid(const int64_t grid[3], LaunchShape &shape);
@@ -85,7 +88,7 @@ public:
 
   [[nodiscard]] const Compiled &kernel() const { return *kernel_; }
   [[nodiscard]] Driver &driver() const { return *driver_; }
-  // Whether a guard asks for extents.
+  // Whether launches ask for extents: a guard whether arrays are apart, or the code itself.
   [[nodiscard]] bool needsExtents() const { return needsExtents_; }
 
   // The code for these slots; nullptr if it is not loaded yet: then prepare() first. `extents` is one

@@ -6,29 +6,46 @@
 #include "ir/diagnostic.h"
 
 #include <atomic>
+#include <cstdlib>
 
 namespace libtile::runtime {
 
 namespace {
 
 constexpr OptionRow kRows[] = {
-#define OPTION(name, kind, standard, low, high, targets, isHeeded, doc)                            \
-  {#name, OptionKind::kind, standard, low, high, OptionTargets::targets, isHeeded, doc},
+#define OPTION(name, kind, standard, low, high, targets, heeded, doc)                              \
+  {#name, OptionKind::kind, standard, low, high, OptionTargets::targets, OptionTargets::heeded, doc},
 #include "runtime/options.def"
 };
 
-constexpr auto kStandard = [] {
-  std::array<int64_t, kNumOptions> values{};
+using Values = std::array<int64_t, kNumOptions>;
+
+constexpr auto kTable = [] {
+  Values values{};
   for (size_t i = 0; i < kNumOptions; ++i) {
     values[i] = kRows[i].standard;
   }
   return values;
 }();
 
-bool means(const OptionRow &option, const ir::Target &target) {
-  switch (option.targets) {
+// Of this process. LIBTILE_CHECK: anything but 0 and nothing turns checks on.
+const Values &standardValues() {
+  static const Values values = [] {
+    Values made = kTable;
+    const char *check = std::getenv("LIBTILE_CHECK");
+    const std::string_view text = check != nullptr ? check : "";
+    made[static_cast<size_t>(Option::check)] = text.empty() || text == "0" ? 0 : 1;
+    return made;
+  }();
+  return values;
+}
+
+bool includes(OptionTargets targets, const ir::Target &target) {
+  switch (targets) {
   case OptionTargets::Any:
     return true;
+  case OptionTargets::Cpu:
+    return !target.laysOut;
   case OptionTargets::Gpu:
     return target.laysOut;
   case OptionTargets::Nvidia:
@@ -69,7 +86,13 @@ std::optional<Option> findOption(std::string_view name) {
   return std::nullopt;
 }
 
-Options::Options() : values_(kStandard) {}
+Options::Options() : values_(standardValues()) {}
+
+Options Options::ofTable() {
+  Options options;
+  options.values_ = kTable;
+  return options;
+}
 
 void Options::set(Option option, int64_t value) {
   const OptionRow &known = row(option);
@@ -83,7 +106,7 @@ void Options::set(Option option, int64_t value) {
 Options Options::normalised(const ir::Target &target) const {
   Options result = *this;
   for (size_t i = 0; i < kNumOptions; ++i) {
-    if (!means(kRows[i], target)) {
+    if (!includes(kRows[i].targets, target)) {
       result.values_[i] = kRows[i].standard;
     }
   }
@@ -93,7 +116,8 @@ Options Options::normalised(const ir::Target &target) const {
 std::vector<std::string> Options::unheeded(const ir::Target &target) const {
   std::vector<std::string> lines;
   for (size_t i = 0; i < kNumOptions; ++i) {
-    if (values_[i] != kRows[i].standard && !kRows[i].isHeeded && means(kRows[i], target)) {
+    if (values_[i] != kRows[i].standard && includes(kRows[i].targets, target) &&
+        !includes(kRows[i].heeded, target)) {
       lines.push_back("option " + std::string(kRows[i].name) + " changes nothing on " + target.name +
                       " yet");
     }
@@ -112,7 +136,7 @@ std::string Options::text() const {
 }
 
 uint32_t Options::id() const {
-  if (values_ == kStandard) {
+  if (values_ == standardValues()) {
     return 0;
   }
   const Interned *head = interned.load(std::memory_order_acquire);

@@ -18,21 +18,20 @@
 namespace libtile::runtime {
 
 enum class Option : uint8_t {
-#define OPTION(name, kind, standard, low, high, targets, isHeeded, doc) name,
+#define OPTION(name, kind, standard, low, high, targets, heeded, doc) name,
 #include "runtime/options.def"
   Count
 };
 constexpr size_t kNumOptions = static_cast<size_t>(Option::Count);
 
 enum class OptionKind : uint8_t { Integer, Flag, Object };
-enum class OptionTargets : uint8_t { Any, Gpu, Nvidia, Amd, None };
+enum class OptionTargets : uint8_t { Any, Cpu, Gpu, Nvidia, Amd, None };
 
 struct OptionRow {
   const char *name;
   OptionKind kind;
   int64_t standard, low, high;
-  OptionTargets targets;
-  bool isHeeded;
+  OptionTargets targets, heeded;
   const char *doc;
 };
 [[nodiscard]] std::span<const OptionRow> optionRows(); // by Option
@@ -43,7 +42,10 @@ struct OptionRow {
 
 class Options {
 public:
+  // Standard values: those of the table, but what the environment says at the first use (LIBTILE_CHECK).
   Options();
+  // Those of the table, in every process.
+  [[nodiscard]] static Options ofTable();
   [[nodiscard]] int64_t operator[](Option option) const { return values_[static_cast<size_t>(option)]; }
   [[nodiscard]] int32_t number(Option option) const { return static_cast<int32_t>((*this)[option]); }
   // Throws UserError for a value that is not in low .. high.
@@ -52,7 +54,7 @@ public:
   [[nodiscard]] Options normalised(const ir::Target &target) const;
   // One line for each that the target's code does not heed though it should.
   [[nodiscard]] std::vector<std::string> unheeded(const ir::Target &target) const;
-  // "num_warps=8 num_stages=2": those that are not standard.
+  // "num_warps=8 num_stages=2": those that are not as in the table.
   [[nodiscard]] std::string text() const;
   // Equal for equal sets in this process, 0 for the standard one. Takes no lock and allocates nothing for
   // a set that was asked for before.

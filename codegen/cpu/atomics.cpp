@@ -144,6 +144,7 @@ void Emitter::emitAtomicRmw(ir::OpId op) {
   const ValueId mask = fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ValueId();
   const ir::Type type = fn_.type(fn_.result(op));
   eachLane(op, mask, 2, [&](llvm::ArrayRef<Value *> operands) {
+    checkScalar(op, operands[0], nullptr);
     Value *old = atomicRmw(op, operands[0], elementwise_.toMemory(type, operands[1]));
     return elementwise_.fromMemory(type, old);
   });
@@ -160,6 +161,7 @@ void Emitter::emitAtomicCas(ir::OpId op) {
       return held->isFloatingPointTy() ? builder_.CreateBitCast(value, bits)
                                        : elementwise_.toMemory(type, value);
     };
+    checkScalar(op, operands[0], nullptr);
     Value *pair = builder_.CreateAtomicCmpXchg(
         operands[0], toBits(operands[1]), toBits(operands[2]), llvm::Align(type.elementBytes()),
         order, llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));

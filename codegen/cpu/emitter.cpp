@@ -58,19 +58,22 @@ void Emitter::atDepth(unsigned depth, Body body) {
   body();
 }
 
-Emitter::Joined Emitter::branch(Value *cond, Body taken, Body skipped) {
+llvm::BasicBlock *Emitter::splitHere() {
   llvm::BasicBlock *head = builder_.GetInsertBlock();
-  llvm::BasicBlock *merge = nullptr;
   if (builder_.GetInsertPoint() == head->end()) {
-    merge = newBlock("join");
-  } else {
-    merge = head->splitBasicBlock(builder_.GetInsertPoint(), "join");
-    head->getTerminator()->eraseFromParent();
+    return newBlock("join");
   }
+  llvm::BasicBlock *rest = head->splitBasicBlock(builder_.GetInsertPoint(), "join");
+  head->getTerminator()->eraseFromParent();
+  builder_.SetInsertPoint(head);
+  return rest;
+}
+
+Emitter::Joined Emitter::branch(Value *cond, Body taken, Body skipped, llvm::MDNode *weights) {
+  llvm::BasicBlock *merge = splitHere();
   llvm::BasicBlock *takenBlock = newBlock("then");
   llvm::BasicBlock *skippedBlock = newBlock("else");
-  builder_.SetInsertPoint(head);
-  builder_.CreateCondBr(cond, takenBlock, skippedBlock);
+  builder_.CreateCondBr(cond, takenBlock, skippedBlock, weights);
   Joined joined{};
   builder_.SetInsertPoint(takenBlock);
   taken();

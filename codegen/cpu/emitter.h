@@ -15,9 +15,10 @@
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
 // memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
-// folds.cpp, memory.cpp, atomics.cpp, contract.cpp, tiny_numbers.cpp.
+// folds.cpp, memory.cpp, bounds.cpp (checked accesses), atomics.cpp, contract.cpp, tiny_numbers.cpp.
 #pragma once
 
+#include "codegen/codegen.h"
 #include "codegen/cpu/elementwise.h"
 #include "codegen/cpu/forms.h"
 #include "ir/target.h"
@@ -26,6 +27,7 @@
 #include <llvm/IR/Module.h>
 
 #include <array>
+#include <map>
 
 namespace libtile::codegen::cpu {
 
@@ -37,6 +39,8 @@ public:
   Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module);
   // Adds the kernel (frame.h) to the module.
   void run();
+  // Those of the code that run() made, as it numbers them.
+  [[nodiscard]] const std::vector<CheckedAccess> &checkedAccesses() const { return accesses_; }
 
 private:
   using Body = llvm::function_ref<void()>;
@@ -60,6 +64,13 @@ private:
   Group group_{Lanes()};
   Lanes lanes_; // the first of the group
   int numLanes_ = 0;
+  std::vector<CheckedAccess> accesses_;
+  std::map<uint32_t, uint32_t> accessOf_; // by OpId
+  struct KnownArray {
+    llvm::Value *begin, *size;              // i64
+    std::map<int64_t, llvm::Value *> rooms; // by the bytes of an access
+  };
+  std::map<int64_t, KnownArray> arrays_; // by parameter
 
   // ---- entry.cpp: the function, the loop over programs
   // Loads a field of the frame, at the builder's place.
@@ -73,6 +84,7 @@ private:
   llvm::Value *statusIsFrom(uint32_t status);
   // At the end of a loop's body: leaves the kernel if the launch is to end.
   void emitPoll();
+  llvm::MDNode *unlikely();
   void sweep();
 
   // ---- emitter.cpp: scopes, values
@@ -102,7 +114,9 @@ private:
   struct Joined {
     llvm::BasicBlock *taken, *skipped;
   };
-  Joined branch(llvm::Value *cond, Body taken, Body skipped);
+  Joined branch(llvm::Value *cond, Body taken, Body skipped, llvm::MDNode *weights = nullptr);
+  // What follows the builder's place, in a block of its own; the place is at the end of what was before.
+  llvm::BasicBlock *splitHere();
 
   Form &define(ir::ValueId value, llvm::Value *exact, unsigned depth, bool varying);
   [[nodiscard]] bool isDefined(ir::ValueId value) const;
@@ -223,6 +237,20 @@ private:
                        llvm::Value *mask);
   llvm::Value *allOf(llvm::Value *mask);
   llvm::Value *harmlessPointer();
+
+  // ---- bounds.cpp
+  // In front of an access of the lanes that `mask` has on (null: all): leaves the program if one of them
+  // is out of bounds. Nothing where the op's arrays are not known.
+  void checkAccess(ir::OpId op, const Address &address, llvm::Value *mask, bool asVector);
+  void checkScalar(ir::OpId op, llvm::Value *pointer, llvm::Value *mask);
+  void checkLanes(ir::OpId op, llvm::Value *addresses, llvm::Value *mask);
+  KnownArray &arrayOf(int64_t parameter);
+  llvm::Value *unknownExtent();
+  llvm::Value *roomOf(KnownArray &array, int64_t bytes);
+  // Whether so many bytes from the address on (i64, or a vector of them) lie in none of the op's arrays.
+  llvm::Value *isOutside(ir::OpId op, llvm::Value *address, int64_t bytes);
+  void leaveIf(llvm::Value *cond, ir::OpId op, llvm::function_ref<llvm::Value *()> address);
+  uint32_t numberOf(ir::OpId op);
 
   // ---- atomics.cpp
   void emitAtomicRmw(ir::OpId op);

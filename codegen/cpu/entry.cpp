@@ -135,12 +135,15 @@ Value *Emitter::statusIsFrom(uint32_t status) {
   return builder_.CreateICmpUGE(word, builder_.getInt32(status));
 }
 
+llvm::MDNode *Emitter::unlikely() {
+  return llvm::MDBuilder(module_.getContext()).createUnlikelyBranchWeights();
+}
+
 // if *status >= ATTEND and frame->poll(frame) != 0: leave
 void Emitter::emitPoll() {
-  llvm::MDNode *unlikely = llvm::MDBuilder(module_.getContext()).createUnlikelyBranchWeights();
   llvm::BasicBlock *called = newBlock("called");
   llvm::BasicBlock *again = newBlock("again");
-  builder_.CreateCondBr(statusIsFrom(LIBTILE_ATTEND), called, again, unlikely);
+  builder_.CreateCondBr(statusIsFrom(LIBTILE_ATTEND), called, again, unlikely());
   builder_.SetInsertPoint(called);
   llvm::Type *pointer = builder_.getPtrTy();
   auto *type = llvm::FunctionType::get(builder_.getInt32Ty(), {pointer}, false);

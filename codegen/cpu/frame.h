@@ -16,6 +16,10 @@
  * asks poll(), and leaves the program if that says so. So whoever launches can take programs back for
  * other threads, and can end an endless loop. Higher values are more urgent.
  *
+ * Code that checks its accesses compares each with the extents of the arrays that it may lie in. One that
+ * lies in none of them is not made: code calls out_of_bounds(), raises the status word to STOP, and leaves
+ * the program. What the program and others have written by then stays written.
+ *
  * Fields are appended only. The version rises with each change of what stands; code runs under the
  * version that it was made for.
  */
@@ -27,7 +31,7 @@
 extern "C" {
 #endif
 
-#define LIBTILE_FRAME_VERSION 1
+#define LIBTILE_FRAME_VERSION 2
 
 /* The values of the status word. */
 enum {
@@ -37,7 +41,7 @@ enum {
   LIBTILE_STOP = 3    /* and above: the launch ends; programs that have not begun do not begin */
 };
 
-/* The bytes of an array: begin <= address < end; equal: not known. */
+/* The bytes of an array: begin <= address < end. Both 0: not known, and not checked. */
 typedef struct libtile_extent {
   uint64_t begin, end;
 } libtile_extent;
@@ -58,8 +62,12 @@ struct libtile_frame {
   /* Takes what programs print, from any thread. NULL: nobody listens. */
   void (*message)(void *context, const void *record, uint64_t bytes);
   void *message_context;
-  /* One an argument, for code that checks its accesses. NULL: not known. */
+  /* One an argument, for code that checks its accesses. NULL: none is known. */
   const libtile_extent *extents;
+  /* Told of an access that is out of bounds, by any thread: which of the code's accesses it is (its index
+     in KernelInfo::accesses), of which address, in which program. NULL only where `extents` is. */
+  void (*out_of_bounds)(void *context, uint32_t access, uint64_t address, uint64_t program);
+  void *out_of_bounds_context;
 };
 
 /* Runs the programs first .. first + count - 1; returns how many ran to their end: fewer than `count`

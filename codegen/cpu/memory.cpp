@@ -235,8 +235,10 @@ void Emitter::emitLoad(ir::OpId op) {
                            elementwise_.registerType(type), asVector ? lanes_.count : 1));
   Value *value = nullptr;
   atDepth(place, [&] {
-    value = asVector ? readVector(type, address, laneMask(mask), other)
-                     : readScalar(type, address.pointer, mask, other, isVolatile);
+    Value *on = asVector ? laneMask(mask) : mask;
+    checkAccess(op, address, on, asVector);
+    value = asVector ? readVector(type, address, on, other)
+                     : readScalar(type, address.pointer, on, other, isVolatile);
   });
   define(fn_.result(op), value, place, varying);
 }
@@ -360,7 +362,9 @@ void Emitter::emitStore(ir::OpId op) {
   const bool asVector = varying && lanes_.count > 1;
   const Address address = addressOf(operands[0], type);
   Value *mask = operands.size() > 2 ? inForm(operands[2], asVector) : nullptr;
-  write(type, address, inForm(operands[1], asVector), asVector ? laneMask(mask) : mask, asVector,
+  mask = asVector ? laneMask(mask) : mask;
+  checkAccess(op, address, mask, asVector);
+  write(type, address, inForm(operands[1], asVector), mask, asVector,
         fn_.getBool(op, Attr::is_volatile));
 }
 

@@ -75,8 +75,10 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   keep.push_back(module);
   compat::setTriple(*module, target.triple);
   module->setDataLayout(machine->createDataLayout());
-  Emitter(fn, target, *module).run();
   Code code;
+  Emitter emitter(fn, target, *module);
+  emitter.run();
+  code.info.accesses = emitter.checkedAccesses();
   std::string broken;
   llvm::raw_string_ostream report(broken);
   if (options.keepLlvm) {

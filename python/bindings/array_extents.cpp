@@ -2,6 +2,8 @@
 // What the launcher asks of arrays beyond their address: the bytes they may touch, and torch's stream.
 #include "arrays.h"
 
+#include <algorithm>
+
 namespace libtile::python {
 
 bool isTorch(PyObject *object) { return knownType(object).sort == Sort::Torch; }
@@ -30,9 +32,28 @@ int64_t itemSize(PyObject *dtype) {
   return bytes;
 }
 
+lt_extent storageExtent(PyObject *object);
+
+// The memory of what is no array of NumPy's: a tensor, bytes, a mapped file. Unknown if it does not tell.
+lt_extent foreignExtent(PyObject *object) {
+  if (PyObject_CheckBuffer(object) == 0) {
+    return storageExtent(object);
+  }
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(object, &buffer, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();
+    return {};
+  }
+  const uint64_t begin = reinterpret_cast<uintptr_t>(buffer.buf);
+  const lt_extent extent{begin, begin + static_cast<uint64_t>(buffer.len)};
+  PyBuffer_Release(&buffer);
+  return extent;
+}
+
 // A view's kernel may reach all of the memory that the view is of.
-lt_extent numpyExtent(PyObject *object) {
+lt_extent numpyExtent(PyObject *object, int which) {
   lt_extent extent{};
+  const uint64_t own = reinterpret_cast<uintptr_t>(reinterpret_cast<NumpyArray *>(object)->data);
   while (object != nullptr && knownType(object).sort == Sort::Numpy) {
     const auto *array = reinterpret_cast<NumpyArray *>(object);
     int64_t low = 0, high = itemSize(array->descr);
@@ -48,7 +69,12 @@ lt_extent numpyExtent(PyObject *object) {
     }
     object = array->base;
   }
-  return extent;
+  if (which == LT_EXTENTS_OF_MEMORY && object != nullptr) {
+    const lt_extent foreign = foreignExtent(object);
+    const bool holdsAll = foreign.begin <= extent.begin && extent.end <= foreign.end;
+    return holdsAll ? foreign : lt_extent{};
+  }
+  return extent.begin != extent.end ? extent : lt_extent{own, own};
 }
 
 // A method without arguments, looked up once for objects of one type.
@@ -81,16 +107,17 @@ lt_extent storageExtent(PyObject *object) {
     PyErr_Clear();
     return {};
   }
-  const uint64_t begin = PyLong_AsUnsignedLongLongMask(start.get());
+  // An empty storage has no address; its begin is known all the same.
+  const uint64_t begin = std::max<uint64_t>(PyLong_AsUnsignedLongLongMask(start.get()), 1);
   return {begin, begin + PyLong_AsUnsignedLongLongMask(bytes.get())};
 }
 
 // From the storage's first byte to the tensor's last: a kernel may reach all of the storage from any
 // view of it, and two tensors have a storage in common if they have its first byte. Asking for the
 // storage itself makes an object of it, which costs three times as much.
-lt_extent torchExtent(PyObject *object, const lt_arg &arg) {
+lt_extent torchExtent(PyObject *object, const lt_arg &arg, int which) {
   static Method &storageOffset = *new Method("storage_offset");
-  if (arg.bytes != 0) {
+  if (arg.bytes != 0 && which == LT_EXTENTS_OF_ARRAYS) {
     const Ref offset = storageOffset(object);
     if (offset) {
       const uint64_t elements = PyLong_AsUnsignedLongLongMask(offset.get());
@@ -103,12 +130,13 @@ lt_extent torchExtent(PyObject *object, const lt_arg &arg) {
 
 } // namespace
 
-lt_extent extentOf(PyObject *object, const lt_arg &arg) {
+lt_extent extentOf(PyObject *object, const lt_arg &arg, int which) {
   const Sort sort = knownType(object).sort;
-  return sort == Sort::Numpy   ? numpyExtent(object)
-         : sort == Sort::Torch ? torchExtent(object, arg)
+  return sort == Sort::Numpy   ? numpyExtent(object, which)
+         : sort == Sort::Torch ? torchExtent(object, arg, which)
          : sort == Sort::Own   ? lt_extent{arg.bits, arg.bits + arg.bytes}
-                               : lt_extent{};
+         : sort == Sort::Buffer && which == LT_EXTENTS_OF_MEMORY ? foreignExtent(object)
+                                                                 : lt_extent{};
 }
 
 bool currentStream(PyObject *object, int device, void *&stream) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <span>
 #include <string>
 
 namespace libtile::python {
@@ -33,6 +36,14 @@ const OptionNames &options() {
   return known;
 }
 
+size_t indexOfOption(const char *name) {
+  size_t index = 0;
+  while (std::strcmp(options().rows[index].name, name) != 0) {
+    ++index;
+  }
+  return index;
+}
+
 // None stands for the standard value.
 bool readOption(PyObject *self, const lt_option &option, PyObject *name, PyObject *value, int64_t &number) {
   if (value == Py_None) {
@@ -61,6 +72,20 @@ bool readOption(PyObject *self, const lt_option &option, PyObject *name, PyObjec
     return range && fail(PyExc_ValueError, self, "%U", range.get());
   }
   return true;
+}
+
+// What the function itself says of its launches, unless the call does.
+void takeOwnOptions(PyObject *self, Call &call) {
+  const Check check = asJit(self)->check;
+  if (check == Check::Unsaid) [[likely]] {
+    return;
+  }
+  static const auto index = static_cast<uint32_t>(indexOfOption("check"));
+  const std::span given(call.options.option, call.options.count);
+  if (std::ranges::find(given, index) == given.end()) {
+    call.options.option[call.options.count] = index;
+    call.options.value[call.options.count++] = check == Check::On ? 1 : 0;
+  }
 }
 
 // Equal names are one object, but for those made at run time.
@@ -267,6 +292,7 @@ bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *na
       return false;
     }
   }
+  takeOwnOptions(self, call);
   for (size_t i = 0; i < params.size(); ++i) {
     if (call.values[i] == nullptr && (call.values[i] = params[i].deflt) == nullptr) {
       return fail(PyExc_TypeError, self, "parameter '%U' is missing", params[i].name);

@@ -17,6 +17,9 @@ struct Param {
   bool isByName;   // behind a `*`
 };
 
+// What a function says of the option `check` for its launches.
+enum class Check : uint8_t { Unsaid, On, Off };
+
 struct JitObject {
   PyObject_HEAD
   PyObject *fn;       // the Python function; null: none
@@ -24,6 +27,7 @@ struct JitObject {
   PyObject *weakrefs;
   lt_function *function; // null before the first use
   std::vector<Param> *params;
+  Check check;
 };
 
 inline JitObject *asJit(PyObject *object) { return reinterpret_cast<JitObject *>(object); }

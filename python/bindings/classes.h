@@ -11,10 +11,10 @@ namespace libtile::python {
 
 namespace py = pybind11;
 
-// Throws the thread's lt_error() as a Python exception unless `isGood`. `compiling`: as of raiseError.
-inline void orThrow(bool isGood, bool compiling = false) {
+// Throws the thread's lt_error() as a Python exception unless `isGood`. `doing`: as of raiseError.
+inline void orThrow(bool isGood, Doing doing = Doing::Calling) {
   if (!isGood) {
-    raiseError(compiling);
+    raiseError(doing);
     throw py::error_already_set();
   }
 }

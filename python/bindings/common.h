@@ -82,7 +82,7 @@ private:
 
 // Python objects that the extension is given at import (_libtile.install).
 struct Installed {
-  PyObject *makeError;    // errors.make(kind, text, message, file, line, column, reproducer, compiling)
+  PyObject *makeError;    // errors.make(kind, text, message, line, column, reproducer, doing)
   PyObject *kernelClass;  // jit.CompiledKernel, a subclass of Kernel
   PyObject *globalValue;  // host.global_value(function, name) -> object or Unbound
   PyObject *defaultValue; // host.default_value(function or class, name)
@@ -96,9 +96,10 @@ struct Installed {
 };
 extern Installed installed;
 
-// Raises the thread's lt_error(). `compiling`: UserError becomes CompilationError, else ValueError.
-// An exception that a host function left becomes the cause. Returns nullptr.
-PyObject *raiseError(bool compiling);
+// Raises the thread's lt_error(). What was being done makes of a UserError a ValueError, CompilationError or
+// OutOfBoundsError. An exception that a host function left becomes the cause. Returns nullptr.
+enum class Doing : int { Calling, Compiling, Running };
+PyObject *raiseError(Doing doing);
 // Keeps the current Python exception as the cause of the error that is to come, and describes it.
 void keepException(const char *doing);
 // Before each compilation: what an earlier one left is no cause of an error in this one.
@@ -134,8 +135,8 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
               std::vector<Ref> &kept);
 // A tuple's head; its items follow as arguments of their own.
 bool classifyTuple(PyObject *tuple, lt_arg &arg, std::vector<Ref> &kept);
-// The bytes that the kernel may touch: of all of the array's memory where it is a view.
-lt_extent extentOf(PyObject *object, const lt_arg &arg);
+// The bytes that the kernel may touch: LT_EXTENTS_OF_ARRAYS or LT_EXTENTS_OF_MEMORY.
+lt_extent extentOf(PyObject *object, const lt_arg &arg, int which);
 // torch's current stream, if the argument is a torch tensor of that device; else the default stream.
 bool currentStream(PyObject *object, int device, void *&stream);
 bool isTorch(PyObject *object);

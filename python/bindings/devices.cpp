@@ -108,7 +108,7 @@ lt_device *deviceFor(int device) {
   const std::string name = device < 0 ? "cpu" : "cuda:" + std::to_string(device);
   opened[index] = lt_device_open(name.c_str());
   if (opened[index] == nullptr) {
-    raiseError(false);
+    raiseError(Doing::Calling);
   }
   return opened[index];
 }

@@ -195,12 +195,12 @@ void keepException(const char *doing) {
 
 void forgetException() { Py_CLEAR(pending); }
 
-PyObject *raiseError(bool compiling) {
+PyObject *raiseError(Doing doing) {
   const lt_error_info *error = lt_error();
   const Ref exception(takingGil([&] {
-    return PyObject_CallFunction(installed.makeError, "issiizO", error->kind, error->text,
+    return PyObject_CallFunction(installed.makeError, "issiizi", error->kind, error->text,
                                  error->message, error->line, error->column, error->reproducer,
-                                 compiling ? Py_True : Py_False);
+                                 static_cast<int>(doing));
   }));
   const Ref cause(std::exchange(pending, nullptr));
   if (!exception) {

@@ -57,7 +57,7 @@ bool parse(PyObject *self) {
   lt_function *function = lt_function_parse(text, static_cast<size_t>(length), file, line, name,
                                             behind.get());
   if (function == nullptr) {
-    raiseError(true);
+    raiseError(Doing::Compiling);
     return false;
   }
   size_t count = 0;
@@ -100,14 +100,19 @@ PyObject *jitCall(PyObject *self, PyObject *, PyObject *) {
 }
 
 int jitInit(PyObject *self, PyObject *args, PyObject *) {
-  PyObject *fn = nullptr;
-  if (!PyArg_ParseTuple(args, "O", &fn)) {
+  PyObject *fn = nullptr, *check = Py_None;
+  if (!PyArg_ParseTuple(args, "O|O", &fn, &check)) {
     return -1;
   }
   if (!PyFunction_Check(fn)) {
     PyErr_SetString(PyExc_TypeError, "jit takes a Python function");
     return -1;
   }
+  const int isChecked = check != Py_None ? PyObject_IsTrue(check) : 0;
+  if (isChecked < 0) {
+    return -1;
+  }
+  asJit(self)->check = check == Py_None ? Check::Unsaid : isChecked != 0 ? Check::On : Check::Off;
   Py_XSETREF(asJit(self)->fn, Py_NewRef(fn));
   return 0;
 }
@@ -187,7 +192,7 @@ PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
     const WithoutGil scope;
     status = lt_compile_for(asJit(self)->function, target, call.args, call.count, &call.options, &kernel);
   }
-  return status == LT_OK ? makeKernel(kernel) : raiseError(true);
+  return status == LT_OK ? makeKernel(kernel) : raiseError(Doing::Compiling);
 }
 
 // (name, is_constexpr, has_default) of each parameter.

@@ -91,7 +91,7 @@ public:
       const WithoutGil scope;
       text = lt_kernel_text(kernel, stage);
     }
-    orThrow(text != nullptr, true);
+    orThrow(text != nullptr, Doing::Compiling);
     return text;
   }
   [[nodiscard]] py::list texts(const char *(*at)(const lt_kernel *, size_t)) {

@@ -56,19 +56,20 @@ bool findPlan(PyObject *self, lt_device *device, const Call &call, Plan &plan) {
         continue;
       }
     }
-    raiseError(!plan.user);
+    raiseError(plan.user != nullptr ? Doing::Calling : Doing::Compiling);
     return false;
   }
 }
 
 // The arrays' extents, if the plan asks for them; they lie in `storage`.
 const lt_extent *extentsOf(const lt_plan &plan, const Call &call, lt_extent *storage) {
-  if (plan.needs_extents == 0) {
+  if (plan.needs_extents == LT_NO_EXTENTS) {
     return nullptr;
   }
   for (size_t i = 0; i < call.count; ++i) {
-    storage[i] = call.args[i].kind == LT_ARG_POINTER ? extentOf(call.objects[i], call.args[i])
-                                                     : lt_extent{};
+    storage[i] = call.args[i].kind == LT_ARG_POINTER
+                     ? extentOf(call.objects[i], call.args[i], plan.needs_extents)
+                     : lt_extent{};
   }
   return storage;
 }
@@ -109,12 +110,12 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
   if (status == LT_OK) {
     LaunchingThread thread;
     const lt_caller caller = thread.caller();
-    status = lt_launch(&plan, stream, &caller);
+    status = lt_launch(&plan, stream, &caller, extents);
     thread.takeBack();
   }
   // What a signal's handler raised is the error.
   if (status != LT_OK && PyErr_Occurred() == nullptr) {
-    raiseError(true);
+    raiseError(status == LT_OUT_OF_BOUNDS ? Doing::Running : Doing::Compiling);
   }
   return status == LT_OK;
 }

@@ -65,7 +65,7 @@ struct Values {
 
 lt_value *orRaise(lt_value *value) {
   if (value == nullptr) {
-    raiseError(true);
+    raiseError(Doing::Compiling);
   }
   return value;
 }
@@ -223,7 +223,7 @@ lt_semantics *running(PyObject *self) {
 }
 
 PyObject *give(lt_status status, lt_value *out) {
-  return status == LT_OK ? wrapValue(out) : raiseError(true);
+  return status == LT_OK ? wrapValue(out) : raiseError(Doing::Compiling);
 }
 
 // call(callee, args, kwargs)

@@ -40,15 +40,15 @@ stride of 1, or one that 16 divides, makes code of its own with wide accesses.
 
 **Threads.** Launches and compilations may come from any thread. A CPU launch shares its programs among
 `libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
-number, too. `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, and `LIBTILE_DISABLE_PASSES`
-passes to leave out (docs/debugging.md).
+number, too. `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
+passes to leave out, and `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors (docs/debugging.md).
 
 NumPy, torch and DLPack are not imported by libtile: their arrays are recognised when they come.
 """
 from __future__ import annotations
 
 from . import _libtile, errors
-from .errors import CompilationError, DeviceError, Error, InternalError, UnsupportedError
+from .errors import CompilationError, DeviceError, Error, InternalError, OutOfBoundsError, UnsupportedError
 from .jit import CompiledKernel, JITFunction, constexpr_function, jit
 from .device import DeviceArray, available_devices, num_threads, set_num_threads, to_device
 from .math import cdiv, next_power_of_2
@@ -58,7 +58,7 @@ __version__: str = _libtile.version
 
 __all__ = [
     "CompilationError", "CompiledKernel", "DeviceArray", "DeviceError", "Error", "InternalError",
-    "JITFunction", "UnsupportedError", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
+    "JITFunction", "OutOfBoundsError", "UnsupportedError", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
     "language", "next_power_of_2", "num_threads", "set_num_threads", "targets", "to_device",
 ]
 

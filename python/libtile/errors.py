@@ -26,6 +26,14 @@ class CompilationError(Error):
     kind = 0
 
 
+class OutOfBoundsError(Error, IndexError):
+    """A kernel that was launched with `check=True` (docs/debugging.md) reached for what lies out of its array.
+
+    The place is that of the access. The launch has ended there; what was written by then stays written.
+    """
+    kind = 0
+
+
 class UnsupportedError(Error):
     """The kernel is right and asks for what libtile does not have (yet, or on this target)."""
     kind = 1
@@ -54,13 +62,15 @@ def missing(owner: str, name: str, later: Collection[str]) -> AttributeError:
 
 
 _CLASSES = {0: CompilationError, 1: UnsupportedError, 2: InternalError, 3: DeviceError}
+_CALLING, _COMPILING, _RUNNING = range(3)
 
 
-def make(kind, text, message, line, column, reproducer, compiling):
+def make(kind, text, message, line, column, reproducer, doing):
     """The exception for an error of libtile.so; the caller sets `file`."""
-    if kind == 0 and not compiling:
+    if kind == 0 and doing == _CALLING:
         return ValueError(text)
-    error = _CLASSES[kind](text, message, None, line or None, column or None)
+    cls = OutOfBoundsError if kind == 0 and doing == _RUNNING else _CLASSES[kind]
+    error = cls(text, message, None, line or None, column or None)
     if kind == 2:
         error.reproducer = reproducer
     return error

@@ -92,11 +92,13 @@ class JITFunction(_libtile.Jit):
 
     `function[grid](*args, **kwargs)` launches it: arguments in order or by name, defaults as in Python, and
     options such as num_warps (docs/options.md). It returns the CompiledKernel. What is wrong with an
-    argument is a TypeError or a ValueError, with the kernel a CompilationError.
+    argument is a TypeError or a ValueError, with the kernel a CompilationError, and OutOfBoundsError is
+    what a checked launch may end with (`check=True`).
     """
 
-    def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, launch_metadata=None):
-        super().__init__(fn)
+    def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, launch_metadata=None,
+                 check=None):
+        super().__init__(fn, check)
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__
@@ -209,21 +211,22 @@ def _as_type(value):
 
 
 def jit(fn=None, *, do_not_specialize=None, do_not_specialize_on_alignment=None, noinline=None,
-        debug=None, repr=None, version=None, launch_metadata=None):
+        debug=None, repr=None, version=None, launch_metadata=None, check=None):
     """Makes a function a kernel or a function for kernels. Used as @jit or @jit(options).
 
     do_not_specialize: parameters (names or positions) whose integers give no compile-time facts: not
     that they are 1, not that 16 divides them. do_not_specialize_on_alignment: likewise for 16 alone.
-    launch_metadata: what launch hooks are told beside the rest (hooks.LaunchInfo.get). The other options
-    are Triton's; they are accepted and change nothing.
+    launch_metadata: what launch hooks are told beside the rest (hooks.LaunchInfo.get). check: the option of
+    that name (docs/options.md) for all launches that do not say otherwise. The other options are Triton's;
+    they are accepted and change nothing.
     """
     if fn is None:
         return lambda function: jit(function, do_not_specialize=do_not_specialize,
                                     do_not_specialize_on_alignment=do_not_specialize_on_alignment,
-                                    launch_metadata=launch_metadata)
+                                    launch_metadata=launch_metadata, check=check)
     if isinstance(fn, JITFunction):
         return fn
-    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, launch_metadata)
+    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, launch_metadata, check)
 
 
 def constexpr_function(fn):

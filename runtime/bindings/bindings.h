@@ -11,7 +11,7 @@
  *     LT_COMPILE:   lt_compile (without the interpreter's lock), lt_find again
  *     lt_select     grid, extents -> the variant
  *     LT_COMPILE:   lt_prepare (without the lock): another variant or a first load; lt_select again
- *     lt_launch     stream; it lets go of the lock itself, through lt_caller, if it lasts
+ *     lt_launch     stream, extents; it lets go of the lock itself, through lt_caller, if it lasts
  */
 #pragma once
 
@@ -29,7 +29,8 @@
 #define LT_BINDINGS_VERSION "libtile-bindings-1"
 LT_API const char *lt_bindings_version(void);
 
-typedef enum lt_status { LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2 } lt_status;
+/* LT_OUT_OF_BOUNDS is an error, too. */
+typedef enum lt_status { LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2, LT_OUT_OF_BOUNDS = 3 } lt_status;
 
 typedef struct lt_error_info {
   int kind; /* 0 user, 1 unsupported, 2 internal, 3 device: runtime::ErrorKind */
@@ -157,7 +158,7 @@ typedef struct lt_arg {
   };
 } lt_arg;
 typedef struct lt_extent {
-  uint64_t begin, end; /* bytes of the array; equal: unknown */
+  uint64_t begin, end; /* bytes of the array; both 0: unknown */
 } lt_extent;
 /* The code of a type by its name ("fp32", "*i8"); -1: there is none. */
 LT_API int lt_dtype(const char *name);
@@ -230,6 +231,8 @@ LT_API const char *lt_target_at(size_t index); /* names; NULL: no more. Valid un
 /* ---- launch */
 enum { LT_MAX_ARGUMENTS = 256 };
 typedef struct lt_entry lt_entry;
+/* What a launch asks for: the bytes that arrays may share with others; all of the memory that arrays lie in. */
+enum { LT_NO_EXTENTS, LT_EXTENTS_OF_ARRAYS, LT_EXTENTS_OF_MEMORY };
 typedef struct lt_plan {
   lt_entry *entry; /* not NULL: to be let go by lt_release */
   void *user; /* of lt_compile */
@@ -264,7 +267,8 @@ typedef struct lt_caller {
   int (*is_interrupted)(void *context);
   void *context;
 } lt_caller;
-LT_API lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller);
+LT_API lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller,
+                           const lt_extent *extents);
 LT_API lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents);
 
 /* ---- process */

@@ -137,7 +137,8 @@ const lt_option *lt_option_rows(size_t *count) {
     std::array<lt_option, runtime::kNumOptions> made{};
     for (size_t i = 0; i < made.size(); ++i) {
       const runtime::OptionRow &row = runtime::optionRows()[i];
-      made[i] = {row.name, static_cast<int>(row.kind), row.standard, row.low, row.high, row.doc};
+      const int64_t standard = runtime::Options()[static_cast<runtime::Option>(i)];
+      made[i] = {row.name, static_cast<int>(row.kind), standard, row.low, row.high, row.doc};
     }
     return made;
   }();
@@ -216,8 +217,10 @@ lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *argume
   }
   plan->entry = reinterpret_cast<lt_entry *>(found);
   plan->user = found->user.get();
-  plan->needs_extents = found->executable->needsExtents() ? 1 : 0;
   const runtime::Compiled &kernel = found->executable->kernel();
+  plan->needs_extents = kernel.checksAccesses()               ? LT_EXTENTS_OF_MEMORY
+                        : found->executable->needsExtents() ? LT_EXTENTS_OF_ARRAYS
+                                                            : LT_NO_EXTENTS;
   plan->count = static_cast<uint32_t>(kernel.parameters().size());
   const auto given = unwrap(arguments, count);
   const runtime::RuntimeParameter *refused = runtime::fillSlots(kernel, given.data(), plan->slots);
@@ -264,15 +267,42 @@ lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *exten
   });
 }
 
-lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller) {
+namespace {
+
+// nullptr, or a message.
+const char *launch(const lt_plan &plan, void *stream, const lt_caller &caller,
+                   runtime::BoundsCheck *bounds) noexcept {
+  runtime::LaunchShape shape{};
+  std::copy_n(plan.grid, 3, shape.grid);
+  return unwrap(plan.entry)->executable->driver().launch(
+      *static_cast<runtime::LoadedCode *>(plan.module), shape, plan.slots, plan.count, stream,
+      {caller.lasts, caller.is_interrupted, caller.context}, bounds);
+}
+
+// Off the hot path, for its table.
+[[gnu::noinline]] lt_status launchChecked(const lt_plan &plan, void *stream, const lt_caller &caller,
+                                          const lt_extent *extents, const char *&message) noexcept {
+  runtime::Extent storage[LT_MAX_ARGUMENTS];
+  runtime::BoundsCheck bounds{extentsOf(plan, extents, storage).data()};
+  message = launch(plan, stream, caller, &bounds);
+  return bounds.access == nullptr ? LT_OK : guarded(LT_OUT_OF_BOUNDS, [&]() -> lt_status {
+    const runtime::Compiled &kernel = unwrap(plan.entry)->executable->kernel();
+    throw runtime::describeOutOfBounds(kernel, {plan.slots, plan.count}, bounds);
+  });
+}
+
+} // namespace
+
+lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller, const lt_extent *extents) {
   if (plan->module == nullptr) {
     return LT_OK;
   }
-  runtime::LaunchShape shape{};
-  std::copy_n(plan->grid, 3, shape.grid);
-  const char *message = unwrap(plan->entry)->executable->driver().launch(
-      *static_cast<runtime::LoadedCode *>(plan->module), shape, plan->slots, plan->count, stream,
-      {caller->lasts, caller->is_interrupted, caller->context});
+  const char *message = nullptr;
+  if (plan->needs_extents != LT_EXTENTS_OF_MEMORY) [[likely]] {
+    message = launch(*plan, stream, *caller, nullptr);
+  } else if (launchChecked(*plan, stream, *caller, extents, message) != LT_OK) {
+    return LT_OUT_OF_BOUNDS;
+  }
   if (message != nullptr) {
     lt_set_error(static_cast<int>(runtime::ErrorKind::Device), message);
     return LT_ERROR;

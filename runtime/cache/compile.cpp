@@ -209,7 +209,7 @@ Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, 
 
 passes::PassContext Compiled::passContext(bool allowGuards) const {
   return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), allowGuards,
-          &functionLibrary()};
+          &functionLibrary(), checksAccesses()};
 }
 
 codegen::CodeOptions Compiled::codeOptions() const {

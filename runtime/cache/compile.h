@@ -61,6 +61,8 @@ public:
   [[nodiscard]] const std::string &name() const { return tile_.name; }
   [[nodiscard]] const ir::Function &tile() const { return tile_; }
   [[nodiscard]] const Options &options() const { return options_; }
+  // Whether its code compares accesses with the extents of arrays, which a launch then gives it.
+  [[nodiscard]] bool checksAccesses() const { return !target_.laysOut && options_[Option::check] != 0; }
   // "x=*fp32:16, n=i32, BLOCK=1024".
   [[nodiscard]] const std::string &signature() const { return signature_; }
   [[nodiscard]] const ir::Target &target() const { return target_; }

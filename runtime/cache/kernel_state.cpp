@@ -102,7 +102,7 @@ std::shared_ptr<const Compiled> restoreKernel(std::string_view text) {
   text.remove_prefix(kHead.size());
   std::string target, signature;
   double frontendMs = 0;
-  Options options;
+  Options options = Options::ofTable();
   std::vector<RuntimeParameter> parameters;
   while (!text.starts_with(kIr)) {
     std::string_view line = takeWord(text, '\n');

@@ -4,6 +4,7 @@
 #include "runtime/drivers/driver.h"
 #include "runtime/drivers/thread_pool.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
@@ -13,11 +14,13 @@ namespace libtile::runtime {
 namespace {
 
 struct LoadedKernel : LoadedCode {
-  explicit LoadedKernel(const codegen::Code &code) : code(code), scratchBytes(code.info.scratchBytes) {}
+  explicit LoadedKernel(const codegen::Code &code)
+      : code(code), accesses(code.info.accesses), scratchBytes(code.info.scratchBytes) {}
   [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const override {
     return {{"code_bytes", static_cast<int64_t>(code.bytes())}};
   }
   codegen::cpu::CpuModule code;
+  std::vector<codegen::CheckedAccess> accesses;
   int64_t scratchBytes;
   JobCost cost;
 };
@@ -26,6 +29,39 @@ uint64_t programs(const LaunchShape &shape) {
   return static_cast<uint64_t>(shape.grid[0]) * static_cast<uint64_t>(shape.grid[1]) *
          static_cast<uint64_t>(shape.grid[2]);
 }
+
+// Hears of accesses out of bounds, from all threads of a launch; the first one counts.
+class BoundsListener {
+public:
+  BoundsListener(const LoadedKernel &loaded, const LaunchShape &shape, BoundsCheck &bounds)
+      : loaded_(loaded), shape_(shape), bounds_(bounds) {}
+
+  void listen(codegen::cpu::Frame &frame) {
+    static_assert(sizeof(Extent) == sizeof(libtile_extent));
+    frame.extents = reinterpret_cast<const libtile_extent *>(bounds_.extents);
+    frame.out_of_bounds = hear;
+    frame.out_of_bounds_context = this;
+  }
+
+private:
+  static void hear(void *context, uint32_t access, uint64_t address, uint64_t program) noexcept {
+    auto &self = *static_cast<BoundsListener *>(context);
+    if (self.hasHeard_.exchange(true)) {
+      return;
+    }
+    const auto x = static_cast<uint64_t>(self.shape_.grid[0]), y = static_cast<uint64_t>(self.shape_.grid[1]);
+    self.bounds_.access = &self.loaded_.accesses[access];
+    self.bounds_.address = address;
+    self.bounds_.program[0] = static_cast<int32_t>(program % x);
+    self.bounds_.program[1] = static_cast<int32_t>(program / x % y);
+    self.bounds_.program[2] = static_cast<int32_t>(program / x / y);
+  }
+
+  const LoadedKernel &loaded_;
+  const LaunchShape &shape_;
+  BoundsCheck &bounds_;
+  std::atomic<bool> hasHeard_{false};
+};
 
 class CpuDriver : public Driver {
 public:
@@ -40,9 +76,19 @@ public:
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
-                     void *stream, const Caller &caller) noexcept override {
+                     void *stream, const Caller &caller, BoundsCheck *bounds) noexcept override {
     auto &loaded = static_cast<LoadedKernel &>(module);
     codegen::cpu::Frame frame = codegen::cpu::makeFrame(args, shape.grid, nullptr);
+    if (bounds == nullptr) {
+      return run(loaded, shape, frame, caller);
+    }
+    BoundsListener listener(loaded, shape, *bounds);
+    listener.listen(frame);
+    return run(loaded, shape, frame, caller);
+  }
+
+  static const char *run(LoadedKernel &loaded, const LaunchShape &shape, codegen::cpu::Frame &frame,
+                         const Caller &caller) noexcept {
     const Job job = {loaded.code.entry(), &frame, programs(shape),
                      static_cast<size_t>(loaded.scratchBytes)};
     switch (runJob(job, loaded.cost, caller)) {

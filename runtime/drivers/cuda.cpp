@@ -179,7 +179,7 @@ public:
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
-                     void *stream, const Caller &caller) noexcept override {
+                     void *stream, const Caller &caller, BoundsCheck *) noexcept override {
     constexpr size_t kMaxArgs = 512; // of the hardware: 4 KiB
     auto &loaded = static_cast<CudaModule &>(module);
     if (numArgs > kMaxArgs) {

@@ -33,6 +33,25 @@ struct LaunchShape {
   int32_t grid[3]; // each >= 1
 };
 
+// The bytes of an array: begin <= address < end. Both 0: not known. Without initial values: the launch has a
+// table of them on its stack.
+struct Extent {
+  uintptr_t begin, end;
+  // `bytes` from the address on; 0: not known.
+  [[nodiscard]] static Extent of(uint64_t address, uint64_t bytes) {
+    return bytes != 0 ? Extent{address, address + bytes} : Extent{0, 0};
+  }
+};
+
+// For code that checks its accesses: the extents that it compares them with, and what it found.
+struct BoundsCheck {
+  const Extent *extents = nullptr; // one a run-time parameter
+  // Of one that is out of bounds; null: there was none.
+  const codegen::CheckedAccess *access = nullptr;
+  uint64_t address = 0;
+  int32_t program[3] = {};
+};
+
 class Driver {
 public:
   virtual ~Driver() = default;
@@ -44,9 +63,12 @@ public:
   [[nodiscard]] virtual std::shared_ptr<LoadedCode> load(const codegen::Code &code) = 0;
   // The hot path: no allocation. `args`: one 8-byte slot an argument, its value in the low bytes.
   // Every extent of the grid is >= 1. Returns nullptr, or a message (static or thread-local storage).
-  // `caller` hears of a launch that may last, and may end one on a CPU: that is a message, too.
+  // `caller` hears of a launch that may last, and may end one on a CPU: that is a message, too. `bounds`
+  // serves code that checks its accesses, null: no array is known; what it found ends a launch with a
+  // message.
   virtual const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args,
-                             size_t numArgs, void *stream, const Caller &caller) noexcept = 0;
+                             size_t numArgs, void *stream, const Caller &caller,
+                             BoundsCheck *bounds) noexcept = 0;
 
   [[nodiscard]] virtual void *allocate(size_t bytes) = 0;
   virtual void free(void *memory) noexcept = 0;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace libtile::test {
@@ -12,11 +13,12 @@ namespace {
 using codegen::cpu::Frame;
 
 // Where fields stand is part of the ABI of stored code: a change here is a new LIBTILE_FRAME_VERSION.
-static_assert(LIBTILE_FRAME_VERSION == 1);
-static_assert(sizeof(Frame) == 80);
+static_assert(LIBTILE_FRAME_VERSION == 2);
+static_assert(sizeof(Frame) == 96);
 static_assert(offsetof(Frame, arguments) == 8 && offsetof(Frame, grid) == 16);
 static_assert(offsetof(Frame, status) == 32 && offsetof(Frame, poll) == 40);
 static_assert(offsetof(Frame, message) == 56 && offsetof(Frame, extents) == 72);
+static_assert(offsetof(Frame, out_of_bounds) == 80 && offsetof(Frame, out_of_bounds_context) == 88);
 
 // Program p writes p + 1.
 const char *const kCounts = R"(
@@ -63,6 +65,61 @@ func @f stage=nested warps=4 stages=3 (%n: i64, %o: ptr<i64>) {
   return
 }
 )";
+
+// Program (p, q) copies 37 elements from x + 37 * p on, and the q-th once more.
+const char *const kChecked = R"(
+func @f stage=nested warps=4 stages=3 (%x: ptr<f32>, %o: ptr<f32>) {
+  %p = program_id {axis=0} : i32
+  %q = program_id {axis=1} : i32
+  %37 = constant {value=37} : i32
+  %first = mul %p, %37 : i32
+  %px = ptr_add %x, %first : ptr<f32>
+  nest {extents=[37], lanes=8, unroll=2} {
+  ^(%i: i32):
+    %from = ptr_add %px, %i : ptr<f32>
+    %to = ptr_add %o, %i : ptr<f32>
+    %v = load %from {within=[0]} : f32
+    store %to, %v {within=[1]}
+    yield
+  }
+  %last = ptr_add %px, %q : ptr<f32>
+  %w = load %last {within=[0]} : f32
+  store %o, %w {within=[1]}
+  return
+}
+)";
+
+// Adds 1 to n of 20 elements, and swaps in others.
+const char *const kCheckedAtomics = R"(
+func @f stage=nested warps=4 stages=3 (%x: ptr<i32>, %n: i32, %o: ptr<i32>) {
+  %1 = constant {value=1} : i32
+  nest {extents=[20], lanes=8} {
+  ^(%i: i32):
+    %at = ptr_add %x, %i : ptr<i32>
+    %to = ptr_add %o, %i : ptr<i32>
+    %m = cmp %i, %n {predicate=slt} : i1
+    %old = atomic_rmw %at, %1, %m {kind=add, sem=relaxed, scope=gpu, within=[0]} : i32
+    %new = atomic_cas %to, %old, %1 {sem=relaxed, scope=gpu, within=[2]} : i32
+    yield
+  }
+  return
+}
+)";
+
+// What a launch is told of an access out of bounds.
+struct Heard {
+  uint32_t access = 99;
+  uint64_t address = 0, program = 0;
+  int times = 0;
+  static void listen(void *context, uint32_t access, uint64_t address, uint64_t program) {
+    auto &heard = *static_cast<Heard *>(context);
+    heard = {access, address, program, heard.times + 1};
+  }
+};
+
+template <class T> uint64_t addressOf(const std::vector<T> &array, size_t index) {
+  return reinterpret_cast<uintptr_t>(array.data() + index);
+}
 
 struct Launch {
   Launch(const char *text, const std::string &target, std::vector<uint64_t> args, int32_t programs)
@@ -146,6 +203,86 @@ TEST(Frame, LongLoopsAsk) {
     EXPECT_EQ(launch.run(0, 1), 0U);
     EXPECT_EQ(launch.polls, 150);
     EXPECT_EQ(out, -1);
+  }
+}
+
+TEST(Frame, AccessesOutOfBoundsEndTheLaunch) {
+  for (const std::string &target : runnableTargets()) {
+    std::vector<float> x(37 * 4, 1.0F), o(37, 0.0F);
+    Launch launch(kChecked, target, {slot(x.data()), slot(o.data())}, 3);
+    launch.frame.grid[1] = 50;
+    const auto at = addressOf<float>;
+    Heard heard;
+    libtile_extent extents[] = {{at(x, 0), at(x, 37 * 3)}, {at(o, 0), at(o, 37)}};
+    launch.frame.out_of_bounds_context = &heard;
+    launch.frame.out_of_bounds = Heard::listen;
+    ASSERT_EQ(launch.code.info.accesses.size(), 4U);
+    EXPECT_EQ(launch.code.info.accesses[1].arrays, std::vector<uint32_t>{1});
+    EXPECT_TRUE(launch.code.info.accesses[1].effects.has(ir::Effects::WritesGlobal));
+    EXPECT_EQ(launch.code.info.accesses[0].bytes, 4U);
+
+    EXPECT_EQ(launch.run(0, 150), 150U) << "no table: nothing is known";
+    launch.frame.extents = extents;
+    EXPECT_EQ(launch.run(0, 111), 111U) << "q of program (2, 36) is the last";
+    EXPECT_EQ(heard.times, 0);
+    EXPECT_EQ(launch.status, uint32_t{LIBTILE_RUN});
+
+    EXPECT_EQ(launch.run(108, 42), 5U);
+    EXPECT_EQ(heard.times, 1);
+    EXPECT_EQ(heard.access, 2U);
+    EXPECT_EQ(heard.address, at(x, 37 * 3));
+    EXPECT_EQ(heard.program, 113U);
+    EXPECT_EQ(launch.status, uint32_t{LIBTILE_STOP});
+
+    // Where a vector crosses the end, in the tail, and in front.
+    for (const size_t end : {100, 110}) {
+      extents[0] = {at(x, 2), at(x, end)};
+      launch.status = LIBTILE_RUN;
+      EXPECT_EQ(launch.run(1, 2), 1U);
+      EXPECT_EQ(heard.access, 0U);
+      EXPECT_EQ(heard.address, at(x, end));
+      EXPECT_EQ(launch.run(0, 1), 0U);
+      EXPECT_EQ(heard.address, at(x, 0));
+    }
+    extents[0] = {at(x, 0), at(x, 0)};
+    EXPECT_EQ(launch.run(1, 1), 0U) << "it holds nothing";
+    EXPECT_EQ(heard.address, at(x, 37));
+    // Its own elements are smaller than an access.
+    extents[0] = {at(x, 0), at(x, 0) + 3};
+    EXPECT_EQ(launch.run(0, 1), 0U);
+    extents[0] = {0, 0};
+    extents[1] = {at(o, 0), at(o, 36)};
+    EXPECT_EQ(launch.run(0, 1), 0U);
+    EXPECT_EQ(heard.access, 1U);
+    EXPECT_EQ(heard.address, at(o, 36));
+  }
+}
+
+TEST(Frame, AtomicsOutOfBoundsAreNotMade) {
+  for (const std::string &target : runnableTargets()) {
+    for (const size_t size : {20, 19, 13, 0}) {
+      std::vector<int32_t> x(20, 5), o(20, 5);
+      Launch launch(kCheckedAtomics, target, {slot(x.data()), slot(int32_t{20}), slot(o.data())}, 1);
+      const libtile_extent extents[] = {{addressOf(x, 0), addressOf(x, size)},
+                                        {0, 0},
+                                        {addressOf(o, 0), addressOf(o, 20)}};
+      Heard heard;
+      launch.frame.extents = extents;
+      launch.frame.out_of_bounds = Heard::listen;
+      launch.frame.out_of_bounds_context = &heard;
+      EXPECT_EQ(launch.run(0, 1), size == 20 ? 1U : 0U);
+      EXPECT_EQ(std::count(x.begin(), x.end(), 6), static_cast<long>(size)) << "those in front are made";
+      // The second op follows on each vector of eight.
+      EXPECT_EQ(std::count(o.begin(), o.end(), 1), static_cast<long>(size == 20 ? 20 : size / 8 * 8));
+      if (size < 20) {
+        EXPECT_EQ(heard.address, addressOf(x, size));
+        // Masked off from there on.
+        launch.slots[1] = slot(static_cast<int32_t>(size));
+        launch.status = LIBTILE_RUN;
+        EXPECT_EQ(launch.run(0, 1), 1U);
+        EXPECT_EQ(heard.times, 1);
+      }
+    }
   }
 }
 

@@ -579,14 +579,14 @@ def kernel_of(text, folder, number):
     return module.kernel
 
 
-def check(seed, device, folder, steps=11):
-    """None, or what is wrong with the kernel of this seed."""
+def check(seed, device, folder, steps=11, **options):
+    """None, or what is wrong with the kernel of this seed, launched with these options."""
     with np.errstate(all="ignore"):
         made = Kernel(seed, steps)
     kernel = kernel_of(made.text, folder, seed)
     on = OnDevice(device)
     arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
-    kernel[(1,)](*arguments, **made.options)
+    kernel[(1,)](*arguments, **made.options, **options)
     held = dict(zip(made.arguments, arguments))
     for name, want in made.outputs.items():
         got = on.back(held[name])
@@ -607,13 +607,14 @@ def main():
     parser.add_argument("--only", type=int)
     parser.add_argument("--steps", type=int, default=11)
     parser.add_argument("--keep")
+    parser.add_argument("--check", action="store_true", help="with checked accesses")
     options = parser.parse_args()
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.count)
     failed, start = 0, time.time()
     with tempfile.TemporaryDirectory() as temporary:
         for seed in seeds:
             try:
-                wrong = check(seed, options.device, options.keep or temporary, options.steps)
+                wrong = check(seed, options.device, options.keep or temporary, options.steps, check=options.check)
             except Exception as error:  # every error is a finding
                 wrong = f"{type(error).__name__}: {error}"
             if wrong:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From arguments to a launch: the table of specialisations, what is freed and when, tuples, threads.
 #include "runtime/cache/reclaim.h"
+#include "runtime/errors.h"
 #include "runtime/launcher.h"
 
 #include <gtest/gtest.h>
@@ -235,6 +236,50 @@ TEST(Launcher, Refuses) {
             "argument 'out' is a read-only array, and the kernel stores to it");
   EXPECT_EQ(message(std::vector{good, good, integer(2), tuple(2), integer(2), integer(2), good}),
             "parameter 'BLOCK' is a constexpr: it takes a constant, not an array or a type");
+}
+
+// Of 64 programs one is wrong; the others are not harmed, nor is the next launch.
+TEST(Launcher, OutOfBounds) {
+  const char *const text = "@libtile.jit\n"
+                           "def f(x, out, n, wrong):\n"
+                           "    p = tl.program_id(0)\n"
+                           "    i = p * 100 + tl.arange(0, 100)\n"
+                           "    shift = (p == wrong).to(tl.int32) * n\n"
+                           "    tl.store(out + i, tl.load(x + i + shift))\n";
+  Launcher launcher(parse(text, "f"));
+  frontend::TableHost host;
+  const runtime::LaunchDevice &cpu = runtime::openLaunchDevice("cpu");
+  const std::vector<float> x(6400, 2.0F);
+  std::vector<float> out(6400, 0.0F);
+  const int64_t grid[] = {64, 1, 1};
+  runtime::Options options;
+  options.set(runtime::Option::check, 1);
+  const auto failure = [&](int64_t wrong, bool isKnown) -> std::string {
+    const CallArgument arguments[] = {array(x.data(), 6400), array(out.data(), 6400), integer(6400),
+                                      integer(wrong)};
+    const auto extentOf = [&](const std::vector<float> &of) {
+      return runtime::Extent::of(reinterpret_cast<uintptr_t>(of.data()), of.size() * sizeof(float));
+    };
+    const runtime::Extent extents[] = {extentOf(x), extentOf(out), {0, 0}, {0, 0}};
+    try {
+      launcher.launch(cpu, arguments, isKnown ? extents : nullptr, options, grid, nullptr, host);
+    } catch (const runtime::OutOfBounds &error) {
+      EXPECT_EQ(error.location().line, 6U);
+      EXPECT_EQ(runtime::describeError(error).kind, Error::Kind::User);
+      return error.message();
+    }
+    return "";
+  };
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(failure(100, true), "");
+    for (const int64_t wrong : {2, 31, 63}) {
+      EXPECT_EQ(failure(wrong, true),
+                "x[" + std::to_string(6400 + 100 * wrong) + "] is out of bounds: x holds 0 .. 6399; read by program (" +
+                    std::to_string(wrong) + ", 0, 0)");
+    }
+  }
+  EXPECT_EQ(failure(100, false), "") << "nothing is known, and nothing checked";
+  EXPECT_EQ(out, x);
 }
 
 TEST(Launcher, NamesOfItems) {

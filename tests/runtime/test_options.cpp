@@ -47,6 +47,14 @@ TEST(Options, Normalised) {
   EXPECT_TRUE(Options().unheeded(gpu).empty());
 }
 
+TEST(Options, HeededOnSomeTargets) {
+  Options options = Options::ofTable();
+  options.set(Option::check, 1);
+  EXPECT_TRUE(options.unheeded(codegen::findTarget("avx512")).empty());
+  EXPECT_EQ(options.unheeded(codegen::findTarget("sm_80")),
+            std::vector<std::string>{"option check changes nothing on sm_80 yet"});
+}
+
 TEST(Options, OneIdASet) {
   EXPECT_EQ(Options().id(), 0U);
   constexpr int kSets = 50, kThreads = 8;
