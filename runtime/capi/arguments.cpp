@@ -360,7 +360,7 @@ void append(const Value &value, bool isConstexpr, std::vector<CallArgument> &lis
 void Call::put(size_t at, const CallArgument &argument) {
   std::construct_at(arguments_ + at, argument);
   const bool isArray = argument.kind == Kind::Pointer;
-  extents_[at] = {isArray ? argument.bits : 0, isArray ? argument.bits + argument.bytes : 0};
+  extents_[at] = isArray ? runtime::Extent::of(argument.bits, argument.bytes) : runtime::Extent{0, 0};
 }
 
 CallArgument convert(const libtile_argument &given, Takes takes, std::string_view parameter) {
