@@ -262,10 +262,11 @@ TEST(Launcher, OutOfBounds) {
     };
     const runtime::Extent extents[] = {extentOf(x), extentOf(out), {0, 0}, {0, 0}};
     try {
-      launcher.launch(cpu, arguments, isKnown ? extents : nullptr, options, grid, nullptr, host);
+      launcher.launch(cpu, arguments, isKnown ? extents : nullptr, options,
+                      options.normalised(cpu.target).id(), grid, nullptr, host);
     } catch (const runtime::OutOfBounds &error) {
       EXPECT_EQ(error.location().line, 6U);
-      EXPECT_EQ(runtime::describeError(error).kind, Error::Kind::User);
+      EXPECT_EQ(runtime::describeError(error).kind, runtime::ErrorKind::User);
       return error.message();
     }
     return "";
