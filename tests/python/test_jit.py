@@ -384,13 +384,12 @@ def test_launches_in_a_forked_child():
     assert os.waitpid(child, 0)[1] == 0
 
 
+# The time itself is a row of the benchmarks: modules like these are what it would go to.
 def test_import_is_light():
-    code = ("import time, sys; start = time.perf_counter(); import libtile; "
-            "print(time.perf_counter() - start, 'numpy' in sys.modules)")
-    seconds, has_numpy = min(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                                            check=True).stdout.split() for _ in range(5))
-    assert has_numpy == "False"
-    assert float(seconds) < 0.05
+    code = "import sys; before = set(sys.modules); import libtile; print(*set(sys.modules) - before)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    large = {"numpy", "torch", "ctypes", "dataclasses", "enum", "inspect", "json", "pathlib", "re", "subprocess", "typing"}
+    assert not large & set(shown.stdout.split()) and "libtile" in shown.stdout.split()
 
 
 def test_device_arrays_outlive_the_modules(monkeypatch):
