@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cpu/emitter.h"
 
+#include "codegen/require_pass.h"
 #include "ir/ops.h"
 
 namespace libtile::codegen::cpu {
@@ -260,7 +261,7 @@ void Emitter::emitConstant(ir::OpId op) {
 }
 
 void Emitter::emitAlloc(ir::OpId op) {
-  ir::check(fn_.hasAttr(op, Attr::offset), "scratch has been allocated");
+  requirePass(fn_.hasAttr(op, Attr::offset), "allocate_scratch");
   Value *pointer = nullptr;
   atDepth(0, [&] {
     pointer = builder_.CreateConstInBoundsGEP1_64(

@@ -5,6 +5,7 @@
 #include "ir/ops.h"
 
 #include "codegen/llvm_compat.h"
+#include "codegen/require_pass.h"
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/shared_layouts.h"
@@ -61,6 +62,7 @@ std::vector<int32_t> rowColumns(const ir::Layout &layout, const ir::Layout &buff
 } // namespace
 
 void Emitter::lowerAlloc(ir::OpId op) {
+  requirePass(fn_.hasAttr(op, Attr::offset), "allocate_shared");
   set(fn_.result(op),
       builder_.CreateConstGEP1_64(builder_.getInt8Ty(), sharedBase(),
                                   static_cast<uint64_t>(fn_.getInt(op, Attr::offset))));

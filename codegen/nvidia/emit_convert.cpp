@@ -2,6 +2,7 @@
 // Conversions that stay in registers or inside warps (passes/gpu/conversion.h), and shuffles.
 #include "codegen/nvidia/emitter.h"
 
+#include "codegen/require_pass.h"
 #include "passes/gpu/conversion.h"
 
 #include <map>
@@ -50,8 +51,7 @@ void Emitter::lowerConvertLayout(ir::OpId op) {
     }
     return set(result, std::move(out));
   }
-  ir::check(plan.kind == passes::Conversion::Kind::Shuffles,
-            "conversions through memory are lowered before code generation");
+  requirePass(plan.kind == passes::Conversion::Kind::Shuffles, "lower_conversions");
   const auto atLane = [&](const passes::LaneMap &map) -> llvm::Value * {
     return builder_.CreateXor(linear(lane_, map.columns), i32(map.base));
   };

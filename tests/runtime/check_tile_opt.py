@@ -186,9 +186,36 @@ def check_faults(folder):
     assert f"{text}:4:3: error: [11] operand value is i32, not f32" in error, error
 
 
+def check_left_out(folder):
+    """Without a pass there is code, or an error that names the pass or the stage that is missing."""
+    kernel = folder / "every.py"
+    kernel.write_text("""import libtile, libtile.language as tl
+
+@libtile.jit
+def every(x, y, out):
+    r, c = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
+    place = r * 32 + c
+    tl.store(out + c * 32 + r, tl.log(tl.dot(tl.load(x + place), tl.load(y + place))))
+""")
+    stages = {"form_nests": "stage nested", "assign_layouts": "stage laid-out", "place_barriers": "stage staged"}
+    for target, code, needed in (
+            ("avx512", "asm", ["form_nests", "expand_functions", "allocate_scratch"]),
+            ("sm_80", "ptx", ["expand_functions", "assign_layouts", "lower_conversions", "allocate_shared",
+                              "place_barriers"])):
+        command = [kernel, "--sig", "x=*fp16:16,y=*fp16:16,out=*fp32:16", "--target", target, "--emit", code]
+        passes = set(re.findall(r"^ *[0-9.]+ ms +([a-z_]+)$", run(*command, "--time")[1], re.MULTILINE))
+        assert passes >= set(needed), passes
+        for name in passes - {"specialise"}:
+            if name in needed:
+                assert stages.get(name, f"the pass {name} ") in wrong(*command, "--disable", name), name
+            else:
+                assert run(*command, "--disable", name)[0], name
+
+
 with tempfile.TemporaryDirectory() as name:
     check_prints(Path(name))
     check_changes()
     check_stages(Path(name))
     check_names(Path(name))
     check_faults(Path(name))
+    check_left_out(Path(name))
