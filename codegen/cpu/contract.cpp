@@ -27,6 +27,15 @@ using ir::Elem;
 using ir::ValueId;
 using llvm::Value;
 
+namespace {
+
+Contraction widened(Contraction plan) {
+  plan.widens = true;
+  return plan;
+}
+
+} // namespace
+
 void Emitter::emitContract(ir::OpId op) {
   const ir::Type a = fn_.type(fn_.operand(op, 0));
   const ir::Type b = fn_.type(fn_.operand(op, 1));
@@ -75,11 +84,6 @@ void Emitter::contractRows(const Contraction &plan, Value *n) {
   std::vector<Value *> none;
   countedLoop({0, plan.rows, plan.blockM}, plan.effects, none,
               [&](Value *m) { contractBlock(plan, m, n); });
-}
-
-Emitter::Contraction Emitter::widened(Contraction plan) {
-  plan.widens = true;
-  return plan;
 }
 
 void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {

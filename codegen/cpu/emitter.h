@@ -263,20 +263,7 @@ private:
                                llvm::AtomicOrdering order);
 
   // ---- contract.cpp
-  struct Contraction {
-    llvm::Value *a, *b, *acc; // addresses of the buffers
-    llvm::Value *steps;       // i64: elements, or pairs, along k; at least 1
-    ir::Elem packed, accumulator;
-    bool pairs;
-    bool widens;                       // pairs of bf16 as numbers of f32, one after the other
-    ir::Effects effects;
-    int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
-    unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
-    // What a and b hold for a step along k, in one row or column.
-    [[nodiscard]] int64_t groupBytes() const { return (pairs ? 2 : 1) * ir::byteSize(packed); }
-  };
   void emitContract(ir::OpId op);
-  static Contraction widened(Contraction plan);
   // All rows of a block of columns that begins at `n`.
   void contractRows(const Contraction &plan, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the emitter (emitter.h) knows while it runs: the form of a value, the scope that it was made in,
-// the lanes that it varies in, where an access goes.
+// the lanes that it varies in, where an access goes, what a contract does.
 #pragma once
 
 #include "ir/function.h"
@@ -75,6 +75,20 @@ struct Address {
   bool contiguous;      // lane i at pointer[i]
   bool perLane;         // `pointer` is a vector
   unsigned depth;
+};
+
+// A contract (contract.cpp).
+struct Contraction {
+  llvm::Value *a, *b, *acc; // addresses of the buffers
+  llvm::Value *steps;       // i64: elements, or pairs, along k; at least 1
+  ir::Elem packed, accumulator;
+  bool pairs;
+  bool widens;                       // pairs of bf16 as numbers of f32, one after the other
+  ir::Effects effects;
+  int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
+  unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
+  // What a and b hold for a step along k, in one row or column.
+  [[nodiscard]] int64_t groupBytes() const { return (pairs ? 2 : 1) * ir::byteSize(packed); }
 };
 
 } // namespace libtile::codegen::cpu
