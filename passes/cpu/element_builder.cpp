@@ -249,15 +249,42 @@ ValueId ElementBuilder::inlineOp(OpId op, const Indices &indices) {
 
 ValueId ElementBuilder::elementwise(OpId op, const Indices &indices) {
   Values operands;
+  const bool isAddress = fn_.opcode(op) == Opcode::PtrAdd;
   for (ValueId operand : std::vector<ValueId>(fn_.operands(op).begin(), fn_.operands(op).end())) {
-    operands.push_back(fn_.type(operand).isTile() ? element(operand, indices) : scalarOf(operand));
+    const ValueId value = isAddress ? beforeExactCuts(operand) : operand;
+    operands.push_back(fn_.type(value).isTile() ? element(value, indices) : scalarOf(value));
   }
   builder_.loc = fn_.loc(op);
-  const OpId scalar =
-      builder_.op(fn_.opcode(op), operands, std::array{fn_.type(fn_.result(op)).element()});
+  const Opcode opcode = extendsNoSign(op) ? Opcode::SExt : fn_.opcode(op);
+  const OpId scalar = builder_.op(opcode, operands, std::array{fn_.type(fn_.result(op)).element()});
   fn_.copyAttrs(op, scalar);
   ++made_.ops;
   return fn_.result(scalar);
+}
+
+// Of the casts only an extension by the sign goes on from lane to lane by a constant (Emitter::deriveAnchor).
+// Where ranges prove that another one changes no number, addresses do without it.
+//
+//   zext x                     ->  sext x            x >= 0
+//   ptr_add p, (trunc x)       ->  ptr_add p, x      x fits
+bool ElementBuilder::extendsNoSign(OpId op) const {
+  return fn_.opcode(op) == Opcode::ZExt && !fn_.type(fn_.operand(op, 0)).isBool() &&
+         state_.facts.range(fn_.operand(op, 0)).lo >= 0;
+}
+
+ValueId ElementBuilder::beforeExactCuts(ValueId offset) const {
+  for (;;) {
+    const OpId cut = fn_.def(offset);
+    if (!cut.valid() || fn_.opcode(cut) != Opcode::Trunc || fn_.type(offset).isBool() ||
+        state_.stored(offset) || state_.keep[offset] != Keep::Inline) {
+      return offset;
+    }
+    const int64_t greatest = (int64_t{1} << (fn_.type(offset).elementBits() - 1)) - 1;
+    if (!state_.facts.range(fn_.operand(cut, 0)).within(-greatest - 1, greatest)) {
+      return offset;
+    }
+    offset = fn_.operand(cut, 0);
+  }
 }
 
 // Each group of the reshape by itself: joins the result's indices to a position in the group and cuts

@@ -77,6 +77,8 @@ private:
   ir::Builder indexBuilder();
   ir::ValueId inlineOp(ir::OpId op, const Indices &indices);
   ir::ValueId elementwise(ir::OpId op, const Indices &indices);
+  [[nodiscard]] bool extendsNoSign(ir::OpId op) const;
+  [[nodiscard]] ir::ValueId beforeExactCuts(ir::ValueId offset) const;
   Indices reshapeIndices(ir::OpId op, const Indices &indices);
   bool storesHere(ir::ValueId tile, const Indices &indices) const;
   ir::ValueId indexOp(ir::Opcode opcode, ir::ValueId a, int32_t b);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena's laws on random lifetimes, and the shapes of register blocks.
+// The arena's laws on random lifetimes, the shapes of register blocks, and a cost.
 #include "passes/allocate_arena.h"
 #include "passes/cpu/contract_blocks.h"
+#include "passes/cpu/nest_costs.h"
 #include "codegen/codegen.h"
+#include "ir/ops.h"
+#include "ir/parser.h"
 
 #include <gtest/gtest.h>
 
@@ -44,6 +47,33 @@ TEST(Arena, RandomLifetimesShareNothing) {
 TEST(Arena, SharesBytesOverTime) {
   const std::vector<Lifetime> lives = {{0, 1, 1000}, {2, 3, 500}, {2, 3, 400}, {4, 9, 1000}};
   EXPECT_LE(passes::allocateArena(lives).bytes, 1024);
+}
+
+// The code's vector instructions, one of which is a division.
+TEST(NestCosts, ARemainderIsWhatItsCodeIs) {
+  codegen::CodeOptions options;
+  options.keepAssembly = true;
+  const std::string code = codegen::generate(ir::parse(R"(
+func @f stage=nested warps=4 stages=3 (%x: ptr<f32>) {
+  nest {extents=[64], lanes=16} {
+  ^(%i: i32):
+    %p = ptr_add %x, %i : ptr<f32>
+    %v = load %p : f32
+    %w = add %v, %v : f32
+    %r = frem %v, %w : f32
+    store %p, %r
+    yield
+  }
+  return
+}
+)"), codegen::findTarget("avx512"), options).assembly;
+  const std::string body = code.substr(code.find("libtile.fmod.f32x16:"));
+  int count = 0;
+  for (size_t at = body.find("\n\tv"); at < body.find("\tretq"); at = body.find("\n\tv", at + 1)) {
+    ++count;
+  }
+  const int cost = count - 1 + passes::opCost(ir::Opcode::FDiv);
+  EXPECT_NEAR(passes::opCost(ir::Opcode::FRem), cost, 8) << body;
 }
 
 TEST(ContractShape, FitsTheRegisters) {

@@ -93,3 +93,32 @@ def test_runs_of_addresses_need_not_be_powers_of_two(device, n, run):
     want[n + places] = np.arange(n)
     runs_of_addresses[(1,)](on(x), on(places), out, n, run, num_warps=1)
     np.testing.assert_array_equal(on.back(out), want)
+
+
+@libtile.jit
+def moved_by_conditions(x, out, base, N: tl.constexpr):
+    i = tl.arange(0, N)
+    above = i > 3
+    tl.store(out + 2 * i + above, tl.load(x + i + above))
+    tl.store(out + 2 * N + i, tl.load(x + N - above))
+    tl.store(out + 3 * N + i, tl.load(above + (x + i)))
+    one = base > 3
+    tl.store(out + 4 * N + i, tl.load((x + one) + i))
+    tl.store(out + 5 * N + i, tl.load((x - one) + N - i))
+
+
+@everywhere
+@pytest.mark.parametrize("n", [1, 5, 64, 100])
+def test_a_condition_moves_a_pointer_by_0_or_1(device, n):
+    """int1 is an unsigned type: True is 1."""
+    on = OnDevice(device)
+    x, i = np.arange(1000, 1000 + n + 2, dtype=np.int32), np.arange(n)
+    above = (i > 3).astype(np.int64)
+    for base in (0, 9):
+        out = on(poisoned(6 * n, np.int32))
+        want = on.back(out).copy()
+        moved_by_conditions[(1,)](on(x), out, base, n)
+        want[2 * i + above] = x[i + above]
+        want[2 * n + i], want[3 * n + i] = x[n - above], x[i + above]
+        want[4 * n + i], want[5 * n + i] = x[i + (base > 3)], x[n - i - (base > 3)]
+        np.testing.assert_array_equal(on.back(out), want)
