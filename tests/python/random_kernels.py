@@ -16,27 +16,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from random_indices import IndexKinds
+from random_values import EXACT, NAMES, NUMBERS, TYPES, truncated
 from spine import OnDevice, poisoned
 
-NAMES = {np.dtype(t): n for t, n in [(np.bool_, "int1"), (np.int8, "int8"), (np.int16, "int16"),
-                                     (np.int32, "int32"), (np.int64, "int64"), (np.float16, "float16"),
-                                     (np.float32, "float32"), (np.float64, "float64")]}
-TYPES = list(NAMES)
-NUMBERS = [t for t in TYPES if t != np.bool_]
-# The largest integers up to which a type holds all of them, with room for a sum.
-EXACT = {np.dtype(np.int8): 100, np.dtype(np.int16): 30000, np.dtype(np.int32): 2**30, np.dtype(np.int64): 2**60,
-         np.dtype(np.float16): 2000, np.dtype(np.float32): 2**23, np.dtype(np.float64): 2**50}
 MOST = 4096  # elements of a tile
 HEADER = "import libtile\nimport libtile.language as tl\n\n\n@libtile.jit\ndef kernel({}):\n"
-
-
-def truncated(a, b):
-    """Quotient towards 0 and what is left, in the arrays' type: x // 0 is 0 and x % 0 is x."""
-    x, y = a.astype(object), np.where(b == 0, 1, b).astype(object)
-    quotient = np.where(b == 0, 0, np.sign(x) * np.sign(y) * (abs(x) // abs(y)))
-    bits = 8 * a.itemsize
-    wrapped = (quotient + 2**(bits - 1)) % 2**bits - 2**(bits - 1)
-    return wrapped.astype(a.dtype), (x - quotient * b.astype(object)).astype(a.dtype)
 
 
 class Value:
@@ -45,7 +30,7 @@ class Value:
         self.shape, self.dtype = array.shape, array.dtype
 
 
-class Kernel:
+class Kernel(IndexKinds):
     """A kernel's text, its arguments, and what it must store."""
 
     def __init__(self, seed, steps=11):
@@ -175,8 +160,8 @@ class Kernel:
         self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
                      self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
                      self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
-                     self.overwrite, self.narrow_index, self.ends_of_types, self.remainders,
-                     self.divided, self.runs, self.narrow])(value)
+                     self.overwrite, self.ends_of_types, self.ends_of_types,
+                     self.narrow_index, self.divided_index, self.divided_index, self.runs])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""
@@ -426,127 +411,30 @@ class Kernel:
         self.outputs[array] = want.astype(dtype)
         return self.let(acc, total.astype(dtype).reshape(shape))
 
-    def narrow_index(self, value):
-        """Indices of few bits, which wrap: what is read there, and written where they are all different."""
-        narrow = self.one_of([np.dtype(t) for t in (np.int8, np.int16, np.uint8, np.uint16)])
-        least, most = np.iinfo(narrow).min, np.iinfo(narrow).max
-        size, step = int(self.one_of([40, 128, 200, 300, 500])), int(self.one_of([0, 0, 1, 50, 100]))
-        start = self.one_of([0, least - 9, most - 37, most // 2 - 3])
-        text = f"(tl.arange(0, {size}) + {start}).to(tl.{narrow.name})" + (f" + {step}" if step else "")
-        index = ((np.arange(size) + start).astype(narrow) + narrow.type(step)).astype(np.int64)
-        if self.rng.random() < 0.4:
-            text = f"({text}).to(tl.{self.one_of(['int32', 'int64'])})"
-        base, dtype = -int(index.min()), self.some_type()
-        # With room for an index that does not wrap.
-        memory = self.numbers(max(int(index.max()), start + size + step) + base + 1, dtype)
-        read = self.let(f"tl.load({self.argument('x', memory)} + {base} + ({text}))", memory[index + base])
-        if size <= most - least + 1:
-            out = poisoned(memory.size, dtype)
-            name = self.argument("o", out)
-            self.line(f"tl.store({name} + {base} + ({text}), {read.name})")
-            self.outputs[name] = out.copy()
-            self.outputs[name][index + base] = read.array
-        return read
-
-    def ends_of_types(self, _):
-        """Arithmetic on the least and the greatest numbers, widened afterwards."""
-        dtype = self.one_of([np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64)])
-        shape, info = self.some_shape(), np.iinfo(dtype)
-        ends = np.array([info.min, info.min + 1, -3, -1, 0, 1, 7, info.max - 1, info.max], dtype)
+    def ends_of_types(self, value):
+        """Arithmetic of integers up to the least and greatest ones, which wraps, and is widened or cut afterwards."""
+        dtype = np.dtype(self.one_of([np.int8, np.int8, np.int16, np.int16, np.int32, np.int64]))
+        shape, info = self.one_of([value.shape, self.some_shape()]), np.iinfo(dtype)
+        ends = np.array([info.min, info.min, info.min + 1, -3, -1, 0, 1, 7, info.max - 1, info.max], dtype)
         strides = [math.prod(shape[d + 1:]) for d in range(len(shape))]
-        a, b = (self.rng.choice(ends, shape) for _ in range(2))
-        x, y = (self.let(f"tl.load({self.argument('x', m.ravel())} + {self.index(shape, strides)})", m) for m in (a, b))
-        quotient, remainder = truncated(a, b)
-        text, result = self.one_of([(f"-{x.name}", -a), (f"tl.abs({x.name})", np.abs(a)),
-                                    (f"{x.name} // {y.name}", quotient), (f"{x.name} % {y.name}", remainder),
-                                    (f"{x.name} - {y.name}", a - b), (f"tl.minimum({x.name}, -{y.name})", np.minimum(a, -b))])
-        to = self.one_of([dtype, np.dtype(np.int64), np.dtype(np.int64), np.dtype(np.int32)])
+        x, y = (self.let(f"tl.load({self.argument('x', m.ravel())} + {self.index(shape, strides)})", m)
+                for m in (np.where(self.rng.random(shape) < 0.5, self.rng.choice(ends, shape),
+                                   self.rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True))
+                          for _ in range(2)))
+        a, b, count = x.array, y.array, int(self.rng.integers(1, 8))
+        by = int(self.one_of([info.min, -1, self.rng.integers(info.min, 0)]))
+        c = np.full_like(a, by)
+        (quotient, rest), (quotient_by, rest_by) = truncated(a, b), truncated(a, c)
+        text, result = self.one_of([
+            (f"-{x.name}", -a), (f"tl.abs({x.name})", np.abs(a)), (f"{x.name} - {y.name}", a - b),
+            (f"{x.name} // {y.name}", quotient), (f"{x.name} % {y.name}", rest),
+            (f"{x.name} // {by}", quotient_by), (f"{x.name} % {by}", rest_by),
+            (f"{x.name} + {by}", a + c), (f"{by} - {x.name}", c - a), (f"{x.name} * {by}", a * c),
+            (f"{x.name} << {count}", a << count), (f"-{x.name} >> {count}", -a >> count),
+            (f"tl.minimum({x.name}, -{y.name})", np.minimum(a, -b)),
+            (f"tl.maximum({x.name}, -{x.name})", np.maximum(a, -a))])
+        to = self.one_of([dtype, np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.int64), np.dtype(np.float64)])
         return self.let(f"({text}).to(tl.{NAMES[to]})", result.astype(to))
-
-    def remainders(self, _):
-        """Quotients and remainders of indices on both sides of 0, as numbers and in conditions; those that are
-        not negative in addresses too."""
-        shape = self.some_shape(most=2000)
-        axis, by = int(self.rng.integers(len(shape))), int(self.one_of([3, 7, 16, 16, 32, 48, 100]))
-        start = int(self.one_of([-2 * by, -by, -shape[axis], -7, 0, 5, by]))
-        wide = self.one_of(["", ".to(tl.int64)"])
-        first, ids = self.argument("n", start), self.fresh("ids")
-        self.line(f"{ids} = tl.broadcast_to({first} + {self.axis_index(shape, axis)}, {shape}){wide}")
-        index = np.arange(start, start + shape[axis], dtype=np.int64 if wide else np.int32)
-        index = np.broadcast_to(index.reshape([-1 if d == axis else 1 for d in range(len(shape))]), shape)
-        quotient, remainder = truncated(index, np.full_like(index, by))
-        if start >= 0 and self.rng.random() < 0.6:
-            memory, last = self.numbers(by * 4, self.some_type()), self.argument("n", by)
-            return self.let(f"tl.load({self.argument('x', memory)} + {ids} % {last} * 4)", memory[remainder * 4])
-        some, part = int(quotient.flat[quotient.size // 2]), int(remainder.flat[0])
-        text, result = self.one_of([(f"{ids} // {by}", quotient), (f"{ids} % {by}", remainder),
-                                    (f"tl.where({ids} // {by} == {some}, 1, 2)", np.where(quotient == some, 1, 2)),
-                                    (f"tl.where({ids} % {by} < {part}, 1, 2)", np.where(remainder < part, 1, 2))])
-        return self.let(text, result.astype(np.int32) if "where" in text else result)
-
-    def chosen(self, value, axis, condition, holds):
-        """The value where the condition on the axis' indices holds, else less by 3."""
-        where = ", ".join(":" if d == axis else "None" for d in range(len(value.shape)))
-        mask = self.fresh("mask")
-        self.line(f"{mask} = tl.broadcast_to(({condition})" + (f"[{where}]" if len(value.shape) > 1 else "")
-                  + f", {value.shape})")
-        holds = np.broadcast_to(np.expand_dims(holds, [d for d in range(len(value.shape)) if d != axis]), value.shape)
-        less = value.array - np.array(3, value.dtype)
-        return mask, holds, self.let(f"tl.where({mask}, {value.name}, {value.name} - 3)",
-                                     np.where(holds, value.array, less))
-
-    def divided(self, value):
-        """Quotients and remainders of indices that may be negative, in a condition on values."""
-        dtype = value.dtype if value.dtype != np.bool_ else np.dtype(np.int32)
-        x, axis = self.fitted(value, dtype, EXACT[dtype] // 2), int(self.rng.integers(len(value.shape)))
-        start = int(self.one_of([-32, -16, -48, -5, 0, 3, 16, -(2**31)]))
-        by, n = int(self.one_of([3, 4, 8, 12, 16, 16, -8])), self.argument("n", start)
-        index = f"({n} + tl.arange(0, {x.shape[axis]}))"
-        indices = start + np.arange(x.shape[axis])
-        rest = np.fmod(indices, by)
-        if self.rng.random() < 0.5:
-            bound = int(self.rng.integers(-8, 8))
-            return self.chosen(x, axis, f"{index} % {by} < {bound}", rest < bound)[2]
-        quotients = (indices - rest) // by
-        bound = int(self.one_of(quotients))
-        return self.chosen(x, axis, f"{index} // {by} == {bound}", quotients == bound)[2]
-
-    def runs(self, value):
-        """Runs of equal numbers of any length, known by a hint only: a mask of values and of loads."""
-        dtype = value.dtype if value.dtype != np.bool_ else np.dtype(np.float16)
-        x, axis = self.fitted(value, dtype, EXACT[dtype] // 2), int(self.rng.integers(len(value.shape)))
-        run, extent = int(self.one_of([2, 3, 4, 6, 8, 12, 12, 20])), value.shape[axis]
-        numbers = np.repeat(self.rng.integers(0, 4, extent // run + 1), run)[:extent].astype(np.int32)
-        ids, bound = self.argument("x", numbers), int(self.rng.integers(0, 5))
-        condition = f"tl.max_constancy(tl.load({ids} + tl.arange(0, {extent})), [{run}]) < {self.argument('n', bound)}"
-        mask, holds, result = self.chosen(x, axis, condition, numbers < bound)
-        strides, span = self.strides(x.shape)
-        memory = self.numbers(span, x.dtype)
-        tile = np.lib.stride_tricks.as_strided(memory, x.shape, [s * memory.itemsize for s in strides])
-        where = f"{self.argument('x', memory)} + {self.index(x.shape, strides)}"
-        loaded = self.let(f"tl.load({where}, {mask}, 5)", np.where(holds, tile, np.array(5, x.dtype)))
-        return self.one_of([result, loaded])
-
-    def narrow(self, value):
-        """Arithmetic of narrow integers that wraps, the least ones too, and only then becomes wide."""
-        dtype = np.dtype(self.one_of([np.int8, np.int16]))
-        info, span = np.iinfo(dtype), math.prod(value.shape)
-        memory = self.rng.integers(info.min, info.max, span, dtype=dtype, endpoint=True)
-        memory[self.rng.random(span) < 0.3] = info.min
-        strides = [math.prod(value.shape[d + 1:]) for d in range(len(value.shape))]
-        x = self.let(f"tl.load({self.argument('x', memory)} + {self.index(value.shape, strides)})",
-                     memory.reshape(value.shape))
-        by, count = int(self.rng.integers(info.min, 0)), int(self.rng.integers(1, 8))
-        rest = np.fmod(x.array, np.array(by, np.int64))
-        text, wide = self.one_of([
-            (f"-{x.name}", -x.array.astype(np.int64)), (f"tl.abs({x.name})", np.abs(x.array.astype(np.int64))),
-            (f"{x.name} + {by}", x.array + np.int64(by)), (f"{by} - {x.name}", by - x.array.astype(np.int64)),
-            (f"{x.name} * {by}", x.array * np.int64(by)), (f"{x.name} << {count}", x.array.astype(np.int64) << count),
-            (f"{x.name} // {by}", (x.array - rest) // by), (f"{x.name} % {by}", rest),
-            (f"tl.maximum({x.name}, -{x.name})", np.maximum(x.array, -x.array)),
-            (f"-{x.name} >> {count}", -x.array >> count)])
-        to = np.dtype(self.one_of([np.int32, np.int64, np.float64]))
-        return self.let(f"({text}).to(tl.{NAMES[to]})", wide.astype(dtype).astype(to))
 
     def condition(self, value):
         if value.dtype == np.bool_:
