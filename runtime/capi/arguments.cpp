@@ -105,8 +105,8 @@ CallArgument number(Kind kind, uint64_t bits) {
   return made;
 }
 
-// The index behind the argument at `at` and its items.
-size_t skip(std::span<const libtile_argument> given, size_t at) {
+// The index behind the tuple at `at` and its items.
+size_t skipTuple(std::span<const libtile_argument> given, size_t at) {
   const size_t first = at;
   uint64_t open = 1;
   for (; open != 0 && at < given.size(); ++at) {
@@ -121,6 +121,10 @@ size_t skip(std::span<const libtile_argument> given, size_t at) {
     throw ir::UserError("argument " + std::to_string(first + 1) + " is a tuple of more items than follow it");
   }
   return at;
+}
+
+inline size_t skip(std::span<const libtile_argument> given, size_t at) {
+  return given[at].kind == LIBTILE_TUPLE ? skipTuple(given, at) : at + 1;
 }
 
 // The value of the arguments from `at` on, which moves behind it.
