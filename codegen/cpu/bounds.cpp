@@ -5,15 +5,16 @@
 //   room = size - bytes + 1, or 0 if the array is smaller       once a call
 //   address - begin < room: it lies inside                      unsigned: what lies in front is far behind
 //
-// A vector of consecutive elements is compared as a whole. Only where it does not lie inside, at the ends of
-// an array and for most masked tails, are its lanes looked at, those that the mask has on; and so are the
-// lanes of a gather. What is out of bounds leaves the program there and then (frame.h), by a block of its own
-// behind everything else, so that code that is right runs through two instructions and a branch.
+// A vector of consecutive elements is compared as a whole. Only where it does not lie inside and has a mask, at
+// the ends of an array, are its lanes looked at, those that the mask has on; and so are the lanes of a gather.
+// What is out of bounds leaves the program there and then (frame.h), through one block behind everything else:
+// code that is right runs through two instructions and a branch.
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/frame.h"
 #include "ir/ops.h"
 
 #include <cstddef>
+#include <optional>
 
 namespace libtile::codegen::cpu {
 
@@ -82,6 +83,30 @@ Value *Emitter::isOutside(ir::OpId op, Value *address, int64_t bytes) {
 
 // ---- accesses
 
+namespace {
+
+// How many lanes are on, if it is known that these are the first ones.
+std::optional<unsigned> leadingLanes(const Value *mask, unsigned lanes) {
+  const auto *constant = llvm::dyn_cast_or_null<llvm::Constant>(mask);
+  if (mask != nullptr && constant == nullptr) {
+    return std::nullopt;
+  }
+  unsigned leading = 0;
+  bool hasEnded = false;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const llvm::Constant *on = constant != nullptr ? constant->getAggregateElement(lane) : nullptr;
+    const bool isOn = constant == nullptr || (on != nullptr && on->isOneValue());
+    if ((isOn && hasEnded) || (!isOn && (on == nullptr || !on->isNullValue()))) {
+      return std::nullopt;
+    }
+    hasEnded = !isOn;
+    leading += isOn ? 1 : 0;
+  }
+  return leading;
+}
+
+} // namespace
+
 uint32_t Emitter::numberOf(ir::OpId op) {
   const auto [known, isNew] = accessOf_.try_emplace(op.index, accesses_.size());
   if (isNew) {
@@ -93,29 +118,51 @@ uint32_t Emitter::numberOf(ir::OpId op) {
   return known->second;
 }
 
-void Emitter::leaveIf(Value *cond, ir::OpId op, llvm::function_ref<Value *()> address) {
-  llvm::Type *int32 = builder_.getInt32Ty();
+// All accesses of the function share what follows.
+void Emitter::emitOutOfBounds() {
+  if (llvm::pred_empty(outOfBounds_)) {
+    outOfBounds_->eraseFromParent();
+    return;
+  }
+  builder_.SetInsertPoint(outOfBounds_);
   llvm::Type *int64 = builder_.getInt64Ty();
-  llvm::Type *pointer = builder_.getPtrTy();
-  llvm::BasicBlock *inside = splitHere();
-  llvm::BasicBlock *outside = newBlock("out_of_bounds");
-  builder_.CreateCondBr(cond, outside, inside, unlikely());
-  builder_.SetInsertPoint(outside);
+  const auto join = [&](llvm::Type *type, Value *Violation::*part) {
+    llvm::PHINode *phi = builder_.CreatePHI(type, violations_.size());
+    for (const Violation &violation : violations_) {
+      phi->addIncoming(violation.*part, violation.from);
+    }
+    return phi;
+  };
+  Value *access = join(builder_.getInt32Ty(), &Violation::access);
+  Value *elements = join(builder_.getInt32Ty(), &Violation::elements);
+  Value *address = join(int64, &Violation::address);
   Value *program = builder_.CreateZExt(program_[2], int64);
   for (unsigned axis = 2; axis-- > 0;) {
     program = builder_.CreateMul(program, builder_.CreateZExt(grid_[axis], int64));
     program = builder_.CreateAdd(program, builder_.CreateZExt(program_[axis], int64));
   }
-  auto *type = llvm::FunctionType::get(builder_.getVoidTy(), {pointer, int32, int64, int64}, false);
+  llvm::Type *pointer = builder_.getPtrTy();
+  auto *type = llvm::FunctionType::get(
+      builder_.getVoidTy(), {pointer, access->getType(), elements->getType(), int64, int64}, false);
   Value *callee = frameField(pointer, offsetof(libtile_frame, out_of_bounds));
   Value *context = frameField(pointer, offsetof(libtile_frame, out_of_bounds_context));
-  llvm::CallInst *told = builder_.CreateCall(
-      type, callee, {context, builder_.getInt32(numberOf(op)), address(), program});
+  llvm::CallInst *told =
+      builder_.CreateCall(type, callee, {context, access, elements, address, program});
   told->setDoesNotThrow();
   told->addFnAttr(llvm::Attribute::Cold);
   builder_.CreateAtomicRMW(llvm::AtomicRMWInst::UMax, status_, builder_.getInt32(LIBTILE_STOP),
                            llvm::Align(4), llvm::AtomicOrdering::Monotonic);
   builder_.CreateBr(leave_);
+}
+
+void Emitter::leaveIf(Value *cond, ir::OpId op, unsigned elements,
+                      llvm::function_ref<Value *()> address) {
+  llvm::BasicBlock *inside = splitHere();
+  llvm::BasicBlock *outside = newBlock("outside");
+  builder_.CreateCondBr(cond, outside, inside, unlikely());
+  builder_.SetInsertPoint(outside);
+  violations_.push_back({outside, builder_.getInt32(numberOf(op)), builder_.getInt32(elements), address()});
+  builder_.CreateBr(outOfBounds_);
   // Before what was split off, if anything was.
   builder_.SetInsertPoint(inside, inside->begin());
 }
@@ -126,36 +173,51 @@ void Emitter::checkScalar(ir::OpId op, Value *pointer, Value *mask) {
   }
   Value *address = builder_.CreatePtrToInt(pointer, builder_.getInt64Ty());
   Value *outside = isOutside(op, address, fn_.type(fn_.operand(op, 0)).pointee().elementBytes());
-  leaveIf(mask != nullptr ? builder_.CreateAnd(outside, mask) : outside, op, [&] { return address; });
+  leaveIf(mask != nullptr ? builder_.CreateAnd(outside, mask) : outside, op, 1, [&] { return address; });
 }
 
 void Emitter::checkLanes(ir::OpId op, Value *addresses, Value *mask) {
   Value *outside = isOutside(op, addresses, fn_.type(fn_.operand(op, 0)).pointee().elementBytes());
   outside = mask != nullptr ? builder_.CreateAnd(outside, mask) : outside;
   Value *any = builder_.CreateOrReduce(outside);
-  leaveIf(any, op, [&] {
+  leaveIf(any, op, 1, [&] {
     Value *bits = builder_.CreateBitCast(outside, builder_.getIntNTy(lanes_.count));
     Value *first = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, builder_.getTrue());
     return builder_.CreateExtractElement(addresses, first);
   });
 }
 
+void Emitter::checkRow(ir::OpId op, Value *first, Value *mask) {
+  const int64_t bytes = fn_.type(fn_.operand(op, 0)).pointee().elementBytes();
+  const std::optional<unsigned> known = leadingLanes(mask, lanes_.count);
+  if (known == 0U) {
+    return;
+  }
+  const unsigned elements = known.value_or(lanes_.count);
+  Value *outside = isOutside(op, first, bytes * elements);
+  // Of several arrays, each may hold some of the elements.
+  if (known && fn_.getInts(op, Attr::within).size() == 1) {
+    leaveIf(outside, op, elements, [&] { return first; });
+    return;
+  }
+  const auto each = [&] {
+    llvm::Constant *numbers = iota(first->getType());
+    Value *distances = builder_.CreateMul(numbers, elementwise_.intLike(numbers, bytes));
+    checkLanes(op, builder_.CreateAdd(splat(first, lanes_.count), distances), mask);
+  };
+  branch(outside, each, [] {}, unlikely());
+}
+
 void Emitter::checkAccess(ir::OpId op, const Address &address, Value *mask, bool asVector) {
   if (!fn_.hasAttr(op, Attr::within)) {
     return;
   }
-  const int64_t bytes = fn_.type(fn_.operand(op, 0)).pointee().elementBytes();
   llvm::Type *int64 = builder_.getInt64Ty();
   if (asVector && address.perLane) {
-    checkLanes(op, builder_.CreatePtrToInt(address.pointer, Elementwise::widen(int64, lanes_.count)),
-               mask);
+    llvm::Type *vector = Elementwise::widen(int64, lanes_.count);
+    checkLanes(op, builder_.CreatePtrToInt(address.pointer, vector), mask);
   } else if (asVector && address.contiguous) {
-    Value *first = builder_.CreatePtrToInt(address.pointer, int64);
-    const auto each = [&] {
-      Value *distances = builder_.CreateMul(iota(int64), splat(builder_.getInt64(bytes), lanes_.count));
-      checkLanes(op, builder_.CreateAdd(splat(first, lanes_.count), distances), mask);
-    };
-    branch(isOutside(op, first, bytes * lanes_.count), each, [] {}, unlikely());
+    checkRow(op, builder_.CreatePtrToInt(address.pointer, int64), mask);
   } else {
     checkScalar(op, address.pointer, asVector && mask != nullptr ? builder_.CreateOrReduce(mask) : mask);
   }

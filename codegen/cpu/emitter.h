@@ -71,6 +71,13 @@ private:
     std::map<int64_t, llvm::Value *> rooms; // by the bytes of an access
   };
   std::map<int64_t, KnownArray> arrays_; // by parameter
+  // An access that leaves the program, from a block of its own.
+  struct Violation {
+    llvm::BasicBlock *from;
+    llvm::Value *access, *elements, *address; // as of the frame's out_of_bounds
+  };
+  std::vector<Violation> violations_;
+  llvm::BasicBlock *outOfBounds_ = nullptr; // where they meet
 
   // ---- entry.cpp: the function, the loop over programs
   // Loads a field of the frame, at the builder's place.
@@ -244,12 +251,15 @@ private:
   void checkAccess(ir::OpId op, const Address &address, llvm::Value *mask, bool asVector);
   void checkScalar(ir::OpId op, llvm::Value *pointer, llvm::Value *mask);
   void checkLanes(ir::OpId op, llvm::Value *addresses, llvm::Value *mask);
+  void checkRow(ir::OpId op, llvm::Value *first, llvm::Value *mask); // lanes side by side
   KnownArray &arrayOf(int64_t parameter);
   llvm::Value *unknownExtent();
   llvm::Value *roomOf(KnownArray &array, int64_t bytes);
   // Whether so many bytes from the address on (i64, or a vector of them) lie in none of the op's arrays.
   llvm::Value *isOutside(ir::OpId op, llvm::Value *address, int64_t bytes);
-  void leaveIf(llvm::Value *cond, ir::OpId op, llvm::function_ref<llvm::Value *()> address);
+  void leaveIf(llvm::Value *cond, ir::OpId op, unsigned elements,
+               llvm::function_ref<llvm::Value *()> address);
+  void emitOutOfBounds();
   uint32_t numberOf(ir::OpId op);
 
   // ---- atomics.cpp

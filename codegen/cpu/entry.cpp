@@ -88,6 +88,7 @@ void Emitter::emitPrograms(Value *first, Value *count) {
   llvm::BasicBlock *begin = newBlock("begin");
   llvm::BasicBlock *exit = newBlock("exit");
   leave_ = newBlock("leave");
+  outOfBounds_ = newBlock("out_of_bounds");
   llvm::BasicBlock *entry = builder_.GetInsertBlock();
   builder_.CreateCondBr(builder_.CreateICmpNE(count, builder_.getInt64(0)), begin, exit);
   builder_.SetInsertPoint(begin);
@@ -115,6 +116,7 @@ void Emitter::emitPrograms(Value *first, Value *count) {
   done->addIncoming(after, latch);
   builder_.CreateCondBr(ends, exit, head);
   closeScope();
+  emitOutOfBounds();
   builder_.SetInsertPoint(leave_);
   builder_.CreateBr(exit);
   builder_.SetInsertPoint(exit);

@@ -65,8 +65,10 @@ struct libtile_frame {
   /* One an argument, for code that checks its accesses. NULL: none is known. */
   const libtile_extent *extents;
   /* Told of an access that is out of bounds, by any thread: which of the code's accesses it is (its index
-     in KernelInfo::accesses), of which address, in which program. NULL only where `extents` is. */
-  void (*out_of_bounds)(void *context, uint32_t access, uint64_t address, uint64_t program);
+     in KernelInfo::accesses); how many consecutive elements of that it was about to touch from `address` on,
+     one of which is out of bounds at least; and in which program. NULL only where `extents` is. */
+  void (*out_of_bounds)(void *context, uint32_t access, uint32_t elements, uint64_t address,
+                        uint64_t program);
   void *out_of_bounds_context;
 };
 

@@ -4,6 +4,7 @@
 #include "runtime/drivers/driver.h"
 #include "runtime/drivers/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -44,17 +45,35 @@ public:
   }
 
 private:
-  static void hear(void *context, uint32_t access, uint64_t address, uint64_t program) noexcept {
+  static void hear(void *context, uint32_t access, uint32_t elements, uint64_t address,
+                   uint64_t program) noexcept {
     auto &self = *static_cast<BoundsListener *>(context);
     if (self.hasHeard_.exchange(true)) {
       return;
     }
     const auto x = static_cast<uint64_t>(self.shape_.grid[0]), y = static_cast<uint64_t>(self.shape_.grid[1]);
     self.bounds_.access = &self.loaded_.accesses[access];
-    self.bounds_.address = address;
+    self.bounds_.address = self.firstOutside(*self.bounds_.access, elements, address);
     self.bounds_.program[0] = static_cast<int32_t>(program % x);
     self.bounds_.program[1] = static_cast<int32_t>(program / x % y);
     self.bounds_.program[2] = static_cast<int32_t>(program / x / y);
+  }
+
+  // Of consecutive elements.
+  [[nodiscard]] uint64_t firstOutside(const codegen::CheckedAccess &access, uint32_t elements,
+                                      uint64_t address) const noexcept {
+    const auto isInside = [&](uint64_t begin) {
+      return std::ranges::any_of(access.arrays, [&](uint32_t array) {
+        const Extent &extent = bounds_.extents[array];
+        const uint64_t size = extent.end - extent.begin;
+        return extent.end == 0 || (access.bytes <= size && begin - extent.begin <= size - access.bytes);
+      });
+    };
+    uint32_t element = 0;
+    while (element + 1 < elements && isInside(address + uint64_t{element} * access.bytes)) {
+      ++element;
+    }
+    return address + uint64_t{element} * access.bytes;
   }
 
   const LoadedKernel &loaded_;
