@@ -52,6 +52,27 @@ def test_views_share_their_storage(device):
     assert torch.equal(x, want)
 
 
+@libtile.jit(check=True)
+def copy_at(x, out, at, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + at + i, mask=i < n), mask=i < n)
+
+
+@pytest.mark.parametrize("view, low, high", [
+    (lambda x: x, 0, 99), (lambda x: x[40:50], -40, 59), (lambda x: x.view(10, 10).T[3:], -3, 96),
+    (lambda x: x[::7], 0, 99), (lambda x: x[40:50].numpy(), -40, 59)])
+def test_checked_launches_reach_all_of_a_storage(view, low, high):
+    x, out = view(torch.arange(100.0)), torch.zeros(64)
+    for at in (low, high):
+        copy_at[(1,)](x, out, at, 1, BLOCK=64)
+        assert out[0] == at - low
+    for at in (low - 1, high + 1):
+        with pytest.raises(libtile.OutOfBoundsError, match=rf"x\[{at}\] is out of bounds: x holds {low} .. {high};"):
+            copy_at[(1,)](x, out, at, 1, BLOCK=64)
+    with pytest.raises(libtile.OutOfBoundsError, match="x holds nothing"):
+        copy_at[(1,)](torch.zeros(0), out, 0, 1, BLOCK=64)
+
+
 WINDOWS = {
     "torch": lambda a: (torch.from_numpy(a[:100]), torch.from_numpy(a[1:])),
     "numpy_first": lambda a: (a[:100], torch.from_numpy(a[1:])),

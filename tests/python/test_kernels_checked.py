@@ -16,7 +16,7 @@ import libtile.language as tl
 KINDS = []
 
 
-def kind(*shape, dtypes=(np.float32, np.float16, np.float64, np.int32, np.int8)):
+def kind(*shape, dtypes=(np.float32, np.float16, np.float64, np.int8)):
     """A kernel that reaches for x[at] .. x[at + the product of shape - 1], each of them once or more."""
     def add(function):
         kernel = libtile.jit(function)
