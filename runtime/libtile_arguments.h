@@ -20,15 +20,17 @@ public:
   enum class Kind { User = 1, Unsupported, Internal, Device };
   explicit Error(const libtile_error &error)
       : std::runtime_error(error.text), kind_(static_cast<Kind>(error.status)), file_(error.file),
-        line_(error.line), column_(error.column) {}
+        reproducer_(error.reproducer), line_(error.line), column_(error.column) {}
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] const std::string &file() const { return file_; } // "" if not in a kernel
   [[nodiscard]] int line() const { return line_; }
   [[nodiscard]] int column() const { return column_; }
+  // Of internal errors: IR, and the command that shows them; else "".
+  [[nodiscard]] const std::string &reproducer() const { return reproducer_; }
 
 private:
   Kind kind_;
-  std::string file_;
+  std::string file_, reproducer_;
   int line_, column_;
 };
 
@@ -140,7 +142,7 @@ public:
   libtile_argument *write(libtile_argument *out, const libtile_argument *end) const {
     if (out == end) {
       const char *const text = "a call has at most 256 arguments";
-      throw Error({sizeof(libtile_error), LIBTILE_ERROR_USER, 0, 0, text, text, ""});
+      throw Error({sizeof(libtile_error), LIBTILE_ERROR_USER, 0, 0, text, text, "", ""});
     }
     *out = value_;
     const bool isText = value_.kind == LIBTILE_STRING || value_.kind == LIBTILE_LANGUAGE ||

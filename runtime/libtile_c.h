@@ -83,11 +83,12 @@ enum {
 
 typedef struct libtile_error {
   size_t size;
-  libtile_status status; /* LIBTILE_OK: there was no error in this thread */
-  int32_t line, column;  /* in `file`, from 1; 0: not in a kernel */
-  const char *text;      /* with file, line, the line itself and a caret */
-  const char *message;   /* alone */
-  const char *file;      /* "": not in a kernel */
+  libtile_status status;  /* LIBTILE_OK: there was no error in this thread */
+  int32_t line, column;   /* in `file`, from 1; 0: not in a kernel */
+  const char *text;       /* with file, line, the line itself and a caret */
+  const char *message;    /* alone */
+  const char *file;       /* "": not in a kernel */
+  const char *reproducer; /* of internal errors: IR, and the command that shows them; else "" */
 } libtile_error;
 LIBTILE_API libtile_status libtile_last_error(libtile_error *out);
 
@@ -199,7 +200,7 @@ LIBTILE_API libtile_status libtile_function_compile(libtile_function *function, 
 typedef struct libtile_facts {
   size_t size;
   const char *name, *target;
-  const char *signature; /* what it is specialised on: "x=<*fp32:16>, n=<i32>, BLOCK=1024" */
+  const char *signature; /* what it is specialised on: "x=<pointer<fp32>:16>, n=<int32>" */
   const char *symbol;    /* of its code */
   int64_t num_warps, num_stages; /* as the compiler chose */
   int64_t threads, shared_bytes; /* GPU: of a program */

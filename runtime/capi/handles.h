@@ -135,7 +135,7 @@ template <class T> std::span<const T> listOf(const T *items, size_t count, const
 
 // The size of a struct in the first version of libtile that has it: callers' are not smaller.
 template <class T> constexpr size_t kFirstSize = 0;
-template <> inline constexpr size_t kFirstSize<libtile_error> = 48;
+template <> inline constexpr size_t kFirstSize<libtile_error> = 56;
 template <> inline constexpr size_t kFirstSize<libtile_facts> = 88;
 
 // Fills the caller's struct as far as it knows of ours; what ours does not have is 0.

@@ -78,7 +78,7 @@ libtile_status libtile_last_error(libtile_error *out) {
     const LastError &last = lastError();
     const runtime::ErrorRecord &record = last.record;
     capi::give(out, {sizeof *out, last.status, record.line, record.column, record.text.c_str(),
-                     record.message.c_str(), record.file.c_str()});
+                     record.message.c_str(), record.file.c_str(), record.reproducer.c_str()});
   });
 }
 

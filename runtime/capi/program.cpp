@@ -40,6 +40,24 @@ std::vector<capi::Parameter> parametersOf(const frontend::FunctionSource &source
   return made;
 }
 
+// With the program's mutex held.
+libtile_function *findOrMake(libtile_program &program, const std::string &name) {
+  if (const auto known = program.functions.find(name); known != program.functions.end()) {
+    return known->second.get();
+  }
+  auto source = frontend::parseFunction(program.file, name);
+  if (source->name != name) { // "": the only one
+    return findOrMake(program, source->name);
+  }
+  auto host = program.host;
+  if (host == nullptr) {
+    host = std::make_shared<frontend::TableHost>(program.globals);
+  }
+  capi::Owned<libtile_function> made(new libtile_function(std::move(source), host));
+  program.host = std::move(host);
+  return program.functions.emplace(name, std::move(made)).first->second.get();
+}
+
 const runtime::Options &optionsOf(const libtile_options *options) {
   static const runtime::Options standard;
   return options != nullptr ? options->options : standard;
@@ -115,19 +133,9 @@ libtile_status libtile_program_function(libtile_program *program, const char *na
     const std::string wanted = notNull(name, "the function's name");
     const runtime::CompileScope scope; // a fork waits
     const std::lock_guard lock(content.mutex);
-    auto found = content.functions.find(wanted);
-    if (found == content.functions.end()) {
-      auto source = frontend::parseFunction(content.file, wanted);
-      if (content.host == nullptr) {
-        content.host = std::make_shared<frontend::TableHost>(content.globals);
-      }
-      found = content.functions.try_emplace(source->name).first;
-      if (found->second == nullptr) {
-        found->second.reset(new libtile_function(std::move(source), content.host));
-      }
-    }
-    capi::retain(found->second.get());
-    *out = found->second.get();
+    libtile_function *found = findOrMake(content, wanted);
+    capi::retain(found);
+    *out = found;
   });
 }
 

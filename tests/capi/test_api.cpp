@@ -54,7 +54,7 @@ template <class F> Error failure(F &&body) {
     return error;
   }
   ADD_FAILURE() << "nothing was thrown";
-  return Error({sizeof(libtile_error), LIBTILE_ERROR_INTERNAL, 0, 0, "", "", ""});
+  return Error({sizeof(libtile_error), LIBTILE_ERROR_INTERNAL, 0, 0, "", "", "", ""});
 }
 
 } // namespace

@@ -31,7 +31,7 @@ static float x[N], out[N];
 
 static void expect_ok(int line, libtile_status status) {
   if (status != LIBTILE_OK) {
-    libtile_error error = {sizeof error, 0, 0, 0, NULL, NULL, NULL};
+    libtile_error error = {sizeof error, 0, 0, 0, NULL, NULL, NULL, NULL};
     libtile_last_error(&error);
     fprintf(stderr, "%s:%d: %s\n", __FILE__, line, error.text);
     ++failures;
@@ -41,7 +41,7 @@ static void expect_ok(int line, libtile_status status) {
 
 /* The call fails so, and its message has that part. */
 static void expect_error(int line, libtile_status status, libtile_status wanted, const char *part) {
-  libtile_error error = {sizeof error, 0, 0, 0, NULL, NULL, NULL};
+  libtile_error error = {sizeof error, 0, 0, 0, NULL, NULL, NULL, NULL};
   EXPECT(libtile_last_error(&error) == LIBTILE_OK);
   if (status != wanted || error.status != wanted || strstr(error.message, part) == NULL) {
     fprintf(stderr, "%s:%d: status %d, '%s'\n", __FILE__, line, (int)status, error.message);
@@ -135,7 +135,7 @@ static void places(libtile_program *program, libtile_device *cpu) {
   const int64_t grid[3] = {1, 1, 1};
   const libtile_argument argument = libtile_array(LIBTILE_FP32, x, sizeof x);
   libtile_function *wrong = NULL;
-  libtile_error error = {sizeof error, 0, 0, 0, NULL, NULL, NULL};
+  libtile_error error = {sizeof error, 0, 0, 0, NULL, NULL, NULL, NULL};
   OK(libtile_program_function(program, "wrong", &wrong));
   REFUSED(libtile_launch(wrong, cpu, grid, &argument, 1, NULL, NULL), "nowhere");
   OK(libtile_last_error(&error));
@@ -150,7 +150,7 @@ static void structs_and_handles(libtile_function *scale, libtile_device *cpu) {
     libtile_error error;
     char more[16];
   } later;
-  libtile_error error = {sizeof error - 8, 0, 0, 0, NULL, NULL, NULL};
+  libtile_error error = {sizeof error - 8, 0, 0, 0, NULL, NULL, NULL, NULL};
   REFUSED(libtile_last_error(&error), "set it to sizeof");
   error.size = (size_t)-1;
   REFUSED(libtile_last_error(&error), "set it to sizeof");

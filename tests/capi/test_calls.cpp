@@ -13,6 +13,11 @@
 
 using namespace libtile;
 
+struct Half {
+  uint16_t bits;
+};
+template <> constexpr libtile_type libtile::elementType<Half> = LIBTILE_FP16;
+
 namespace {
 
 const char *const kText = R"(
@@ -301,15 +306,31 @@ TEST(Calls, WrongListsOfArguments) {
 }
 
 TEST(Calls, DefaultsHaveTheirPlace) {
-  const char *const text = "@libtile.jit\ndef f(x, y=nowhere):\n    pass\n";
-  try {
-    (void)Program::fromText(text, "f.py").function("f");
-    ADD_FAILURE();
-  } catch (const Error &error) {
-    EXPECT_EQ(error.file(), "f.py");
-    EXPECT_EQ(error.line(), 2);
-    EXPECT_EQ(error.column(), 12);
+  const Program wrong = Program::fromText("@libtile.jit\ndef f(x, y=nowhere):\n    pass\n", "f.py");
+  for (int round = 0; round < 2; ++round) {
+    try {
+      (void)wrong.function("f");
+      ADD_FAILURE();
+    } catch (const Error &error) {
+      EXPECT_EQ(error.file(), "f.py");
+      EXPECT_EQ(error.line(), 2);
+      EXPECT_EQ(error.column(), 12);
+    }
   }
+}
+
+TEST(Calls, ElementsOfTypesOfOnesOwn) {
+  const Function copy = program().function("copy");
+  Half half = {0};
+  copy.launch(cpu(), 1, {&half, 1.5F});
+  EXPECT_EQ(half.bits, 0x3E00);
+  uint16_t bfloat = 0;
+  copy.launch(cpu(), 1, {Argument(libtile_array(LIBTILE_BF16, &bfloat, sizeof bfloat)), 1.5F});
+  EXPECT_EQ(bfloat, 0x3FC0);
+  const Buffer buffer = cpu().allocate(sizeof half);
+  copy.launch(cpu(), 1, {buffer.as<Half>(), -2.0F});
+  cpu().copyToHost(&half, buffer.data(), sizeof half);
+  EXPECT_EQ(half.bits, 0xC000);
 }
 
 TEST(Calls, ArraysOfAddresses) {
