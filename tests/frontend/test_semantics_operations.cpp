@@ -118,10 +118,12 @@ TEST(Operations, PointerArithmetic) {
   k.s.binary(BinaryOp::Add, k.param("i64"), p);
   k.s.binary(BinaryOp::Sub, p, k.param("i32"));
   k.s.binary(BinaryOp::Add, p, k.param("u32"));
+  k.s.binary(BinaryOp::Add, p, k.param("i1")); // True is 1
   EXPECT_EQ(k.text(), "%0 = constant {value=3} : i32\n%1 = ptr_add %a, %0 : ptr<f16>\n"
                       "%2 = ptr_add %a, %b : ptr<f16>\n"
                       "%3 = neg %c : i32\n%4 = ptr_add %a, %3 : ptr<f16>\n"
-                      "%5 = zext %d : i64\n%6 = ptr_add %a, %5 : ptr<f16>\n");
+                      "%5 = zext %d : i64\n%6 = ptr_add %a, %5 : ptr<f16>\n"
+                      "%7 = zext %e : i64\n%8 = ptr_add %a, %7 : ptr<f16>\n");
 }
 
 TEST(Operations, Creation) {

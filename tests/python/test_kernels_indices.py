@@ -122,3 +122,28 @@ def test_a_condition_moves_a_pointer_by_0_or_1(device, n):
         want[2 * n + i], want[3 * n + i] = x[n - above], x[i + above]
         want[4 * n + i], want[5 * n + i] = x[i + (base > 3)], x[n - i - (base > 3)]
         np.testing.assert_array_equal(on.back(out), want)
+
+
+@libtile.jit
+def cast_indices(x, out, start, base, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    unsigned, cut = (i + 7).to(tl.uint32), (i.to(tl.int64) * 2 + 1).to(tl.int32)
+    tl.store(out + i, tl.load(x + unsigned))
+    tl.store(out + N + i.to(tl.uint32), tl.load(x + cut))
+    tl.store(out + 2 * N + (N - 1 - i).to(tl.uint16), tl.load(x + (i.to(tl.uint32) >> 1)))
+    tl.store(out + 3 * N + i, tl.load(x + (start.to(tl.uint32) + unsigned)))
+    tl.store(out + 4 * N + i, tl.load(x + (i.to(tl.int64) + base).to(tl.int32)))
+    tl.store(out + 5 * N + i, tl.load(x + unsigned, i < n, -1))
+
+
+@everywhere
+@pytest.mark.parametrize("n", [1, 5, 64, 200, 1000])
+def test_casts_of_indices(device, n):
+    """Casts keep the low bits, whether or not a range shows that they change nothing: -3 as uint32 and 7 more are 4,
+    2^32 + 5 as int32 is 5."""
+    on = OnDevice(device)
+    x, i = np.arange(3 * n + 20, dtype=np.int32), np.arange(n)
+    out = on(poisoned((6, n), np.int32))
+    cast_indices[(1,)](on(x), out, -3, 2**32 + 5, n // 2, n)
+    np.testing.assert_array_equal(on.back(out), [i + 7, 2 * i + 1, (n - 1 - i) // 2, i + 4, i + 5,
+                                                 np.where(i < n // 2, i + 7, -1)])
