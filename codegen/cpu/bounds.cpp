@@ -36,7 +36,7 @@ Value *Emitter::unknownExtent() {
 }
 
 // An array that is not known is all of memory.
-Emitter::KnownArray &Emitter::arrayOf(int64_t parameter) {
+KnownArray &Emitter::arrayOf(int64_t parameter) {
   const auto [known, isNew] = arrays_.try_emplace(parameter);
   KnownArray &array = known->second;
   if (isNew) {

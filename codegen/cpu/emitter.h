@@ -66,16 +66,7 @@ private:
   int numLanes_ = 0;
   std::vector<CheckedAccess> accesses_;
   std::map<uint32_t, uint32_t> accessOf_; // by OpId
-  struct KnownArray {
-    llvm::Value *begin, *size;              // i64
-    std::map<int64_t, llvm::Value *> rooms; // by the bytes of an access
-  };
   std::map<int64_t, KnownArray> arrays_; // by parameter
-  // An access that leaves the program, from a block of its own.
-  struct Violation {
-    llvm::BasicBlock *from;
-    llvm::Value *access, *elements, *address; // as of the frame's out_of_bounds
-  };
   std::vector<Violation> violations_;
   llvm::BasicBlock *outOfBounds_ = nullptr; // where they meet
 

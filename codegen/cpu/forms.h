@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the emitter (emitter.h) knows while it runs: the form of a value, the scope that it was made in,
-// the lanes that it varies in, where an access goes, what a contract does.
+// the lanes that it varies in, where an access goes and what it is checked against, what a contract does.
 #pragma once
 
 #include "ir/function.h"
@@ -8,6 +8,7 @@
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/Instruction.h>
 
+#include <map>
 #include <tuple>
 #include <vector>
 
@@ -89,6 +90,18 @@ struct Contraction {
   unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
   // What a and b hold for a step along k, in one row or column.
   [[nodiscard]] int64_t groupBytes() const { return (pairs ? 2 : 1) * ir::byteSize(packed); }
+};
+
+// An array that accesses are checked against.
+struct KnownArray {
+  llvm::Value *begin, *size;              // i64
+  std::map<int64_t, llvm::Value *> rooms; // by the bytes of an access
+};
+
+// An access that leaves the program, from a block of its own.
+struct Violation {
+  llvm::BasicBlock *from;
+  llvm::Value *access, *elements, *address; // as of the frame's out_of_bounds
 };
 
 } // namespace libtile::codegen::cpu

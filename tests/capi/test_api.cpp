@@ -256,3 +256,36 @@ TEST(Api, ArraysThatOverlap) {
   cpu.copyToHost(out.data(), buffer.data(), bytes);
   EXPECT_EQ(out, std::vector<float>(200, 6));
 }
+
+// Of arrays whose size is said; of others nothing is known.
+TEST(Api, AccessesOutOfBounds) {
+  const Device cpu = Device::open("cpu");
+  const Function copy = Program::fromText("@libtile.jit\n"
+                                          "def copy(x, out, n, BLOCK: tl.constexpr):\n"
+                                          "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+                                          "    tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)\n",
+                                          "copy.py")
+                            .function("copy");
+  const Options checked = {{"check", 1}};
+  const std::vector<float> x(1000, 3);
+  std::vector<float> out(1000);
+  const auto run = [&](size_t bytes, int n) {
+    copy.launch(cpu, {8}, {Argument(x.data(), bytes), out.data(), n, 128}, checked);
+  };
+  run(1000 * sizeof(float), 1000);
+  EXPECT_EQ(out, x);
+  run(0, 1000);
+  const Error error = failure([&] { run(950 * sizeof(float), 1000); });
+  EXPECT_EQ(error.kind(), Error::Kind::User);
+  EXPECT_EQ(error.file(), "copy.py");
+  EXPECT_EQ(error.line(), 4);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("x[950] is out of bounds: x holds 0 .. 949; read by program (7, 0, 0)"), std::string::npos)
+      << text;
+  const Kernel kernel = copy.compile(cpu.target(), {kFloats, kFloats, kInteger, 128}, checked);
+  const Buffer buffer = cpu.allocate(100 * sizeof(float));
+  kernel.launch(cpu, {1}, {buffer, out.data(), 100});
+  EXPECT_NE(std::string(failure([&] { kernel.launch(cpu, {1}, {buffer, out.data(), 101}); }).what())
+                .find("x[100] is out of bounds: x holds 0 .. 99; read by program (0, 0, 0)"),
+            std::string::npos);
+}
