@@ -61,6 +61,18 @@ def load_backwards(x, o, at, M: tl.constexpr):
     tl.store(o + tl.arange(0, M), tl.load(x + at + (M - 1) - tl.arange(0, M)))
 
 
+@kind(100)
+def load_wrapped(x, o, at, M: tl.constexpr):
+    i = tl.arange(0, 256)
+    tl.store(o + i, tl.load(x + at + (i + tl.program_id(0)) % (tl.num_programs(0) * M)))
+
+
+@kind(6, 7, 8)
+def load_blocks(x, o, at, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M)[:, None, None], tl.arange(0, N)[None, :, None], tl.arange(0, K)[None, None, :]
+    tl.store(o + k * M * N + m * N + n, tl.load(x + at + m * N * K + n * K + k))
+
+
 @kind(50)
 def gather(x, o, at, M: tl.constexpr):
     i = tl.arange(0, M)
@@ -228,7 +240,7 @@ def arrays(dtype, count, at_end):
 
 
 def constants(shape):
-    return dict(zip("MN", shape))
+    return dict(zip("MNK", shape))
 
 
 def line_of(error):
