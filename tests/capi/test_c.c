@@ -127,6 +127,8 @@ static void kernels(libtile_function *scale, libtile_device *cpu) {
   arguments[1] = libtile_array(LIBTILE_FP64, out, 0);
   REFUSED(libtile_kernel_launch(kernel, cpu, grid, arguments, 5, NULL), "an array of fp64 does not fit");
   REFUSED(libtile_kernel_restore(text, length / 2, &other), "");
+  REFUSED(libtile_kernel_lines(kernel, 4, &lines, &count), "a kernel has no lines 4");
+  REFUSED(libtile_kernel_text(kernel, "nothing", &text, &length), "there is no stage 'nothing'");
   libtile_kernel_release(other);
   libtile_kernel_release(kernel);
 }
@@ -168,6 +170,46 @@ static void structs_and_handles(libtile_function *scale, libtile_device *cpu) {
   libtile_function_retain(NULL);
 }
 
+static int contains(const char *const *names, size_t count, const char *name) {
+  size_t i;
+  for (i = 0; i < count; ++i) {
+    if (strcmp(names[i], name) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static void library(void) {
+  const char *const *names = NULL;
+  size_t count = 0;
+  const libtile_option wide = {"num_warps", 1 << 30}, nameless = {NULL, 1};
+  libtile_options *options = NULL;
+  libtile_device *device = NULL;
+  libtile_program *program = NULL;
+  const int32_t threads = libtile_num_threads();
+  OK(libtile_devices(&names, &count));
+  EXPECT(contains(names, count, "cpu"));
+  OK(libtile_targets(&names, &count));
+  EXPECT(contains(names, count, "avx512") && contains(names, count, "sm_90a"));
+  REFUSED(libtile_targets(NULL, &count), "names is NULL");
+  REFUSED(libtile_devices(&names, NULL), "count is NULL");
+  OK(libtile_set_num_threads(2));
+  EXPECT(libtile_num_threads() == 2);
+  REFUSED(libtile_set_num_threads(-1), "-1 is no number of threads");
+  EXPECT(libtile_num_threads() == 2);
+  OK(libtile_set_num_threads(threads));
+  REFUSED(libtile_options_create(&wide, 1, &options), "num_warps=1073741824 is not in");
+  REFUSED(libtile_options_create(&nameless, 1, &options), "the option's name is NULL");
+  REFUSED(libtile_options_create(NULL, 1, &options), "the list of options is NULL");
+  expect_error(__LINE__, libtile_device_open("tpu", &device), LIBTILE_ERROR_DEVICE, "no device 'tpu'");
+  REFUSED(libtile_device_open(NULL, &device), "is NULL");
+  REFUSED(libtile_program_from_text(NULL, 0, "x.py", &program), "the text is NULL");
+  REFUSED(libtile_program_from_file("/nowhere.py", &program), "cannot read '/nowhere.py'");
+  REFUSED(libtile_program_from_text("", 0, "x.py", NULL), "is NULL");
+  EXPECT(options == NULL && device == NULL && program == NULL);
+}
+
 int main(void) {
   libtile_program *program = make_program();
   libtile_function *scale = NULL, *again = NULL;
@@ -190,6 +232,7 @@ int main(void) {
   libtile_program_release(program); /* its functions stay */
   launches(scale, cpu);
   structs_and_handles(scale, cpu);
+  library();
   OK(libtile_buffer_create(cpu, sizeof x, &buffer));
   OK(libtile_buffer_data(buffer, &address));
   OK(libtile_copy_to_device(cpu, address, x, sizeof x));
