@@ -319,34 +319,6 @@ TEST(Calls, DefaultsHaveTheirPlace) {
   }
 }
 
-// With the option check; an array whose size is not said is not checked.
-TEST(Calls, CheckedAccesses) {
-  const Function sums = program().function("sums");
-  std::vector<float> x(64, 1), out(3);
-  const size_t bytes = 50 * sizeof(float);
-  const Options check = {{"check", 1}};
-  sums.launch(cpu(), 1, {{x.data(), bytes}, out.data(), 50, {"BLOCK", 64}}, check);
-  EXPECT_EQ(out[0], 50);
-  sums.launch(cpu(), 1, {x.data(), out.data(), 60, {"BLOCK", 64}}, check);
-  EXPECT_EQ(out[0], 60);
-  const Kernel kernel =
-      sums.compile(cpu().target(), {type("*fp32"), type("*fp32"), type("i32"), {"BLOCK", 64}}, check);
-  const auto expectError = [&](const auto &launch) {
-    try {
-      launch(Argument(x.data(), bytes));
-      ADD_FAILURE();
-    } catch (const Error &error) {
-      EXPECT_EQ(error.kind(), Error::Kind::User) << error.what();
-      EXPECT_EQ(error.file(), "calls.py");
-      EXPECT_TRUE(contains(error.what(), "tl.load(x + i")) << error.what();
-    }
-  };
-  expectError([&](const Argument &array) {
-    sums.launch(cpu(), 1, {array, out.data(), 60, {"BLOCK", 64}}, check);
-  });
-  expectError([&](const Argument &array) { kernel.launch(cpu(), 1, {array, out.data(), 60}); });
-}
-
 TEST(Calls, ElementsOfTypesOfOnesOwn) {
   const Function copy = program().function("copy");
   Half half = {0};
