@@ -98,10 +98,15 @@ public:
                      void *stream, const Caller &caller, BoundsCheck *bounds) noexcept override {
     auto &loaded = static_cast<LoadedKernel &>(module);
     codegen::cpu::Frame frame = codegen::cpu::makeFrame(args, shape.grid, nullptr);
-    if (bounds == nullptr) {
-      return run(loaded, shape, frame, caller);
-    }
-    BoundsListener listener(loaded, shape, *bounds);
+    return bounds == nullptr ? run(loaded, shape, frame, caller)
+                             : runChecked(loaded, shape, frame, caller, *bounds);
+  }
+
+  // Apart, so that other launches have nothing to do with it.
+  [[gnu::noinline]] static const char *runChecked(LoadedKernel &loaded, const LaunchShape &shape,
+                                                  codegen::cpu::Frame &frame, const Caller &caller,
+                                                  BoundsCheck &bounds) noexcept {
+    BoundsListener listener(loaded, shape, bounds);
     listener.listen(frame);
     return run(loaded, shape, frame, caller);
   }
