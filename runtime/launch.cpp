@@ -188,12 +188,18 @@ std::span<const Extent> gatherExtents(const Executable &executable, const Extent
 
 bool checkGrid(const int64_t grid[3], LaunchShape &shape) {
   bool any = true;
+  __int128 programs = 1;
   for (int i = 0; i < 3; ++i) {
     if (grid[i] < 0 || grid[i] > INT32_MAX) {
       throw ir::UserError("extent " + std::to_string(grid[i]) + " of the grid is not in 0 .. 2147483647");
     }
     shape.grid[i] = static_cast<int32_t>(grid[i]);
     any = any && grid[i] != 0;
+    programs *= grid[i];
+  }
+  if (programs > INT64_MAX) {
+    throw ir::UserError("a grid of " + std::to_string(grid[0]) + " x " + std::to_string(grid[1]) + " x " +
+                        std::to_string(grid[2]) + " is more programs than 64 bits can count");
   }
   return any;
 }

@@ -66,6 +66,9 @@ Sort sortOf(PyObject *object) {
   if (hasBase(type, "numpy.generic")) {
     return Sort::NumpyScalar;
   }
+  if (hasBase(type, "constexpr")) {
+    return Sort::Wrapped;
+  }
   if (has(object, "__libtile_array__")) {
     return Sort::Own;
   }
@@ -156,6 +159,14 @@ bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg,
   return python && classify(python.get(), isConstexpr, name, arg, none, kept);
 }
 
+bool readWrapped(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device,
+                 std::vector<Ref> &kept) {
+  Ref value(PyObject_GetAttrString(object, "value"));
+  PyObject *inside = value.get();
+  kept.push_back(std::move(value));
+  return inside != nullptr && classify(inside, isConstexpr, name, arg, device, kept);
+}
+
 // ---- constants and classes of named tuples: each has a number that no other one ever gets
 
 constexpr Py_ssize_t kMostConstants = 1024;
@@ -238,6 +249,8 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device, st
   }
   case Sort::Number:
     return readFloat(object, arg);
+  case Sort::Wrapped:
+    return readWrapped(object, false, name, arg, device, kept);
   case Sort::Constant:
   case Sort::Unknown:
     return readConstant(object, name, arg, kept);
@@ -309,7 +322,9 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
     return readScalar(object, true, name, arg, kept);
   }
   if (isConstexpr) {
-    return readConstant(object, name, arg, kept);
+    return learnType(object).sort == Sort::Wrapped
+               ? readWrapped(object, true, name, arg, device, kept)
+               : readConstant(object, name, arg, kept);
   }
   if (PyLong_Check(object)) {
     return readInt(object, name, arg);

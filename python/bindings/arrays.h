@@ -12,7 +12,8 @@ namespace libtile::python {
 
 enum class Sort : uint8_t {
   Unknown, Numpy, NumpySlow, NumpyScalar, Torch, Own, CudaInterface, Dlpack, Buffer, Index, Number,
-  Constant
+  Constant,
+  Wrapped // tl.constexpr(value)
 };
 
 // The head of NumPy's PyArrayObject.

@@ -28,9 +28,23 @@ struct JitObject {
   lt_function *function; // null before the first use
   std::vector<Param> *params;
   Check check;
+  size_t uses; // launches and compilations that are under way
 };
 
 inline JitObject *asJit(PyObject *object) { return reinterpret_cast<JitObject *>(object); }
+
+// While a jit object is launched or compiled, what was parsed of it stays. Made and destroyed with the
+// interpreter's lock.
+class UseScope {
+public:
+  explicit UseScope(PyObject *jit) : jit_(asJit(jit)) { ++jit_->uses; }
+  ~UseScope() { --jit_->uses; }
+  UseScope(const UseScope &) = delete;
+  UseScope &operator=(const UseScope &) = delete;
+
+private:
+  JitObject *jit_;
+};
 
 struct Call {
   Call() { options.count = 0; }

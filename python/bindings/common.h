@@ -97,7 +97,8 @@ struct Installed {
 extern Installed installed;
 
 // Raises the thread's lt_error(). What was being done makes of a UserError a ValueError, CompilationError or
-// OutOfBoundsError. An exception that a host function left becomes the cause. Returns nullptr.
+// OutOfBoundsError. An exception that a host function left becomes the cause; one that is no Exception, such
+// as KeyboardInterrupt, is raised itself. Returns nullptr.
 enum class Doing : int { Calling, Compiling, Running };
 PyObject *raiseError(Doing doing);
 // Keeps the current Python exception as the cause of the error that is to come, and describes it.

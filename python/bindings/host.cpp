@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host functions of bindings.h: they take the interpreter's lock and ask host.py. A Python
 // exception is kept and becomes the cause of the error that leaves the compiler.
-#include "common.h"
+#include "launch.h"
 
 #include <cstring>
 #include <string>
@@ -55,6 +55,9 @@ lt_status give(const Ref &result, const char *doing, lt_value **out) {
 lt_status ask(PyObject *function, void *object, const char *name, lt_value **out) {
   const WithGil gil;
   const Ref asked = functionBehind(static_cast<PyObject *>(object));
+  if (asked && function != installed.defaultValue) {
+    CompilingScope::watch(asked.get(), name);
+  }
   const Ref result(asked ? takingGil([&] {
     return PyObject_CallFunction(function, "Os", asked.get(), name);
   }) : nullptr);
@@ -197,6 +200,12 @@ void forgetException() { Py_CLEAR(pending); }
 
 PyObject *raiseError(Doing doing) {
   const lt_error_info *error = lt_error();
+  // Ctrl-C and the like go through as they are.
+  if (pending != nullptr && PyErr_GivenExceptionMatches(pending, PyExc_Exception) == 0) {
+    const Ref raised(std::exchange(pending, nullptr));
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(raised.get())), raised.get());
+    return nullptr;
+  }
   const Ref exception(takingGil([&] {
     return PyObject_CallFunction(installed.makeError, "issiizi", error->kind, error->text,
                                  error->message, error->line, error->column, error->reproducer,

@@ -41,6 +41,7 @@ PyObject *defaultOf(PyObject *fn, const char *name) {
 
 // self._source() gives (text, file, first line, name, names not to specialise on, not to align on).
 bool parse(PyObject *self) {
+  const Ref fn = Ref::borrowed(asJit(self)->fn); // Python code runs, and may take it away
   const Ref source(takingGil([&] { return PyObject_CallMethodNoArgs(self, sourceName); }));
   const char *text = nullptr, *file = nullptr, *name = nullptr;
   Py_ssize_t length = 0;
@@ -50,7 +51,7 @@ bool parse(PyObject *self) {
                                    &noSpecialise, &noAlignment)) {
     return false;
   }
-  const Ref behind(PyWeakref_NewRef(asJit(self)->fn, nullptr)); // see functionBehind
+  const Ref behind(PyWeakref_NewRef(fn.get(), nullptr)); // see functionBehind
   if (!behind) {
     return false;
   }
@@ -66,7 +67,7 @@ bool parse(PyObject *self) {
   std::vector<uint8_t> flags(count);
   for (size_t i = 0; i < count; ++i) {
     PyObject *interned = PyUnicode_InternFromString(params[i].name);
-    rows->push_back({interned, Py_XNewRef(defaultOf(asJit(self)->fn, params[i].name)),
+    rows->push_back({interned, Py_XNewRef(defaultOf(fn.get(), params[i].name)),
                      params[i].is_constexpr != 0,
                      params[i].is_constexpr != 0 && isOption(interned), params[i].variadic != 0,
                      params[i].keyword_only != 0});
@@ -88,8 +89,17 @@ bool parse(PyObject *self) {
 
 // ---- Jit
 
+bool hasFunction(PyObject *self) {
+  if (asJit(self)->fn == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "the jit object has no function: `fn` was taken away, or it was pickled where no name of a "
+                    "module leads to it (define it at the top level of a module)");
+  }
+  return asJit(self)->fn != nullptr;
+}
+
 PyObject *jitCall(PyObject *self, PyObject *, PyObject *) {
-  const Ref name(PyObject_GetAttrString(asJit(self)->fn, "__name__"));
+  const Ref name(hasFunction(self) ? PyObject_GetAttrString(asJit(self)->fn, "__name__") : nullptr);
   if (name) {
     PyErr_Format(PyExc_RuntimeError,
                  "'%U' is called without a grid: a kernel is launched with `%U[grid](...)`, and only other "
@@ -175,6 +185,7 @@ void jitDealloc(PyObject *self) {
 
 // _warmup(target, *args, **kwargs): compiles for a target, no device needed.
 PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  const UseScope use(self);
   Call call;
   const char *target = nargs >= 1 ? PyUnicode_AsUTF8(args[0]) : nullptr;
   if (target == nullptr) {
@@ -232,13 +243,18 @@ bool isParsedFrom(const JitObject *jit, PyObject *fn) {
   return behind.get() == fn;
 }
 
-// None takes the function away (who pickles a jit function does that), another one starts afresh.
+// None takes the function away (who pickles a jit function does that), another one starts afresh, which
+// what runs of the old one would not survive.
 int jitSetFunction(PyObject *self, PyObject *fn, void *) {
   if (fn == nullptr || (fn != Py_None && PyFunction_Check(fn) == 0)) {
     PyErr_SetString(PyExc_TypeError, "fn is a Python function or None");
     return -1;
   }
   if (fn != Py_None && !isParsedFrom(asJit(self), fn)) {
+    if (asJit(self)->uses != 0) {
+      PyErr_SetString(PyExc_RuntimeError, "the jit object is being launched or compiled");
+      return -1;
+    }
     jitTearDown(self);
   }
   Py_XSETREF(asJit(self)->fn, fn != Py_None ? Py_NewRef(fn) : nullptr);
@@ -270,11 +286,7 @@ PyType_Spec jitSpec = {"_libtile.Jit", sizeof(JitObject), 0,
 } // namespace
 
 bool ensureParsed(PyObject *self) {
-  if (asJit(self)->fn == nullptr) { // of an object that nobody initialised
-    PyErr_SetString(PyExc_RuntimeError, "the jit object has no function");
-    return false;
-  }
-  return asJit(self)->function != nullptr || parse(self);
+  return hasFunction(self) && (asJit(self)->function != nullptr || parse(self));
 }
 
 bool isJit(PyObject *object) { return PyObject_TypeCheck(object, jitType) != 0; }

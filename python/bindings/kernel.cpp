@@ -2,6 +2,7 @@
 #include "kernel.h"
 
 #include "classes.h"
+#include "launch.h"
 
 #include <cstring>
 #include <memory>
@@ -10,44 +11,6 @@
 namespace libtile::python {
 
 namespace {
-
-// The cell of a closure variable; null: the function has none of that name.
-PyObject *findCell(PyObject *function, PyObject *name) {
-  PyObject *closure = PyFunction_GET_CLOSURE(function);
-  if (closure == nullptr) {
-    return nullptr;
-  }
-  const Ref names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) == 0) {
-      return PyTuple_GET_ITEM(closure, i);
-    }
-  }
-  PyErr_Clear();
-  return nullptr;
-}
-
-PyObject *lookUp(PyObject *container, PyObject *name) {
-  return PyCell_Check(container) ? PyCell_GET(container) : PyDict_GetItemWithError(container, name);
-}
-
-// Objects other than functions and modules are not watched: attributes may be made at each access.
-void watch(std::vector<Answer> &answers, PyObject *asked, const char *text) {
-  Ref name(PyUnicode_InternFromString(text));
-  const Ref object = functionBehind(asked);
-  PyObject *container = nullptr;
-  if (object && PyFunction_Check(object.get())) {
-    container = findCell(object.get(), name.get());
-    container = container != nullptr ? container : PyFunction_GET_GLOBALS(object.get());
-  } else if (object && PyModule_Check(object.get())) {
-    container = PyModule_GetDict(object.get());
-  }
-  if (container != nullptr) {
-    PyObject *value = lookUp(container, name.get());
-    answers.push_back({Py_NewRef(container), name.release(), Py_XNewRef(value)});
-  }
-  PyErr_Clear();
-}
 
 // A kernel, or the text of one that is compiled when something is asked of it. pybind11 gives an object
 // that nobody initialised bare memory: of zeros, it is neither.
@@ -165,13 +128,7 @@ PyObject *makeKernel(lt_kernel *kernel) {
 void *makeUser(lt_kernel *kernel) {
   const WithGil gil;
   auto user = std::make_unique<KernelUser>();
-  for (size_t i = 0, count = lt_kernel_num_answers(kernel); i < count; ++i) {
-    const char *name = nullptr;
-    auto *asked = static_cast<PyObject *>(lt_kernel_answer(kernel, i, &name));
-    if (asked != nullptr) {
-      watch(user->answers, asked, name);
-    }
-  }
+  user->answers = CompilingScope::takeAnswers();
   user->kernel = makeKernel(kernel);
   if (user->kernel == nullptr) {
     keepException("making the kernel object");
@@ -188,31 +145,12 @@ void freeUser(void *user) {
   }
   const WithGil gil;
   Py_XDECREF(owned->kernel);
-  for (const Answer &answer : owned->answers) {
-    Py_DECREF(answer.container);
-    Py_DECREF(answer.name);
-    Py_XDECREF(answer.value);
-  }
   delete owned;
-}
-
-bool answersHold(const KernelUser &user) {
-  for (const Answer &answer : user.answers) {
-    if (lookUp(answer.container, answer.name) != answer.value) {
-      PyErr_Clear();
-      return false;
-    }
-  }
-  return true;
 }
 
 int visitUser(const KernelUser &user, visitproc visit, void *arg) {
   Py_VISIT(user.kernel);
-  for (const Answer &answer : user.answers) {
-    Py_VISIT(answer.container);
-    Py_VISIT(answer.value);
-  }
-  return 0;
+  return user.answers.visit(visit, arg);
 }
 
 } // namespace libtile::python

@@ -3,27 +3,18 @@
 // of the Python objects that a kernel's source names.
 #pragma once
 
-#include "common.h"
+#include "answers.h"
 
 namespace libtile::python {
-
-// Where a name was found: in a dictionary (globals, a module) or in a closure's cell.
-struct Answer {
-  PyObject *container;
-  PyObject *name;
-  PyObject *value; // null: the name was not there
-};
 
 // The user pointer of the launcher's entries (lt_compile). Owned references.
 struct KernelUser {
   PyObject *kernel; // of installed.kernelClass
-  std::vector<Answer> answers;
+  Answers answers;
 };
 // Both take the interpreter's lock themselves. Null: the exception is kept.
 void *makeUser(lt_kernel *kernel);
 void freeUser(void *user);
-// Whether every global and closure variable that the kernel was compiled with is the same object.
-bool answersHold(const KernelUser &user);
 int visitUser(const KernelUser &user, visitproc visit, void *arg);
 
 // A new object of installed.kernelClass, with the lock held.

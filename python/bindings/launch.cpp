@@ -41,7 +41,7 @@ bool findPlan(PyObject *self, lt_device *device, const Call &call, Plan &plan) {
   for (int attempt = 0;; ++attempt) {
     lt_status status = lt_find(function, device, call.args, call.count, &call.options, &plan);
     if (status == LT_OK) [[likely]] {
-      if (answersHold(userOf(plan)) || attempt >= 4) {
+      if (userOf(plan).answers.hold() || attempt >= 4) {
         return true;
       }
       const WithoutGil scope;
@@ -100,12 +100,14 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
   lt_extent storage[LT_MAX_ARGUMENTS];
   const lt_extent *extents = extentsOf(plan, call, storage);
   lt_status status = lt_select(&plan, grid, extents);
+  bool isPrepared = true;
   if (status == LT_COMPILE) {
     {
       const WithoutGil scope;
       status = lt_prepare(&plan, extents);
     }
-    status = status == LT_OK ? lt_select(&plan, grid, extents) : status;
+    isPrepared = status == LT_OK;
+    status = isPrepared ? lt_select(&plan, grid, extents) : status;
   }
   if (status == LT_OK) {
     LaunchingThread thread;
@@ -115,7 +117,9 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
   }
   // What a signal's handler raised is the error.
   if (status != LT_OK && PyErr_Occurred() == nullptr) {
-    raiseError(status == LT_OUT_OF_BOUNDS ? Doing::Running : Doing::Compiling);
+    raiseError(status == LT_OUT_OF_BOUNDS ? Doing::Running
+               : isPrepared               ? Doing::Calling
+                                          : Doing::Compiling);
   }
   return status == LT_OK;
 }
@@ -148,6 +152,7 @@ bool runHooked(PyObject *self, PyObject *kernel, lt_plan &plan, const int64_t gr
 
 PyObject *launch(PyObject *self, PyObject *grid, PyObject *const *args, size_t positional,
                  PyObject *names) {
+  const UseScope use(self);
   Call call;
   Plan plan;
   int64_t extents[3];

@@ -2,6 +2,7 @@
 // Launches: what kernel[grid] gives, and the scope of a compilation.
 #pragma once
 
+#include "answers.h"
 #include "call.h"
 
 namespace libtile::python {
@@ -10,8 +11,8 @@ namespace libtile::python {
 PyObject *makeLauncher(PyObject *jit, PyObject *grid);
 bool addLauncherType(PyObject *module);
 
-// What a compilation of this thread must find again: jit functions that only a host call made. Made and
-// destroyed with the interpreter's lock.
+// What a compilation of this thread asks of Python objects, and what it must find again: jit functions that
+// only a host call made. Made and destroyed with the interpreter's lock.
 class CompilingScope {
 public:
   CompilingScope() : outer_(std::exchange(current, this)) { forgetException(); }
@@ -25,10 +26,20 @@ public:
     }
   }
 
+  static void watch(PyObject *asked, const char *name) {
+    if (current != nullptr) {
+      current->answers_.watch(asked, name);
+    }
+  }
+  [[nodiscard]] static Answers takeAnswers() {
+    return current != nullptr ? std::move(current->answers_) : Answers();
+  }
+
 private:
   static thread_local CompilingScope *current;
   CompilingScope *outer_;
   std::vector<Ref> kept_;
+  Answers answers_;
 };
 
 } // namespace libtile::python

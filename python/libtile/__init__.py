@@ -27,6 +27,11 @@ arguments, for which integers and addresses are multiples of 16, for an integer 
 `tl.constexpr` parameters; None, text, tuples and dtypes are constants too. An int is the first of int32, int64 and
 uint64 that holds it, a float is fp32, a bool int1; a parameter that is annotated with a type has that type.
 
+**What a kernel names from outside** is read while it is compiled: its text as it was when the function was decorated, and
+globals, closure variables and attributes as they are at the launch. If one of them is another object at a later launch, or
+a list among them has changed, the kernel is compiled anew. Not noticed is what is made at each access (properties, slots),
+and what Python functions look at that a kernel calls on constants.
+
 **Arrays** are NumPy's, torch's, those of any library with DLPack, `__cuda_array_interface__` or the buffer protocol, and
 `libtile.DeviceArray`. The device of the arrays decides where the kernel runs, and all arrays of a launch lie on one.
 On the CPU a launch returns when it is done. On a GPU it returns at once: with torch's arrays it goes to torch's current

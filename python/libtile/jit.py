@@ -4,9 +4,13 @@
 A jit function's source is read when it is first used and compiled in libtile.so; Python is asked only
 for what the source names from outside (host.py). The launch itself is in the extension module.
 """
+import weakref
 from collections.abc import Mapping
 
 from . import _libtile, errors, hooks, host
+
+# Python function -> the lines of its file when it was decorated: the file may be edited before the first use.
+_lines = weakref.WeakKeyDictionary()
 
 
 class Stages(Mapping):
@@ -108,6 +112,14 @@ class JITFunction(_libtile.Jit):
         self.do_not_specialize_on_alignment = do_not_specialize_on_alignment or ()
         self.launch_metadata = launch_metadata
         host.remember(fn, self)
+        _lines[fn] = _file_lines(fn)
+
+    def __copy__(self):
+        """Itself, as Python's functions are."""
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
 
     def __reduce__(self):
         """By name, as functions; what no name leads to, without its Python function: its source and
@@ -122,13 +134,18 @@ class JITFunction(_libtile.Jit):
                 pass
         return _restore, (type(self), state)
 
+    def _pickled(self):
+        """(_source(), _params()) of an object without a function."""
+        if "_restored" not in self.__dict__:
+            raise RuntimeError("the jit object has no function, and its source could not be read when it was pickled")
+        return self.__dict__["_restored"]
+
     def _source(self):
-        import inspect
         import textwrap
         if self.fn is None:
-            return self.__dict__["_restored"][0]
+            return self._pickled()[0]
         try:
-            lines, first = inspect.getsourcelines(self.fn)
+            lines, first = _own_lines(self.fn)
         except (OSError, TypeError) as error:
             raise errors.CompilationError(
                 f"the source of '{self.__name__}' cannot be read: a jit function must be defined in a "
@@ -150,7 +167,7 @@ class JITFunction(_libtile.Jit):
     @property
     def arg_names(self):
         """The parameters' names, in order."""
-        params = self._params() if self.fn is not None else self.__dict__["_restored"][1]
+        params = self._params() if self.fn is not None else self._pickled()[1]
         return [name for name, _, _ in params]
 
     def warmup(self, *args, grid=None, target=None, **kwargs):
@@ -174,6 +191,22 @@ class JITFunction(_libtile.Jit):
 
     def __repr__(self):
         return f"<jit function {self.__module__}.{self.__qualname__}>"
+
+
+def _file_lines(fn):
+    import linecache
+    file = fn.__code__.co_filename
+    linecache.checkcache(file)
+    return linecache.getlines(file, fn.__globals__)
+
+
+def _own_lines(fn):
+    """The function's lines, and the number of the first, as of its decoration."""
+    import inspect
+    lines, first = _lines.get(fn, ()), fn.__code__.co_firstlineno
+    if first > len(lines) or hasattr(fn, "__wrapped__"):
+        return inspect.getsourcelines(fn)
+    return inspect.getblock(lines[first - 1:]), first
 
 
 def _named(module, qualname):

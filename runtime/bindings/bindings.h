@@ -219,10 +219,6 @@ LT_API const char *lt_kernel_property(const lt_kernel *kernel, size_t index, int
 LT_API const char *lt_kernel_state(const lt_kernel *kernel, size_t *length);
 LT_API lt_kernel *lt_kernel_restore(const char *state, size_t length);
 LT_API const char *lt_kernel_text(const lt_kernel *kernel, const char *stage); /* likewise; NULL: an error */
-/* What the host answered: the object asked (a function: one of its globals) and the name. Known to
-   make_user alone. */
-LT_API size_t lt_kernel_num_answers(const lt_kernel *kernel);
-LT_API void *lt_kernel_answer(const lt_kernel *kernel, size_t index, const char **name);
 /* For a target, with no device present. */
 LT_API lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg *arguments,
                                 size_t count, const lt_options *options, lt_kernel **out);

@@ -131,17 +131,11 @@ const char *lt_kernel_state(const lt_kernel *kernel, size_t *length) {
 }
 lt_kernel *lt_kernel_restore(const char *state, size_t length) {
   return guarded<lt_kernel *>(nullptr, [&] {
-    return new lt_kernel{runtime::restoreKernel({state, length}), nullptr, nullptr};
+    return new lt_kernel{runtime::restoreKernel({state, length}), nullptr};
   });
 }
 const char *lt_kernel_text(const lt_kernel *kernel, const char *stage) {
   return guarded<const char *>(nullptr, [&] { return keepText(kernel->compiled->text(stage)); });
-}
-size_t lt_kernel_num_answers(const lt_kernel *kernel) { return kernel->answers->size(); }
-void *lt_kernel_answer(const lt_kernel *kernel, size_t index, const char **name) {
-  const frontend::HostAnswer &answer = (*kernel->answers)[index];
-  *name = answer.name.c_str();
-  return bindings::objectOf(answer.function != nullptr ? answer.function->host : answer.object);
 }
 
 // ---- types and the language

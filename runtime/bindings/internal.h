@@ -31,7 +31,6 @@ inline const libtile::runtime::LaunchDevice &unwrap(const lt_device *device) {
 
 struct lt_kernel {
   std::shared_ptr<const libtile::runtime::Compiled> compiled;
-  std::shared_ptr<const std::vector<libtile::frontend::HostAnswer>> answers; // for make_user
   std::shared_ptr<libtile::runtime::Executable> executable; // null: compiled for a target only
 };
 

@@ -155,7 +155,7 @@ lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg
     const auto result =
         function->launcher.compile(unwrap(arguments, count), codegen::findTarget(target),
                                    toOptions(*options), bindings::hostInterface());
-    *out = new lt_kernel{result.kernel, nullptr, nullptr};
+    *out = new lt_kernel{result.kernel, nullptr};
     return LT_OK;
   });
 }
@@ -173,8 +173,7 @@ lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arg
     const auto result = function->launcher.compile(unwrap(arguments, count), on.target,
                                                    toOptions(*options), bindings::hostInterface());
     auto executable = std::make_shared<runtime::Executable>(result.kernel, on.driver);
-    auto kernel = std::make_unique<lt_kernel>(lt_kernel{result.kernel, result.answers, executable});
-    lt_kernel *made = kernel.get();
+    auto kernel = std::make_unique<lt_kernel>(lt_kernel{result.kernel, executable});
     void *user = nullptr;
     {
       const runtime::HostScope host; // it may wait for the interpreter
@@ -183,7 +182,6 @@ lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arg
     if (user == nullptr) {
       return LT_ERROR;
     }
-    made->answers.reset(); // of them the owner keeps what it needs
     function->launcher.insert(key, std::move(executable),
                               std::shared_ptr<void>(user, [free_user](void *freed) {
                                 const runtime::HostScope host; // it may wait for the interpreter
