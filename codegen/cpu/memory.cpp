@@ -267,36 +267,64 @@ void Emitter::emitElementRead(ir::OpId op) {
 
 namespace {
 
-// The one lane that a constant mask has on.
-std::optional<unsigned> onlyLane(const Value *mask) {
-  const auto *constant = llvm::dyn_cast_or_null<llvm::Constant>(mask);
-  if (constant == nullptr) {
-    return std::nullopt;
-  }
-  std::optional<unsigned> found;
-  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements();
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    const llvm::Constant *on = constant->getAggregateElement(lane);
-    if (on == nullptr || (!on->isNullValue() && found)) {
-      return std::nullopt;
+// Of the lanes of a mask: those that are on and off whatever the values are.
+struct KnownLanes {
+  llvm::APInt on, off;
+};
+
+KnownLanes knownLanes(const Value *mask, unsigned depth) {
+  using llvm::Instruction;
+  const unsigned count = llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements();
+  KnownLanes known{llvm::APInt(count, 0), llvm::APInt(count, 0)};
+  if (const auto *constant = llvm::dyn_cast<llvm::Constant>(mask)) {
+    for (unsigned lane = 0; lane < count; ++lane) {
+      const llvm::Constant *element = constant->getAggregateElement(lane);
+      known.on.setBitVal(lane, element != nullptr && element->isOneValue());
+      known.off.setBitVal(lane, element != nullptr && element->isNullValue());
     }
-    if (!on->isNullValue()) {
-      found = lane;
-    }
+    return known;
   }
-  return found;
+  const auto *instruction = llvm::dyn_cast<Instruction>(mask);
+  constexpr unsigned kDeepest = 8;
+  const bool isSelect = instruction != nullptr && instruction->getOpcode() == Instruction::Select;
+  if (depth == kDeepest || instruction == nullptr || !(isSelect || instruction->isBitwiseLogicOp())) {
+    return known;
+  }
+  const KnownLanes a = knownLanes(instruction->getOperand(isSelect ? 1 : 0), depth + 1);
+  const KnownLanes b = knownLanes(instruction->getOperand(isSelect ? 2 : 1), depth + 1);
+  if (instruction->getOpcode() == Instruction::And) {
+    return {a.on & b.on, a.off | b.off};
+  }
+  if (instruction->getOpcode() == Instruction::Or) {
+    return {a.on | b.on, a.off & b.off};
+  }
+  return isSelect ? KnownLanes{a.on & b.on, a.off & b.off}
+                  : KnownLanes{(a.on & b.off) | (a.off & b.on), (a.on & b.on) | (a.off & b.off)};
 }
 
 } // namespace
 
-// A single lane is stored as a scalar: of a masked store of one lane of a truncated vector, LLVM's
-// AVX-512 back end writes the element as wide as it was before.
+// Where one lane alone may be on it is stored as a scalar: of a masked store of one lane of a truncated
+// vector, LLVM's AVX-512 back end (22 at least) writes the element as wide as it was before. It takes such a
+// store for one also where it finds out itself that the mask is constant.
 void Emitter::writeContiguous(Value *value, Value *pointer, llvm::Align align, Value *mask) {
-  if (const std::optional<unsigned> lane = onlyLane(mask)) {
-    llvm::Type *element = llvm::cast<llvm::VectorType>(value->getType())->getElementType();
-    Value *place = builder_.CreateConstGEP1_64(element, pointer, *lane);
-    Value *scalar = builder_.CreateExtractElement(value, uint64_t{*lane});
-    builder_.CreateAlignedStore(scalar, place, align);
+  const std::optional<KnownLanes> known =
+      mask != nullptr ? std::optional(knownLanes(mask, 0)) : std::nullopt;
+  if (known && (~known->off).popcount() <= 1) {
+    const unsigned lane = (~known->off).countr_zero();
+    if (lane == known->off.getBitWidth()) {
+      return;
+    }
+    const auto store = [&] {
+      llvm::Type *element = llvm::cast<llvm::VectorType>(value->getType())->getElementType();
+      Value *place = builder_.CreateConstGEP1_64(element, pointer, lane);
+      builder_.CreateAlignedStore(builder_.CreateExtractElement(value, uint64_t{lane}), place, align);
+    };
+    if (known->on[lane]) {
+      store();
+    } else {
+      branch(builder_.CreateExtractElement(mask, uint64_t{lane}), store, [] {});
+    }
     return;
   }
   const auto whole = [&] { builder_.CreateAlignedStore(value, pointer, align); };

@@ -31,6 +31,38 @@ class IndexKinds:
             self.outputs[name][index + base] = read.array
         return read
 
+    def masked_store(self, value):
+        """A store of numbers that were of another type, mostly a wider one, behind which nothing may be written. Its
+        mask is made of conditions on the index and on an argument; often few lanes are on in a vector, or one."""
+        extent = int(self.one_of([8, 16, 32, 64, 128])) + int(self.one_of([0, 1, 1, 1, 3]))
+        index, given = np.arange(extent), int(self.rng.integers(0, 3))
+        number = self.argument("n", given)
+        text, mask = None, None
+        for _ in range(int(self.one_of([1, 2, 2, 3]))):
+            operator = self.one_of(["==", "!=", "<", ">=", ">"])
+            bound = int(self.one_of([0, 1, extent // 2, extent - 2, extent - 1]))
+            more, holds = f"(i {operator} {bound})", eval(f"index {operator} bound")
+            if self.rng.random() < 0.4:
+                bound = int(self.rng.integers(0, 3))
+                more, holds = f"({number} == {bound})", np.full(extent, given == bound)
+            elif self.rng.random() < 0.3:
+                more, holds = f"(~{more})", ~holds
+            if text is None:
+                text, mask = more, holds
+            elif self.rng.random() < 0.5:
+                text, mask = f"({text} | {more})", mask | holds
+            else:
+                text, mask = f"({text} & {more})", mask & holds
+        to, source = sorted([self.some_type(), self.some_type()], key=lambda dtype: dtype.itemsize)
+        memory = self.numbers(extent, source)
+        out = poisoned(extent + 40, to)
+        name = self.argument("o", out)
+        self.line(f"i = tl.arange(0, {extent})")
+        self.line(f"tl.store({name} + i, tl.load({self.argument('x', memory)} + i).to(tl.{NAMES[to]}), "
+                  f"tl.broadcast_to({text}, [{extent}]))")
+        self.outputs[name] = out.copy()
+        self.outputs[name][:extent][mask] = memory[mask].astype(to)
+
     def divided_index(self, value):
         """Quotients and remainders of indices on both sides of 0, as numbers and in conditions; those that are
         not negative in addresses too."""

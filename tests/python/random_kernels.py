@@ -161,7 +161,7 @@ class Kernel(IndexKinds):
                      self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
                      self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
                      self.overwrite, self.ends_of_types, self.ends_of_types,
-                     self.narrow_index, self.divided_index, self.divided_index, self.runs])(value)
+                     self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""

@@ -545,3 +545,39 @@ def test_a_program_waits_for_the_one_before_it(device):
     running_total[(programs,)](on(x), out, carry, flags, x.size, BLOCK=50)
     sums = np.cumsum(x.reshape(-1, 50).sum(1))
     np.testing.assert_array_equal(on.back(out), np.concatenate([[0], sums[:-1]]))
+
+
+# ---- stores of numbers that were of a wider type, under masks that leave one lane of a vector
+
+@libtile.jit
+def cut(x, out, n, AT: tl.constexpr, N: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, N)
+    if HOW == "tail":
+        mask = (n == 7) | (i > 0)
+    elif HOW == "or":
+        mask = ((n == 7) | (i >= 0)) & (i == AT)
+    elif HOW == "and":
+        mask = (i == AT) & (n < 100)
+    elif HOW == "where":
+        mask = tl.where(n == 7, i == AT, i == AT)
+    else:
+        mask = ~((i != AT) | (n == 7))
+    tl.store(out + i, tl.load(x + i).to(out.dtype.element_ty), mask)
+
+
+@everywhere
+@pytest.mark.parametrize("how", ["tail", "or", "and", "where", "not"])
+@pytest.mark.parametrize("wide,narrow", [(np.int64, np.int32), (np.int64, np.int16), (np.int64, np.int8),
+                                         (np.int32, np.int16), (np.int32, np.int8), (np.int16, np.int8),
+                                         (np.float64, np.float32), (np.float32, np.float16)],
+                         ids=lambda dtype: dtype.__name__)
+def test_one_lane_is_stored_as_wide_as_it_is(device, wide, narrow, how):
+    on = OnDevice(device)
+    for extent in (9, 17, 33, 65):
+        for at in (0, extent // 2, extent - 1):
+            x, out = np.arange(1, extent + 1).astype(wide), poisoned(extent + 40, narrow)
+            held = on(out.copy())
+            cut[(1,)](on(x), held, 3, at, extent, how)
+            mask = np.arange(extent) > 0 if how == "tail" else np.arange(extent) == at
+            out[:extent][mask] = x[mask].astype(narrow)
+            assert np.array_equal(on.back(held).view(np.uint8), out.view(np.uint8)), (extent, at)
