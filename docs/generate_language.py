@@ -46,7 +46,8 @@ def page():
     names = {macro: [row for _, kind, row in rows() if kind == macro] for macro in ("DTYPE", "LATER")}
     lines = ["# The names of the kernel language", "", f"Made from `{MADE.split()[0]}` by",
              "`docs/generate_language.py`; edit that file, not this one. `docs/semantics.md` says what they mean",
-             "exactly. A row marked x is also a method: `x.name(...)` with x as the first argument.", "",
+             "exactly, and which Python stands around them. A row marked x is also a method:",
+             "`x.name(...)` with x as the first argument.", "",
              "## Element types", "", ", ".join(f"`{row[0]}`" for row in names["DTYPE"])]
     last = None
     for section, name, kind, signature, doc in operations({"Function", "Member", "MemberOnly",

@@ -18,10 +18,14 @@ SECTIONS = [
     ("Targets, devices and memory", "__init__", ["targets"]),
     ("", "device", ["available_devices", "to_device", "DeviceArray", "num_threads", "set_num_threads"]),
     ("Helpers", "math", ["cdiv", "next_power_of_2"]),
+    ("Hooks", "hooks", ["LaunchInfo", "HookChain"]),
     ("Measuring", "testing", ["do_bench"]),
     ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "UnsupportedError", "InternalError",
                           "DeviceError"]),
 ]
+
+# Modules whose own docstring stands at the head of their section.
+TOLD = {"hooks", "math"}
 
 
 def doc_of(node, name):
@@ -68,6 +72,8 @@ def page():
     for section, module, names in SECTIONS:
         found = {node.name: node for node in parsed[module].body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         lines += [f"## {section}", ""] if section else []
+        if module in TOLD:
+            lines += [doc_of(parsed[module], f"libtile.{module}"), ""]
         for name in names:
             lines += entry(found[name], module)
     return "\n".join(lines).rstrip() + "\n"

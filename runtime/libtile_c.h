@@ -22,7 +22,7 @@
  *         libtile_named("BLOCK", libtile_int(1024))};
  *     const int64_t grid[3] = {(n + 1023) / 1024, 1, 1};
  *     if (libtile_launch(add, cpu, grid, arguments, 5, NULL, NULL) != LIBTILE_OK) {
- *       libtile_error error = {sizeof error};
+ *       libtile_error error = {.size = sizeof error};
  *       libtile_last_error(&error);
  *       fprintf(stderr, "%s\n", error.text);
  *     }

@@ -24,8 +24,36 @@ print(kernel.signature)
 **The grid** is 1 to 3 integers, or a function that makes them of the arguments by name: `add[lambda args:
 (libtile.cdiv(args["n"], args["BLOCK"]),)]`. A kernel is compiled when a launch first needs it, for the types of the
 arguments, for which integers and addresses are multiples of 16, for an integer that is 1, and for the values of
-`tl.constexpr` parameters; None, text, tuples and dtypes are constants too. An int is the first of int32, int64 and
+`tl.constexpr` parameters; None, text and dtypes are constants too. An int is the first of int32, int64 and
 uint64 that holds it, a float is fp32, a bool int1; a parameter that is annotated with a type has that type.
+
+**Tuples** are arguments as well: each element is passed as if it stood alone, arrays, numbers, constants and tuples. A
+named tuple's elements have their names in the kernel too, and `*args` of a kernel is a tuple of the arguments that are left:
+
+```python
+import typing
+import numpy as np
+import libtile
+import libtile.language as tl
+
+class Matrix(typing.NamedTuple):
+    data: object
+    stride: int
+
+@libtile.jit
+def add_rows(out, columns, *rows, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for r in tl.static_range(len(rows)):
+        matrix, row = rows[r]
+        total += tl.load(matrix.data + row * matrix.stride + i, mask=i < columns)
+    tl.store(out + i, total, mask=i < columns)
+
+a = np.random.rand(4, 100).astype("f4")
+m, out = Matrix(a, a.strides[0] // a.itemsize), np.empty(100, "f4")
+add_rows[(1,)](out, 100, (m, 0), (m, 3), BLOCK=128)
+assert (out == a[0] + a[3]).all()
+```
 
 **What a kernel names from outside** is read while it is compiled: its text as it was when the function was decorated, and
 globals, closure variables and attributes as they are at the launch. If one of them is another object at a later launch, or
@@ -47,6 +75,13 @@ stride of 1, or one that 16 divides, makes code of its own with wide accesses.
 `libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
 number, too. `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
 passes to leave out, and `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors (docs/debugging.md).
+
+**Hooks.** Callables in `libtile.hooks.launch_enter` and `launch_exit` are called around each launch, for profilers and
+tracers.
+
+**Pickling.** A jit function at the top of a module is pickled by its name, as Python's functions are; another one without
+its Python function, so that `src` and `arg_names` can be asked for and a launch is refused. A `CompiledKernel` is pickled
+as its IR: another process with the same version of libtile makes `asm` and `metadata` of it, without the source.
 
 NumPy, torch and DLPack are not imported by libtile: their arrays are recognised when they come.
 """

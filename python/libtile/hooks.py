@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What profilers and tracers have called around each launch.
 
+`launch_enter` and `launch_exit` are HookChains, called before a launch, and when it is done (CPU) or in the stream's queue
+(GPU):
+
     libtile.hooks.launch_enter.add(lambda launch: print(launch.get()["name"]))
 
-A hook gets a LaunchInfo. Without hooks a launch takes no time for them.
+A hook gets a LaunchInfo; what it raises, the launch raises. Launches of empty grids call none. Without hooks a launch takes
+no time for them.
 """
 from __future__ import annotations
 
@@ -41,11 +45,13 @@ class HookChain:
         self._reverse = reverse
 
     def add(self, hook: Callable[[LaunchInfo], object]) -> None:
+        """Appends a callable, once."""
         if hook not in self.calls:
             self.calls.append(hook)
         _install()
 
     def remove(self, hook: Callable[[LaunchInfo], object]) -> None:
+        """Takes it out, if it is there."""
         if hook in self.calls:
             self.calls.remove(hook)
         _install()

@@ -176,6 +176,8 @@ class JITFunction(_libtile.Jit):
         `target`: "sm_90a", "avx512bf16", ... (`libtile.targets()`); no such device needs to be present.
         None: the device of the arrays given. An argument may be an array, a number, a dtype (an array
         of it), or a type as text: "*fp32", "i32", "*fp16:16" (a multiple of 16 bytes), "i32:16".
+        A number stands for itself, as in a launch: 1 compiles for the constant 1 (of a stride: what lies
+        side by side), 64 for a multiple of 16. A tuple holds any of these.
         Pointers are taken to be multiples of 16 bytes unless the text says otherwise. `grid` changes
         nothing.
         """

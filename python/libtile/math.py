@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer helpers for grids and block sizes; inside of a kernel `libtile.cdiv` is `tl.cdiv`."""
+"""Integer helpers for grids and block sizes, also in the module `libtile.math`. Kernels may call them: `libtile.cdiv`
+is `tl.cdiv` there. What kernels compute with tiles is in `tl`, and by the same names in `tl.math`."""
 
 
 def cdiv(x: int, div: int) -> int:
