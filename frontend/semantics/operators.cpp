@@ -13,6 +13,11 @@ using ir::Opcode;
 
 namespace {
 
+// What to write where a value of that type is no condition.
+std::string insteadOfTruth(const DType &dtype) {
+  return dtype.isPointer() ? "; compare it with None" : "; compare it with 0";
+}
+
 [[noreturn]] void refuse(const Semantics &s, const std::string &op, const Value &a,
                          const Value &b) {
   s.fail("operator " + op + " does not take " + a.describe() + " and " + b.describe());
@@ -293,7 +298,7 @@ Value tensorUnary(Semantics &s, UnaryOp op, const Tensor &a) {
     return Value(emit(s, Opcode::Neg, {a.id}, dtype));
   case UnaryOp::Not:
     if (!dtype.isBool()) {
-      s.fail("not does not take " + Value(a).describe() + "; compare it with 0");
+      s.fail("not does not take " + Value(a).describe() + insteadOfTruth(dtype));
     }
     break;
   case UnaryOp::Invert:
@@ -344,7 +349,7 @@ Value Semantics::logical(bool isAnd, const Value &a, const Value &b) {
   for (const Value *side : {&a, &b}) {
     if (side->tensor() != nullptr && !side->tensor()->dtype.isBool()) {
       fail(std::string(isAnd ? "and" : "or") + " does not take " + side->describe() +
-           "; compare it with 0");
+           insteadOfTruth(side->tensor()->dtype));
     }
   }
   const auto [left, right] =

@@ -280,11 +280,17 @@ std::string Value::text() const {
     std::string result = (all->cls->is(*Class::tuple()) ? "" : all->cls->name) + "(";
     for (size_t i = 0; i < all->fields.size(); ++i) {
       const std::string name = i < names.size() ? names[i] + "=" : "";
-      result += (i == 0 ? "" : ", ") + name + all->fields[i].text();
+      result += (i == 0 ? "" : ", ") + name + all->fields[i].quoted();
     }
     return result + (all->fields.size() == 1 && names.empty() ? ",)" : ")");
   }
   return describe();
+}
+
+std::string Value::quoted() const {
+  const Constant *value = constant();
+  const bool isString = value != nullptr && std::holds_alternative<std::string>(*value);
+  return isString ? "'" + text() + "'" : text();
 }
 
 } // namespace libtile::frontend

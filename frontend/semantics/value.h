@@ -140,6 +140,8 @@ public:
   [[nodiscard]] std::string describe() const;
   // What static_print and f-strings show: "3", "fp32", "fp32[64]", "(1, 2)".
   [[nodiscard]] std::string text() const;
+  // The same, but a string is "'a'".
+  [[nodiscard]] std::string quoted() const;
 
 private:
   Data data_;

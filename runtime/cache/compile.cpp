@@ -72,7 +72,7 @@ std::string argumentText(const frontend::Argument &argument, TextFor purpose) {
     return text + ")";
   }
   if (!argument.dtype) {
-    return constantKey(argument.constant);
+    return purpose == TextFor::Key ? constantKey(argument.constant) : argument.constant.quoted();
   }
   std::string text = "<" + typeKey(*argument.dtype);
   if (argument.divisible != 1) {

@@ -124,7 +124,7 @@ class dtype(LanguageObject):
 
     def __getattr__(self, name):
         """is_int(), is_fp16() and the like; primitive_bitwidth."""
-        if name.startswith("is_"):
+        if name in _TESTS:
             return lambda: _TESTS[name](self.name)
         if name in ("primitive_bitwidth", "itemsize"):
             bits = int("".join(filter(str.isdigit, self.name)) or 0)
