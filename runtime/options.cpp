@@ -4,9 +4,9 @@
 #include "runtime/options.h"
 
 #include "ir/diagnostic.h"
+#include "runtime/environment.h"
 
 #include <atomic>
-#include <cstdlib>
 
 namespace libtile::runtime {
 
@@ -28,13 +28,11 @@ constexpr auto kTable = [] {
   return values;
 }();
 
-// Of this process. LIBTILE_CHECK: anything but 0 and nothing turns checks on.
+// Of this process.
 const Values &standardValues() {
   static const Values values = [] {
     Values made = kTable;
-    const char *check = std::getenv("LIBTILE_CHECK");
-    const std::string_view text = check != nullptr ? check : "";
-    made[static_cast<size_t>(Option::check)] = text.empty() || text == "0" ? 0 : 1;
+    made[static_cast<size_t>(Option::check)] = environmentNumber("LIBTILE_CHECK", 1);
     return made;
   }();
   return values;

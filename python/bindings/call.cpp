@@ -44,10 +44,9 @@ size_t indexOfOption(const char *name) {
   return index;
 }
 
-// None stands for the standard value.
 bool readOption(PyObject *self, const lt_option &option, PyObject *name, PyObject *value, int64_t &number) {
   if (value == Py_None) {
-    number = option.standard;
+    number = LT_STANDARD_VALUE;
     return true;
   }
   if (option.kind == LT_OPTION_OBJECT) {

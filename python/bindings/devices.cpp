@@ -94,6 +94,15 @@ double milliseconds(int device, uint64_t start, uint64_t stop) {
   return elapsed;
 }
 
+// A number beyond 64 bits is as good as the nearest of 64.
+void setNumThreads(const py::object &given) {
+  const py::object number = py::reinterpret_steal<py::object>(orThrowSet(PyNumber_Index(given.ptr())));
+  int overflow = 0;
+  const int64_t threads = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  const int64_t nearest = overflow > 0 ? INT64_MAX : overflow < 0 ? INT64_MIN : threads;
+  orThrow(lt_set_num_threads(nearest) == LT_OK);
+}
+
 } // namespace
 
 lt_device *deviceFor(int device) {
@@ -138,8 +147,12 @@ void addDeviceFunctions(py::module_ &module) {
              "A moment on the device's clock, to be freed by milliseconds().");
   module.def("milliseconds", milliseconds,
              "milliseconds(device, start, stop): waits for both, and frees them.");
-  module.def("set_num_threads", lt_set_num_threads, "Threads that CPU kernels use; 0: all cores.");
-  module.def("num_threads", lt_num_threads, "Threads that CPU kernels use.");
+  module.def("set_num_threads", setNumThreads, "Threads that CPU kernels use; 0: all cores.");
+  module.def("num_threads", [] {
+    const int threads = lt_num_threads();
+    orThrow(threads > 0);
+    return threads;
+  }, "Threads that CPU kernels use.");
   module.def("before_fork", [] {
     const WithoutGil scope;
     lt_before_fork();

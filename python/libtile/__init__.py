@@ -74,7 +74,8 @@ stride of 1, or one that 16 divides, makes code of its own with wide accesses.
 **Threads.** Launches and compilations may come from any thread. A CPU launch shares its programs among
 `libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
 number, too. `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
-passes to leave out, and `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors (docs/debugging.md).
+passes to leave out, and `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors (docs/debugging.md). A
+variable that says what it cannot mean is an error of the first launch that needs it.
 
 **Hooks.** Callables in `libtile.hooks.launch_enter` and `launch_exit` are called around each launch, for profilers and
 tracers.

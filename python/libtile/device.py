@@ -19,7 +19,10 @@ def available_devices() -> list[str]:
 
 
 def set_num_threads(threads: int) -> None:
-    """Sets the number of threads that CPU kernels use, the calling one included; 0: all cores."""
+    """Sets the number of threads that CPU kernels use, the calling one included: 1 to 1024, or 0 for all cores.
+
+    ValueError for another number.
+    """
     _libtile.set_num_threads(threads)
 
 

@@ -67,7 +67,8 @@ _CALLING, _COMPILING, _RUNNING = range(3)
 
 def make(kind, text, message, line, column, reproducer, doing):
     """The exception for an error of libtile.so; the caller sets `file`."""
-    if kind == 0 and doing == _CALLING:
+    # A fault of the kernel has its place there.
+    if kind == 0 and (doing == _CALLING or (doing == _COMPILING and not line)):
         return ValueError(text)
     cls = OutOfBoundsError if kind == 0 and doing == _RUNNING else _CLASSES[kind]
     error = cls(text, message, None, line or None, column or None)

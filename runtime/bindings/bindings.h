@@ -170,7 +170,7 @@ enum { LT_OPTION_INTEGER, LT_OPTION_FLAG, LT_OPTION_OBJECT };
 typedef struct lt_option {
   const char *name;
   int kind;
-  int64_t standard, low, high;
+  int64_t standard, low, high; /* standard: where the environment says nothing */
   const char *doc;
 } lt_option;
 LT_API const lt_option *lt_option_rows(size_t *count);
@@ -178,8 +178,9 @@ enum { LT_MAX_OPTIONS = 32 };
 typedef struct lt_options {
   uint32_t count; /* of those given; the others are standard */
   uint32_t option[LT_MAX_OPTIONS];
-  int64_t value[LT_MAX_OPTIONS]; /* low .. high; OBJECT: 1 */
+  int64_t value[LT_MAX_OPTIONS]; /* low .. high, or LT_STANDARD_VALUE; OBJECT: 1 */
 } lt_options;
+#define LT_STANDARD_VALUE INT64_MIN /* as if the option were not given */
 
 /* ---- devices */
 typedef struct lt_device lt_device; /* never freed */
@@ -270,8 +271,8 @@ LT_API lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents);
 /* ---- process */
 LT_API void lt_before_fork(void);
 LT_API void lt_after_fork(int is_child);
-LT_API void lt_set_num_threads(int threads);
-LT_API int lt_num_threads(void);
+LT_API lt_status lt_set_num_threads(int64_t threads);
+LT_API int lt_num_threads(void); /* -1: an error */
 /* The rows of language.def, for the Python module, its stubs and the reference. */
 typedef struct lt_language_row {
   const char *sort, *name, *kind /* of types: the short name */, *signature, *doc;

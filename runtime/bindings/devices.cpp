@@ -177,10 +177,12 @@ const lt_language_row *lt_language_rows(size_t *count) {
 
 void lt_before_fork(void) { runtime::beforeFork(); }
 void lt_after_fork(int is_child) { runtime::afterFork(is_child != 0); }
-void lt_set_num_threads(int threads) {
-  guarded(0, [&] {
+lt_status lt_set_num_threads(int64_t threads) {
+  return guarded(LT_ERROR, [&] {
     runtime::setPoolThreads(threads);
-    return 0;
+    return LT_OK;
   });
 }
-int lt_num_threads(void) { return runtime::poolThreads(); }
+int lt_num_threads(void) {
+  return guarded(-1, [] { return runtime::poolThreads(); });
+}

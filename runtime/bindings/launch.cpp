@@ -42,7 +42,9 @@ runtime::Specialisation *unwrap(lt_entry *entry) {
 runtime::Options toOptions(const lt_options &given) {
   runtime::Options options;
   for (uint32_t i = 0; i < given.count; ++i) {
-    options.set(static_cast<runtime::Option>(given.option[i]), given.value[i]);
+    if (given.value[i] != LT_STANDARD_VALUE) {
+      options.set(static_cast<runtime::Option>(given.option[i]), given.value[i]);
+    }
   }
   return options;
 }
@@ -137,8 +139,7 @@ const lt_option *lt_option_rows(size_t *count) {
     std::array<lt_option, runtime::kNumOptions> made{};
     for (size_t i = 0; i < made.size(); ++i) {
       const runtime::OptionRow &row = runtime::optionRows()[i];
-      const int64_t standard = runtime::Options()[static_cast<runtime::Option>(i)];
-      made[i] = {row.name, static_cast<int>(row.kind), standard, row.low, row.high, row.doc};
+      made[i] = {row.name, static_cast<int>(row.kind), row.standard, row.low, row.high, row.doc};
     }
     return made;
   }();

@@ -99,12 +99,7 @@ libtile_status libtile_targets(const char *const **names, size_t *count) {
 }
 void libtile_interrupt_launches(void) { runtime::interruptLaunches(); }
 libtile_status libtile_set_num_threads(int32_t threads) {
-  return guarded([&] {
-    if (threads < 0) {
-      throw ir::UserError(std::to_string(threads) + " is no number of threads");
-    }
-    runtime::setPoolThreads(threads);
-  });
+  return guarded([&] { runtime::setPoolThreads(threads); });
 }
 int32_t libtile_num_threads(void) {
   int32_t threads = 1;

@@ -147,6 +147,9 @@ public:
 
 } // namespace
 
-std::shared_ptr<Driver> openCpuDriver() { return std::make_shared<CpuDriver>(); }
+std::shared_ptr<Driver> openCpuDriver() {
+  preparePool();
+  return std::make_shared<CpuDriver>();
+}
 
 } // namespace libtile::runtime

@@ -94,7 +94,7 @@ public:
 [[nodiscard]] std::vector<std::string> availableDrivers();
 
 // The implementations, <kind>.cpp.
-[[nodiscard]] std::shared_ptr<Driver> openCpuDriver();
+[[nodiscard]] std::shared_ptr<Driver> openCpuDriver(); // throws as preparePool() does
 [[nodiscard]] std::shared_ptr<Driver> openCudaDriver(int ordinal);
 // The device whose memory the address is in; -1: none.
 [[nodiscard]] int cudaDeviceOf(const void *address) noexcept;

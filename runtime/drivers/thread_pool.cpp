@@ -4,7 +4,9 @@
 // the same mutex once nothing is left to hand out, then waits until the last user has detached.
 #include "runtime/drivers/thread_pool.h"
 
+#include "ir/diagnostic.h"
 #include "runtime/drivers/watch.h"
+#include "runtime/environment.h"
 
 #include <algorithm>
 #include <chrono>
@@ -284,14 +286,11 @@ std::mutex &poolMutex() {
 }
 int wantedThreads = 0; // guarded by poolMutex; 0: not asked for
 
+// As the environment says at the first use, or all cores.
 int defaultThreads() {
-  if (const char *text = std::getenv("LIBTILE_NUM_THREADS")) {
-    const int threads = std::atoi(text);
-    if (threads > 0) {
-      return std::min(threads, 1024);
-    }
-  }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  static const int wanted = environmentNumber("LIBTILE_NUM_THREADS", kMostThreads);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return wanted > 0 ? wanted : std::clamp(cores, 1, kMostThreads);
 }
 
 Pool *makePool(int threads) noexcept {
@@ -433,9 +432,15 @@ JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller) noexcept {
   return JobEnd::Done;
 }
 
-void setPoolThreads(int threads) {
+void preparePool() { (void)defaultThreads(); }
+
+void setPoolThreads(int64_t threads) {
+  if (threads < 0 || threads > kMostThreads) {
+    throw ir::UserError(std::to_string(threads) + " is no number of threads: give 0, for all cores, to " +
+                        std::to_string(kMostThreads));
+  }
   const std::lock_guard lock(poolMutex());
-  wantedThreads = threads > 0 ? std::min(threads, 1024) : defaultThreads();
+  wantedThreads = threads > 0 ? static_cast<int>(threads) : defaultThreads();
   Pool *old = thePool.exchange(makePool(wantedThreads));
   if (old != nullptr) {
     old->close();
@@ -443,6 +448,7 @@ void setPoolThreads(int threads) {
 }
 
 int poolThreads() {
+  preparePool();
   const Pool *current = pool();
   return current != nullptr ? current->threads() : 1;
 }

@@ -54,6 +54,9 @@ enum class JobEnd {
   Stopped   // by the caller, by interruptLaunches(), or by a program; some programs did not run
 };
 
+// Throws UserError if LIBTILE_NUM_THREADS says no number of threads. To be called before the first job.
+void preparePool();
+
 // Runs the job to its end.
 [[nodiscard]] JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller = {}) noexcept;
 
@@ -61,8 +64,10 @@ enum class JobEnd {
 [[nodiscard]] bool isShortJob(const JobCost &cost, uint64_t programs) noexcept;
 
 // Threads that a launch uses, the calling one included. 0: all cores. The first value comes from
-// LIBTILE_NUM_THREADS. A change waits for nothing: launches under way keep their workers.
-void setPoolThreads(int threads);
+// LIBTILE_NUM_THREADS. A change waits for nothing: launches under way keep their workers. Both throw as
+// preparePool, and the first for a number that is not in 0 .. kMostThreads.
+constexpr int kMostThreads = 1024;
+void setPoolThreads(int64_t threads);
 [[nodiscard]] int poolThreads();
 
 // To be called in the child of a fork before any launch.

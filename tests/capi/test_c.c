@@ -196,7 +196,8 @@ static void library(void) {
   REFUSED(libtile_devices(&names, NULL), "count is NULL");
   OK(libtile_set_num_threads(2));
   EXPECT(libtile_num_threads() == 2);
-  REFUSED(libtile_set_num_threads(-1), "-1 is no number of threads");
+  REFUSED(libtile_set_num_threads(-1), "-1 is no number of threads: give 0, for all cores, to 1024");
+  REFUSED(libtile_set_num_threads(1025), "1025 is no number of threads");
   EXPECT(libtile_num_threads() == 2);
   OK(libtile_set_num_threads(threads));
   REFUSED(libtile_options_create(&wide, 1, &options), "num_warps=1073741824 is not in");

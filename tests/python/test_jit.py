@@ -443,6 +443,16 @@ def test_num_threads():
         libtile.set_num_threads(before)
 
 
+@pytest.mark.parametrize("threads", [-1, -2**63, -2**80, 1025, 2**31, 2**80])
+def test_numbers_of_threads_that_there_are_not(threads):
+    before = libtile.num_threads()
+    with pytest.raises(ValueError, match=r"is no number of threads: give 0, for all cores, to 1024"):
+        libtile.set_num_threads(threads)
+    with pytest.raises(TypeError):
+        libtile.set_num_threads(2.0)
+    assert libtile.num_threads() == before
+
+
 def test_devices():
     assert libtile.available_devices()[0] == "cpu"
     assert {"sm_80", "sm_90a", "avx512bf16", "x86-64-v3"} <= set(libtile.targets())
