@@ -131,9 +131,11 @@ std::string describeMisfit(const frontend::DType &dtype, const CallArgument &val
   switch (value.kind) {
   case Kind::None:
   case Kind::Constant:
-  case Kind::Type:
   case Kind::Tuple:
     what = "a constant";
+    break;
+  case Kind::Type:
+    what = "the type " + decodeType(value.dtype).name();
     break;
   case Kind::Bool:
     what = value.bits != 0 ? "True" : "False";
@@ -148,7 +150,7 @@ std::string describeMisfit(const frontend::DType &dtype, const CallArgument &val
     what = "the float " + frontend::constantText(frontend::Constant(std::bit_cast<double>(value.bits)));
     break;
   case Kind::Pointer:
-    what = "an array";
+    what = "an array of " + decodeType(value.dtype).name();
     break;
   }
   return what + " does not fit " + dtype.name();

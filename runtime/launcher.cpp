@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launcher.h"
 
+#include "frontend/semantics/semantics.h"
 #include "runtime/cache/reclaim.h"
 #include "runtime/fork.h"
 
@@ -79,6 +80,30 @@ ArgumentKey classify(const CallArgument &argument, bool isConstexpr, uint8_t fla
     return {kTupleTag | uint64_t{argument.dtype} << 8, argument.bits};
   }
   return constant;
+}
+
+// Whether the annotation's type is that of an array of this sort, or a number's for a number: how wide the
+// number may be is fillSlots' to say. None and other constants have no type.
+bool agrees(frontend::DType annotated, const CallArgument &argument) {
+  switch (argument.kind) {
+  case Kind::None:
+  case Kind::Constant:
+  case Kind::Tuple:
+    return true;
+  case Kind::Bool:
+  case Kind::Int:
+  case Kind::UInt:
+  case Kind::Float:
+    return !annotated.isPointer();
+  case Kind::Pointer:
+  case Kind::Type: {
+    frontend::DType given = decodeType(argument.dtype);
+    given.pointerDepth += argument.kind == Kind::Pointer ? 1 : 0;
+    given.isConst = annotated.isConst;
+    return annotated.isPointer() ? given == annotated : !given.isPointer();
+  }
+  }
+  return true;
 }
 
 // Walks a flat list: which parameter each argument belongs to.
@@ -160,7 +185,7 @@ LaunchDevice &openLaunchDevice(const std::string &name) {
 Launcher::Launcher(std::shared_ptr<const frontend::FunctionSource> source)
     : kernels_(std::move(source)), flags_(this->source().params.size()) {
   for (const frontend::ParameterSource &param : this->source().params) {
-    // The front end leaves the types of pointers alone.
+    // An array has its own type: checkAnnotations compares it.
     const bool isForced = param.forcedType && !param.forcedType->isPointer();
     forced_.push_back(isForced ? encodeType(*param.forcedType) : 0);
     isConstexpr_.push_back(param.isConstexpr);
@@ -191,6 +216,18 @@ bool Launcher::makeKey(std::span<const CallArgument> arguments, uint32_t device,
   }
   key.size = 1 + 2 * arguments.size();
   return walk.parameter() == flags_.size() && walk.isBetween();
+}
+
+void Launcher::checkAnnotations(std::span<const CallArgument> arguments) const {
+  Walk walk;
+  for (size_t at = 0; at < arguments.size(); ++at) {
+    const auto &annotated = source().params[walk.parameter()].forcedType;
+    if (annotated && walk.isBetween() && !agrees(*annotated, arguments[at])) {
+      throw ir::UserError("argument '" + nameOf(arguments, at) + "': " +
+                          describeMisfit(*annotated, arguments[at]));
+    }
+    walk.step(arguments[at]);
+  }
 }
 
 // The argument at `at` with its items; `at` moves behind them.
@@ -229,10 +266,12 @@ KernelFunction::Result Launcher::compile(std::span<const CallArgument> arguments
                                          frontend::Host &host) {
   Key key;
   if (!makeKey(arguments, 0, 0, key)) {
-    throw ir::UserError("'" + source().name + "' takes " + std::to_string(source().params.size()) +
-                        " arguments, of at most " + std::to_string(kMaxArguments) +
+    throw ir::UserError("'" + source().name + "' takes " +
+                        frontend::countText(source().params.size(), "argument") + ", of at most " +
+                        std::to_string(kMaxArguments) +
                         " numbers and arrays in all");
   }
+  checkAnnotations(arguments);
   frontend::Signature signature;
   for (size_t at = 0; at < arguments.size();) {
     signature.arguments.push_back(argumentFor(arguments, key, at));
@@ -283,8 +322,8 @@ void Launcher::launch(const LaunchDevice &device, std::span<const CallArgument> 
                       const int64_t grid[3], void *stream, frontend::Host &host) {
   Key key;
   if (!makeKey(arguments, device.index, optionsId, key)) {
-    throw ir::UserError("'" + source().name + "' takes " + std::to_string(source().params.size()) +
-                        " arguments");
+    throw ir::UserError("'" + source().name + "' takes " +
+                        frontend::countText(source().params.size(), "argument"));
   }
   const ReadScope reading;
   std::shared_ptr<Executable> made; // kept if another thread takes it out again at once

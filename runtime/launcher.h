@@ -18,7 +18,7 @@
 //   array     the element type, and whether 16 divides the address
 //   tuple     its class, and each item by these rules
 // kNoSpecialise drops the special values of integers, kNoAlignment the 16. A type annotation on the
-// parameter replaces the argument's own type.
+// parameter replaces a number's own type, and an array must have it.
 #pragma once
 
 #include "runtime/cache/specialisation_table.h"
@@ -83,6 +83,8 @@ public:
               frontend::Host &host);
 
 private:
+  // Throws UserError for an argument that is not of the sort its parameter is annotated with.
+  void checkAnnotations(std::span<const CallArgument> arguments) const;
   [[nodiscard]] frontend::Argument argumentFor(std::span<const CallArgument> arguments, const Key &key,
                                                size_t &at) const;
 

@@ -7,6 +7,7 @@
 #include "runtime/environment.h"
 
 #include <atomic>
+#include <bit>
 
 namespace libtile::runtime {
 
@@ -84,6 +85,25 @@ std::optional<Option> findOption(std::string_view name) {
   return std::nullopt;
 }
 
+bool fits(const OptionRow &row, int64_t value) {
+  const bool hasForm = row.kind != OptionKind::PowerOfTwo || value == 0 ||
+                       std::has_single_bit(static_cast<uint64_t>(value));
+  return hasForm && value >= row.low && value <= row.high;
+}
+
+std::string describeValues(const OptionRow &row) {
+  switch (row.kind) {
+  case OptionKind::Integer:
+    return std::to_string(row.low) + " .. " + std::to_string(row.high);
+  case OptionKind::PowerOfTwo:
+    return "0 or a power of two up to " + std::to_string(row.high);
+  case OptionKind::Flag:
+  case OptionKind::Object:
+    return "0 or 1";
+  }
+  return {};
+}
+
 Options::Options() : values_(standardValues()) {}
 
 Options Options::ofTable() {
@@ -94,9 +114,9 @@ Options Options::ofTable() {
 
 void Options::set(Option option, int64_t value) {
   const OptionRow &known = row(option);
-  if (value < known.low || value > known.high) {
-    throw ir::UserError("option " + std::string(known.name) + "=" + std::to_string(value) + " is not in " +
-                        std::to_string(known.low) + " .. " + std::to_string(known.high));
+  if (!fits(known, value)) {
+    throw ir::UserError("option " + std::string(known.name) + "=" + std::to_string(value) + ": it takes " +
+                        describeValues(known));
   }
   values_[static_cast<size_t>(option)] = value;
 }

@@ -24,7 +24,7 @@ enum class Option : uint8_t {
 };
 constexpr size_t kNumOptions = static_cast<size_t>(Option::Count);
 
-enum class OptionKind : uint8_t { Integer, Flag, Object };
+enum class OptionKind : uint8_t { Integer, PowerOfTwo, Flag, Object };
 enum class OptionTargets : uint8_t { Any, Cpu, Gpu, Nvidia, Amd, None };
 
 struct OptionRow {
@@ -39,6 +39,9 @@ struct OptionRow {
   return optionRows()[static_cast<size_t>(option)];
 }
 [[nodiscard]] std::optional<Option> findOption(std::string_view name);
+// Whether the option takes the value; and what it takes, in words: "0 .. 64".
+[[nodiscard]] bool fits(const OptionRow &row, int64_t value);
+[[nodiscard]] std::string describeValues(const OptionRow &row);
 
 class Options {
 public:
@@ -49,7 +52,7 @@ public:
   [[nodiscard]] static Options ofTable();
   [[nodiscard]] int64_t operator[](Option option) const { return values_[static_cast<size_t>(option)]; }
   [[nodiscard]] int32_t number(Option option) const { return static_cast<int32_t>((*this)[option]); }
-  // Throws UserError for a value that is not in low .. high.
+  // Throws UserError for a value that does not fit.
   void set(Option option, int64_t value);
 
   [[nodiscard]] Options normalised(const ir::Target &target) const;

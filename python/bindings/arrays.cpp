@@ -60,6 +60,9 @@ bool looksLikeNumpy(PyObject *object) {
 
 Sort sortOf(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
+  if (hasBase(type, "MaskedArray") && hasBase(type, "numpy.ndarray")) {
+    return Sort::Masked;
+  }
   if (hasBase(type, "numpy.ndarray")) {
     return looksLikeNumpy(object) ? Sort::Numpy : Sort::NumpySlow;
   }
@@ -226,6 +229,8 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device, st
   case Sort::NumpySlow:
     device = kCpu;
     return readInterface(object, "__array_interface__", name, arg);
+  case Sort::Masked:
+    return refuse(name, "a kernel would not see the mask of a masked array; pass x.data or x.filled(value)");
   case Sort::NumpyScalar:
     return readScalar(object, false, name, arg, kept);
   case Sort::Torch:

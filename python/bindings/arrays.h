@@ -13,6 +13,7 @@ namespace libtile::python {
 enum class Sort : uint8_t {
   Unknown, Numpy, NumpySlow, NumpyScalar, Torch, Own, CudaInterface, Dlpack, Buffer, Index, Number,
   Constant,
+  Masked, // numpy.ma
   Wrapped // tl.constexpr(value)
 };
 

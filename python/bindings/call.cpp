@@ -44,7 +44,14 @@ size_t indexOfOption(const char *name) {
   return index;
 }
 
-bool readOption(PyObject *self, const lt_option &option, PyObject *name, PyObject *value, int64_t &number) {
+bool refuseOption(PyObject *self, const lt_option &option, PyObject *value) {
+  PyErr_Clear();
+  const Ref text(PyUnicode_FromFormat("'%s' is %R; it takes %s", option.name, value, option.takes));
+  return text && fail(PyIndex_Check(value) != 0 ? PyExc_ValueError : PyExc_TypeError, self, "%U", text.get());
+}
+
+bool readOption(PyObject *self, size_t at, PyObject *value, int64_t &number) {
+  const lt_option &option = options().rows[at];
   if (value == Py_None) {
     number = LT_STANDARD_VALUE;
     return true;
@@ -54,23 +61,13 @@ bool readOption(PyObject *self, const lt_option &option, PyObject *name, PyObjec
     return true;
   }
   if (option.kind == LT_OPTION_FLAG) {
-    const int truth = PyObject_IsTrue(value);
-    number = truth;
-    return truth >= 0;
+    number = readFlag(value);
+    return number >= 0 || refuseOption(self, option, value);
   }
   const Ref index(PyNumber_Index(value));
   int overflow = 0;
   number = index ? PyLong_AsLongLongAndOverflow(index.get(), &overflow) : -1;
-  if (!index) {
-    return false;
-  }
-  if (overflow != 0 || number < option.low || number > option.high) {
-    const Ref range(PyUnicode_FromFormat("'%U' is %R, which is not in %lld .. %lld", name, value,
-                                         static_cast<long long>(option.low),
-                                         static_cast<long long>(option.high)));
-    return range && fail(PyExc_ValueError, self, "%U", range.get());
-  }
-  return true;
+  return (index && overflow == 0 && lt_option_fits(at, number) != 0) || refuseOption(self, option, value);
 }
 
 // What the function itself says of its launches, unless the call does.
@@ -102,8 +99,7 @@ Found takeOption(PyObject *self, By by, PyObject *name, PyObject *value, Call &c
     if (same(by, known.names[i], name)) {
       const uint32_t at = call.options.count++; // each keyword comes once
       call.options.option[at] = static_cast<uint32_t>(i);
-      return readOption(self, known.rows[i], name, value, call.options.value[at]) ? Found::Taken
-                                                                                  : Found::Refused;
+      return readOption(self, i, value, call.options.value[at]) ? Found::Taken : Found::Refused;
     }
   }
   return Found::Nothing;
@@ -178,11 +174,28 @@ bool classifyType(PyObject *text, PyObject *name, lt_arg &arg) {
   return code >= 0;
 }
 
-bool readGrid(PyObject *grid, int64_t extents[3]) {
+bool refuseGrid(PyObject *self, PyObject *type, PyObject *grid) {
+  PyErr_Clear();
+  const Ref text(PyUnicode_FromFormat("the grid is %R; it is 1 to 3 integers in 0 .. 2147483647, or a function "
+                                      "that makes them of the arguments", grid));
+  return text && fail(type, self, "%U", text.get());
+}
+
+// Of a grid, for messages.
+bool readExtent(PyObject *self, PyObject *grid, PyObject *item, int64_t &extent) {
+  const Ref number(PyNumber_Index(item));
+  if (!number) {
+    return refuseGrid(self, PyExc_TypeError, grid);
+  }
+  int overflow = 0;
+  extent = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  return overflow == 0 || refuseGrid(self, PyExc_ValueError, grid);
+}
+
+bool readGrid(PyObject *self, PyObject *grid, int64_t extents[3]) {
   extents[0] = extents[1] = extents[2] = 1;
-  if (PyLong_Check(grid)) {
-    extents[0] = PyLong_AsLongLong(grid);
-    return PyErr_Occurred() == nullptr;
+  if (Py_TYPE(grid)->tp_iter == nullptr && PySequence_Check(grid) == 0) {
+    return readExtent(self, grid, grid, extents[0]);
   }
   const Ref items(PySequence_Tuple(grid));
   if (!items) {
@@ -190,14 +203,10 @@ bool readGrid(PyObject *grid, int64_t extents[3]) {
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(items.get());
   if (count < 1 || count > 3) {
-    PyErr_SetString(PyExc_ValueError, "a grid has 1 to 3 extents");
-    return false;
+    return refuseGrid(self, PyExc_ValueError, grid);
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject *item = PyTuple_GET_ITEM(items.get(), i);
-    const Ref number(PyLong_Check(item) ? Py_NewRef(item) : PyNumber_Index(item));
-    extents[i] = number ? PyLong_AsLongLong(number.get()) : -1;
-    if (extents[i] == -1 && PyErr_Occurred() != nullptr) {
+    if (!readExtent(self, grid, PyTuple_GET_ITEM(items.get(), i), extents[i])) {
       return false;
     }
   }
@@ -252,6 +261,17 @@ bool add(PyObject *self, Call &call, const Param &param, PyObject *value, bool a
 
 } // namespace
 
+int readFlag(PyObject *value) {
+  int flag = -1;
+  for (PyObject *each : {Py_False, Py_True}) {
+    if (PyObject_RichCompareBool(value, each, Py_EQ) == 1) {
+      flag = each == Py_True ? 1 : 0;
+    }
+  }
+  PyErr_Clear();
+  return flag;
+}
+
 bool isOption(PyObject *name) {
   for (PyObject *each : options().names) {
     if (PyUnicode_Compare(each, name) == 0) {
@@ -281,8 +301,8 @@ bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *na
     }
   }
   if (taken < positional) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %zu arguments, %zu were given",
-                 lt_function_name(asJit(self)->function), taken, positional);
+    PyErr_Format(PyExc_TypeError, "%s() takes %zu argument%s, %zu were given",
+                 lt_function_name(asJit(self)->function), taken, taken == 1 ? "" : "s", positional);
     return false;
   }
   const Py_ssize_t keywords = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
@@ -322,12 +342,12 @@ Ref byName(PyObject *self, const Call &call) {
 
 bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]) {
   if (PyTuple_Check(grid) || PyCallable_Check(grid) == 0) {
-    return readGrid(grid, extents);
+    return readGrid(self, grid, extents);
   }
   const Ref meta = byName(self, call);
   const Ref result(
       meta ? takingGil([&] { return PyObject_CallOneArg(grid, meta.get()); }) : nullptr);
-  return result && readGrid(result.get(), extents);
+  return result && readGrid(self, result.get(), extents);
 }
 
 } // namespace libtile::python

@@ -60,6 +60,9 @@ struct Call {
 
 // Parses the source if this is the first use (jit.cpp).
 bool ensureParsed(PyObject *self);
+// The flag that the object is equal to (bools, 0 and 1, those of NumPy and tl.constexpr too); -1, without
+// a Python error: it is equal to neither.
+int readFlag(PyObject *value);
 // Whether the text is an option's name.
 bool isOption(PyObject *name);
 // Each false: a Python error is set.

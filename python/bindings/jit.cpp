@@ -109,17 +109,34 @@ PyObject *jitCall(PyObject *self, PyObject *, PyObject *) {
   return nullptr;
 }
 
+// Whether `def` made it; else a Python error is set.
+bool checkFunction(PyObject *fn) {
+  if (PyFunction_Check(fn) == 0) {
+    PyErr_Format(PyExc_TypeError, "jit takes a Python function, not an object of type '%s'",
+                 Py_TYPE(fn)->tp_name);
+    return false;
+  }
+  const auto *code = reinterpret_cast<const PyCodeObject *>(PyFunction_GET_CODE(fn));
+  const bool isLambda = PyUnicode_CompareWithASCIIString(code->co_name, "<lambda>") == 0;
+  const bool isAsync = (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+  if (isLambda || isAsync) {
+    PyErr_Format(PyExc_TypeError, "jit takes a function that `def` makes, not %s",
+                 isLambda ? "a lambda" : "one that `async def` makes");
+  }
+  return !isLambda && !isAsync;
+}
+
 int jitInit(PyObject *self, PyObject *args, PyObject *) {
   PyObject *fn = nullptr, *check = Py_None;
   if (!PyArg_ParseTuple(args, "O|O", &fn, &check)) {
     return -1;
   }
-  if (!PyFunction_Check(fn)) {
-    PyErr_SetString(PyExc_TypeError, "jit takes a Python function");
+  if (!checkFunction(fn)) {
     return -1;
   }
-  const int isChecked = check != Py_None ? PyObject_IsTrue(check) : 0;
+  const int isChecked = check != Py_None ? readFlag(check) : 0;
   if (isChecked < 0) {
+    PyErr_Format(PyExc_TypeError, "jit(): 'check' is %R; it takes 0 or 1", check);
     return -1;
   }
   asJit(self)->check = check == Py_None ? Check::Unsaid : isChecked != 0 ? Check::On : Check::Off;
@@ -183,16 +200,38 @@ void jitDealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
+// Whether there is a target of that name; else a Python error is set.
+bool checkTarget(PyObject *self, const char *target) {
+  std::vector<std::string> names = {"cpu"};
+  std::vector<const char *> known;
+  std::string list;
+  for (size_t i = 0; const char *name = lt_target_at(i); ++i) {
+    names.emplace_back(name);
+  }
+  for (const std::string &name : names) {
+    if (name == target) {
+      return true;
+    }
+    known.push_back(name.c_str());
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  const std::string hint = lt_did_you_mean(target, known.data(), known.size());
+  PyErr_Format(PyExc_ValueError, "%s(): there is no target '%s'%s There are %s",
+               lt_function_name(asJit(self)->function), target, hint.empty() ? "." : hint.c_str(), list.c_str());
+  return false;
+}
+
 // _warmup(target, *args, **kwargs): compiles for a target, no device needed.
 PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
   const UseScope use(self);
   Call call;
   const char *target = nargs >= 1 ? PyUnicode_AsUTF8(args[0]) : nullptr;
   if (target == nullptr) {
-    return PyErr_Occurred() != nullptr ? nullptr
-                                       : PyErr_Format(PyExc_TypeError, "_warmup takes a target");
+    PyErr_Clear();
+    return PyErr_Format(PyExc_TypeError, "a target is one of the texts of libtile.targets(), or \"cpu\"");
   }
-  if (!bind(self, args + 1, static_cast<size_t>(nargs - 1), names, call) ||
+  if (!ensureParsed(self) || !checkTarget(self, target) ||
+      !bind(self, args + 1, static_cast<size_t>(nargs - 1), names, call) ||
       !classifyAll(self, call, true)) {
     return nullptr;
   }
@@ -248,6 +287,9 @@ bool isParsedFrom(const JitObject *jit, PyObject *fn) {
 int jitSetFunction(PyObject *self, PyObject *fn, void *) {
   if (fn == nullptr || (fn != Py_None && PyFunction_Check(fn) == 0)) {
     PyErr_SetString(PyExc_TypeError, "fn is a Python function or None");
+    return -1;
+  }
+  if (fn != Py_None && !checkFunction(fn)) {
     return -1;
   }
   if (fn != Py_None && !isParsedFrom(asJit(self), fn)) {

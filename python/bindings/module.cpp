@@ -44,7 +44,7 @@ py::list language() {
 }
 
 py::list options() {
-  static const char *const kKinds[] = {"integer", "flag", "object"};
+  static const char *const kKinds[] = {"integer", "power of two", "flag", "object"};
   size_t count = 0;
   const lt_option *rows = lt_option_rows(&count);
   py::list list;

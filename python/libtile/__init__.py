@@ -25,7 +25,8 @@ print(kernel.signature)
 (libtile.cdiv(args["n"], args["BLOCK"]),)]`. A kernel is compiled when a launch first needs it, for the types of the
 arguments, for which integers and addresses are multiples of 16, for an integer that is 1, and for the values of
 `tl.constexpr` parameters; None, text and dtypes are constants too. An int is the first of int32, int64 and
-uint64 that holds it, a float is fp32, a bool int1; a parameter that is annotated with a type has that type.
+uint64 that holds it, a float is fp32, a bool int1; a parameter that is annotated with a type has that type, and one
+that is annotated with a pointer's ("*fp32") takes no other arrays.
 
 **Tuples** are arguments as well: each element is passed as if it stood alone, arrays, numbers, constants and tuples. A
 named tuple's elements have their names in the kernel too, and `*args` of a kernel is a tuple of the arguments that are left:

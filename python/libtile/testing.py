@@ -56,6 +56,11 @@ def _quantile(ordered, q):
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
+# Of the times in ascending order.
+_MODES = {"mean": lambda times: sum(times) / len(times), "median": lambda times: _quantile(times, 0.5),
+          "min": lambda times: times[0], "max": lambda times: times[-1], "all": list}
+
+
 def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100, grad_to_none: object = None,
              quantiles: Sequence[float] | None = None, return_mode: str = "mean",
              device: str | None = None, clear_cache: bool = True) -> Any:
@@ -69,6 +74,8 @@ def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100, gra
     - `clear_cache`: write more than the last-level cache holds before each call.
     - `grad_to_none` is taken and ignored.
     """
+    if return_mode not in _MODES:
+        raise ValueError(f"return_mode is {return_mode!r}; it is one of {', '.join(_MODES)}")
     if device is None:
         device = "cuda" if "cuda:0" in _libtile.devices() else "cpu"
     number = ordinal(device)
@@ -81,10 +88,7 @@ def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100, gra
     if quantiles is not None:
         found = [_quantile(times, q) for q in quantiles]
         return found[0] if len(found) == 1 else found
-    if return_mode == "all":
-        return times
-    return {"mean": sum(times) / len(times), "median": _quantile(times, 0.5), "min": times[0],
-            "max": times[-1]}[return_mode]
+    return _MODES[return_mode](times)
 
 
 _LATER = ("Benchmark", "Mark", "assert_close", "do_bench_cudagraph", "do_bench_proton", "get_dram_gbps",

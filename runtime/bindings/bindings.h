@@ -166,19 +166,21 @@ LT_API size_t lt_dtype_bytes(int code); /* of an element */
 LT_API const char *lt_dtype_name(int code); /* valid until the next call */
 
 /* ---- options: the rows of runtime/options.def */
-enum { LT_OPTION_INTEGER, LT_OPTION_FLAG, LT_OPTION_OBJECT };
+enum { LT_OPTION_INTEGER, LT_OPTION_POWER_OF_TWO, LT_OPTION_FLAG, LT_OPTION_OBJECT };
 typedef struct lt_option {
   const char *name;
   int kind;
   int64_t standard, low, high; /* standard: where the environment says nothing */
+  const char *takes; /* what it takes, in words */
   const char *doc;
 } lt_option;
 LT_API const lt_option *lt_option_rows(size_t *count);
+LT_API int lt_option_fits(size_t option, int64_t value); /* by the index of the row */
 enum { LT_MAX_OPTIONS = 32 };
 typedef struct lt_options {
   uint32_t count; /* of those given; the others are standard */
   uint32_t option[LT_MAX_OPTIONS];
-  int64_t value[LT_MAX_OPTIONS]; /* low .. high, or LT_STANDARD_VALUE; OBJECT: 1 */
+  int64_t value[LT_MAX_OPTIONS]; /* one that fits, or LT_STANDARD_VALUE; OBJECT: 1 */
 } lt_options;
 #define LT_STANDARD_VALUE INT64_MIN /* as if the option were not given */
 

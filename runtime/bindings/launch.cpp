@@ -4,6 +4,7 @@
 #include "runtime/cache/reclaim.h"
 #include "runtime/fork.h"
 
+#include <algorithm>
 #include <array>
 
 using namespace libtile;
@@ -135,16 +136,26 @@ lt_value *lt_value_function(const lt_function *function) {
 
 const lt_option *lt_option_rows(size_t *count) {
   static_assert(runtime::kNumOptions <= LT_MAX_OPTIONS);
+  static const auto takes = [] {
+    std::array<std::string, runtime::kNumOptions> made;
+    std::ranges::transform(runtime::optionRows(), made.begin(), runtime::describeValues);
+    return made;
+  }();
   static const auto rows = [] {
     std::array<lt_option, runtime::kNumOptions> made{};
     for (size_t i = 0; i < made.size(); ++i) {
       const runtime::OptionRow &row = runtime::optionRows()[i];
-      made[i] = {row.name, static_cast<int>(row.kind), row.standard, row.low, row.high, row.doc};
+      made[i] = {row.name, static_cast<int>(row.kind), row.standard, row.low, row.high, takes[i].c_str(),
+                 row.doc};
     }
     return made;
   }();
   *count = rows.size();
   return rows.data();
+}
+
+int lt_option_fits(size_t option, int64_t value) {
+  return runtime::fits(runtime::optionRows()[option], value) ? 1 : 0;
 }
 
 // ---- compiling

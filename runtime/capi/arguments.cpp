@@ -187,8 +187,8 @@ private:
       throw ir::UserError("argument " + std::to_string(at + 1) + " is given by position, behind one by name");
     }
     if (next == parameters_.size() || parameters_[next].kind == frontend::ParameterSource::KeywordOnly) {
-      throw ir::UserError("'" + function_.launcher.source().name + "' takes " + std::to_string(next) +
-                          " arguments by position, and more are given");
+      throw ir::UserError("'" + function_.launcher.source().name + "' takes " +
+                          frontend::countText(next, "argument") + " by position, and more are given");
     }
     if (first_[next] == kNone) {
       first_[next] = static_cast<uint16_t>(at);

@@ -54,6 +54,78 @@ def constants(out, *values: tl.constexpr):
         tl.store(out + k, values[k])
 
 
+@libtile.jit
+def floats(x: "*fp32", out: "*const fp64"):
+    tl.store(x, 2.5)
+
+
+@libtile.jit
+def flags(x: "*i1", out: "*u8"):
+    tl.store(out, tl.load(x))
+
+
+@libtile.jit
+def number(x, n: tl.int32):
+    tl.store(x, n)
+
+
+def test_arrays_of_the_annotated_type():
+    x, y = np.zeros(1, np.float32), np.zeros(1)
+    floats[(1,)](x, y)
+    assert x[0] == 2.5
+    kernel = floats[(1,)](x, None)
+    assert "None" in kernel.signature
+    assert floats.warmup("*fp32", "*fp64", target="cpu").name == "floats"
+    assert floats.warmup("*fp32:16", tl.float64, target="sm_80").name == "floats"
+    out = np.zeros(1, np.uint8)
+    flags[(1,)](np.ones(1, np.bool_), out)
+    assert out[0] == 1
+
+
+@pytest.mark.parametrize("given, what", [
+    (np.zeros(1), "an array of fp64"), (np.zeros(1, np.int32), "an array of int32"),
+    (np.zeros(1, np.float16), "an array of fp16"), (1, "the integer 1"), (16, "the integer 16"),
+    (2**63, f"the integer {2**63}"), (0.5, "the float 0.5"), (True, "True")])
+def test_what_is_no_array_of_the_annotated_type(given, what):
+    for _ in range(2):
+        with pytest.raises(ValueError, match=rf"argument 'x': {what} does not fit pointer<fp32>"):
+            floats[(1,)](given, np.zeros(1))
+    x = np.zeros(1, np.float32)
+    floats[(1,)](x, np.zeros(1))
+    assert x[0] == 2.5
+
+
+@pytest.mark.parametrize("given, what", [
+    ("*fp64", "the type pointer<fp64>"), ("*i32", "the type pointer<int32>"), ("fp32", "the type fp32"),
+    (tl.float16, "the type pointer<fp16>")])
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_types_that_are_not_the_annotated_one(given, what, target):
+    with pytest.raises(ValueError, match=rf"argument 'x': {what} does not fit pointer<fp32>"):
+        floats.warmup(given, "*fp64", target=target)
+
+
+def test_no_array_for_an_annotated_number():
+    x = np.zeros(1, np.int32)
+    with pytest.raises(ValueError, match="argument 'n': an array of int32 does not fit int32"):
+        number[(1,)](x, x)
+    with pytest.raises(ValueError, match=r"argument 'n': the type pointer<int64> does not fit int32"):
+        number.warmup("*i32", "*i64", target="cpu")
+    number[(1,)](x, 7)
+    assert x[0] == 7
+
+
+def test_masked_arrays_are_refused():
+    masked = np.ma.masked_array(np.ones(4, np.float32), mask=[0, 1, 0, 0])
+    x = np.zeros(4, np.float32)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="argument 'x'.* a masked array; pass x.data or x.filled"):
+            floats[(1,)](masked, None)
+    floats[(1,)](masked.data, None)
+    assert masked.data[0] == 2.5
+    with pytest.raises(TypeError, match="masked array"):
+        add_all[(1,)]((x, masked), x, 4, BLOCK=4)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_tuples_of_arrays(count, dtype):

@@ -21,6 +21,11 @@ def scale(x, out, n, factor, BLOCK: tl.constexpr, OFFSET: tl.constexpr = 0):
     tl.store(out + i, tl.load(x + i, mask=i < n) * factor + OFFSET, mask=i < n)
 
 
+@libtile.jit
+def only(x):
+    tl.store(x, 1)
+
+
 def arrays(n=64, dtype=np.float32):
     return np.arange(n, dtype=dtype), np.zeros(n, dtype)
 
@@ -123,7 +128,9 @@ def test_refused_calls():
         scale[(1,)](x, out, 64, 2.0, blok=64)
     with pytest.raises(TypeError, match="several values for parameter 'x'"):
         scale[(1,)](x, out, 64, 2.0, 64, x=x)
-    with pytest.raises(TypeError, match="takes 6 arguments"):
+    with pytest.raises(TypeError, match=r"only\(\) takes 1 argument, 2 were given"):
+        only[(1,)](x, out)
+    with pytest.raises(TypeError, match="takes 6 arguments, 7 were given"):
         scale[(1,)](x, out, 64, 2.0, 64, 0, 0)
     with pytest.raises(RuntimeError, match=r"'scale' is called without a grid.*`scale\[grid\]\(...\)`"):
         scale(x, out, 64, 2.0, 64)
@@ -370,7 +377,7 @@ def test_warmup_takes_dtypes_and_arrays():
 
 
 def test_warmup_refuses():
-    with pytest.raises(libtile.CompilationError, match="target"):
+    with pytest.raises(ValueError, match="there is no target 'pentium'"):
         scale.warmup("*fp32", "*fp32", "i32", "fp32", grid=(1,), target="pentium", BLOCK=64)
     for text in ("*fp32:-16", "*fp32:", "*fp32:0", "*fp32:x", "*fp32:16x", "*fp32:99999999999999999999"):
         with pytest.raises(TypeError, match="'x': '.*' says no multiple"):
@@ -441,6 +448,60 @@ def test_num_threads():
             np.testing.assert_array_equal(out, 2 * x)
     finally:
         libtile.set_num_threads(before)
+
+
+async def asynchronous(x):
+    pass
+
+
+async def generating(x):
+    yield x
+
+
+@pytest.mark.parametrize("fn, text", [
+    (lambda x: None, "not a lambda"), (asynchronous, "not one that `async def` makes"),
+    (generating, "not one that `async def` makes"), (len, "not an object of type"),
+    (5, "not an object of type 'int'")])
+def test_what_is_no_kernel(fn, text):
+    for decorate in (libtile.jit, libtile.jit(check=True)):
+        with pytest.raises(TypeError, match=text):
+            decorate(fn)
+    with pytest.raises(TypeError, match=text if callable(fn) and fn is not len else "function or None"):
+        scale.fn = fn
+
+
+@pytest.mark.parametrize("check", ["yes", 2, [], np.zeros(3)])
+def test_flags_of_the_decorator(check):
+    with pytest.raises(TypeError, match=r"jit\(\): 'check' is .*; it takes 0 or 1"):
+        libtile.jit(check=check)(only.fn)
+
+
+@pytest.mark.parametrize("grid, error", [
+    (1.0, TypeError), ((1.0,), TypeError), ((1, "2"), TypeError), (None, TypeError), ("1", TypeError),
+    ((), ValueError), ((1, 1, 1, 1), ValueError), (2**80, ValueError), ((1, -2**80), ValueError),
+    (lambda meta: 1.5, TypeError), (lambda meta: (meta["n"] / 64,), TypeError)])
+def test_grids_that_are_none(grid, error):
+    x, out = arrays()
+    with pytest.raises(error, match=r"scale\(\): the grid is .*; it is 1 to 3 integers in 0 .. 2147483647, or a "
+                                    "function that makes them of the arguments"):
+        scale[grid](x, out, 64, 2.0, BLOCK=64)
+
+
+def test_grids_of_numpy_numbers():
+    x, out = arrays(640)
+    for grid in (np.int64(10), (np.uint8(10),), np.array([10]), lambda meta: np.int32(10)):
+        out[:] = 0
+        scale[grid](x, out, 640, 2.0, BLOCK=64)
+        np.testing.assert_array_equal(out, 2 * x)
+
+
+def test_modes_of_do_bench():
+    with pytest.raises(ValueError, match="return_mode is 'foo'; it is one of mean, median, min, max, all"):
+        libtile.testing.do_bench(lambda: pytest.fail("called"), return_mode="foo", device="cpu")
+    for mode in ("mean", "median", "min", "max"):
+        assert libtile.testing.do_bench(lambda: None, 0, 0, return_mode=mode, device="cpu", clear_cache=False) >= 0
+    times = libtile.testing.do_bench(lambda: None, 0, 0, return_mode="all", device="cpu", clear_cache=False)
+    assert len(times) >= 3 and times == sorted(times)
 
 
 @pytest.mark.parametrize("threads", [-1, -2**63, -2**80, 1025, 2**31, 2**80])

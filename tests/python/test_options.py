@@ -87,15 +87,46 @@ def test_registers_on_a_gpu():
 
 
 @pytest.mark.parametrize("options, error", [
-    ({"num_warps": -1}, "'num_warps' is -1, which is not in 0 .. 64"),
-    ({"num_warps": 65}, "not in 0 .. 64"), ({"num_stages": 2**80}, "not in 0 .. 64"),
-    ({"num_ctas": 0}, "not in 1 .. 16"), ({"num_warps": 1.5}, "float"), ({"num_warps": "4"}, "str"),
+    ({"num_stages": 2**80}, f"'num_stages' is {2**80}; it takes 0 .. 64"),
+    ({"num_stages": 65}, "'num_stages' is 65; it takes 0 .. 64"), ({"num_ctas": 0}, "it takes 1 .. 16"),
     ({"num_warp": 4}, "no parameter or option 'num_warp'"), ({"stream": 0}, "no parameter or option 'stream'"),
-    ({"debug": np.ones(2)}, "ambiguous")])
+    *[({"num_warps": value}, re.escape(f"multiply_add(): 'num_warps' is {value!r}; it takes 0 or a power of two "
+                                       "up to 32")) for value in (-1, 3, 12, 33, 64, 2.0, 1.5, "3", 2**63, -2**63)],
+    *[({"check": value}, re.escape(f"multiply_add(): 'check' is {value!r}; it takes 0 or 1"))
+      for value in ("yes", "", 2, -1, [], (), 0.5)],
+    ({"debug": np.ones(2)}, "it takes 0 or 1")])
 def test_refused(options, error):
     for run in (launched, lambda **options: compiled("sm_80", **options)):
         with pytest.raises((TypeError, ValueError), match=error):
             run(**options)
+
+
+@pytest.mark.parametrize("error, value", [(ValueError, 3), (ValueError, 2**80), (TypeError, "4"), (TypeError, 4.0)])
+def test_classes_of_refusals(error, value):
+    with pytest.raises(error):
+        launched(num_warps=value)
+
+
+def test_flags_of_other_types():
+    for on in (True, 1, np.bool_(True), np.int8(1), tl.constexpr(True), tl.constexpr(1)):
+        assert launched(debug=on) is launched(debug=True)
+    for off in (False, 0, np.bool_(False), tl.constexpr(False), None):
+        assert launched(debug=off) is launched()
+
+
+def test_warps_that_there_are():
+    assert [compiled("sm_80", num_warps=n).metadata["num_warps"] for n in (1, 8, 16, 32)] == [1, 8, 16, 32]
+    assert compiled("sm_80", num_warps=0).metadata["num_warps"] == compiled("sm_80").metadata["num_warps"]
+
+
+def test_targets_that_there_are_not():
+    for target, hint in (("sm_70", "; did you mean `sm_"), ("", "."), ("abcdefgh", ".")):
+        with pytest.raises(ValueError, match=re.escape(f"multiply_add(): there is no target '{target}'{hint}")) as told:
+            compiled(target)
+        assert str(told.value).endswith(" There are cpu, " + ", ".join(libtile.targets()))
+    for target in (90, b"sm_80", ["cpu"]):
+        with pytest.raises(TypeError, match="a target is one of the texts of libtile.targets()"):
+            compiled(target)
 
 
 def test_a_constexpr_parameter_and_the_option():
@@ -107,7 +138,7 @@ def test_a_constexpr_parameter_and_the_option():
     assert told.warmup(tl.int32, num_warps=2, target="sm_80").metadata["num_warps"] == 2
     assert told.warmup(tl.int32, num_warps=8, target="sm_80").metadata["num_warps"] == 8
     assert told.warmup(tl.int32, 8, target="sm_80").metadata["num_warps"] != 8, "a parameter alone"
-    with pytest.raises(ValueError, match="not in 0 .. 64"):
+    with pytest.raises(ValueError, match="'num_warps' is 100; it takes 0 or a power of two up to 32"):
         told[(1,)](out, num_warps=100)
 
 

@@ -26,11 +26,29 @@ TEST(Options, RowsAreInOrder) {
 
 TEST(Options, Range) {
   Options options;
-  options.set(Option::num_warps, 64);
-  EXPECT_EQ(options[Option::num_warps], 64);
-  EXPECT_THROW(options.set(Option::num_warps, 65), ir::UserError);
-  EXPECT_THROW(options.set(Option::num_warps, -1), ir::UserError);
-  EXPECT_EQ(options.text(), "num_warps=64");
+  options.set(Option::num_stages, 64);
+  EXPECT_EQ(options[Option::num_stages], 64);
+  EXPECT_THROW(options.set(Option::num_stages, 65), ir::UserError);
+  EXPECT_THROW(options.set(Option::num_stages, -1), ir::UserError);
+  EXPECT_EQ(options.text(), "num_stages=64");
+}
+
+TEST(Options, PowersOfTwo) {
+  Options options;
+  for (const int64_t warps : {0, 1, 2, 4, 8, 16, 32}) {
+    options.set(Option::num_warps, warps);
+    EXPECT_EQ(options[Option::num_warps], warps);
+  }
+  for (const int64_t warps : {int64_t{-1}, int64_t{3}, int64_t{33}, int64_t{64}, INT64_MIN, INT64_MAX}) {
+    try {
+      options.set(Option::num_warps, warps);
+      ADD_FAILURE() << warps;
+    } catch (const ir::UserError &error) {
+      EXPECT_EQ(std::string(error.what()), "option num_warps=" + std::to_string(warps) +
+                                               ": it takes 0 or a power of two up to 32");
+    }
+  }
+  EXPECT_EQ(options[Option::num_warps], 32);
 }
 
 TEST(Options, Normalised) {
