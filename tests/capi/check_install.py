@@ -38,7 +38,7 @@ def flags_of(pc):
                                env={**os.environ, "PKG_CONFIG_PATH": str(pc.parent)}))
     print("no pkg-config here: its file is read by this test")
     text = pc.read_text().replace("${pcfiledir}", str(pc.parent))
-    for name, value in re.findall(r"^(\w+)=(.*)$", text, re.M):
+    for name, value in reversed(re.findall(r"^(\w+)=(.*)$", text, re.M)):  # the later are made of the earlier
         text = text.replace("${" + name + "}", value)
     return shlex.split(" ".join(re.findall(r"^(?:Libs|Cflags): (.*)$", text, re.M)))
 

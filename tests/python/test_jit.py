@@ -80,7 +80,7 @@ def four_constants(x, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.c
 
 
 def test_signatures_show_constants_as_they_are_written():
-    kernel = four_constants.warmup("*fp32", "it's", 1.5, (1, "a", None), tl.float32, grid=(1,), target="avx512")
+    kernel = four_constants.warmup("*fp32:1", "it's", 1.5, (1, "a", None), tl.float32, grid=(1,), target="avx512")
     assert kernel.signature == "x=<pointer<fp32>>, A='it's', B=1.5, C=(1, 'a', None), D=fp32"
     assert four_constants.warmup("*fp32", "", 1, (), tl.int8, grid=(1,)).target, "the device of no array is the CPU"
 
