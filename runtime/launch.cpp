@@ -4,6 +4,7 @@
 #include "runtime/fork.h"
 
 #include <bit>
+#include <charconv>
 #include <cmath>
 
 namespace libtile::runtime {
@@ -100,6 +101,27 @@ uint16_t roundToHalf(double value) noexcept {
   const auto mantissa = static_cast<uint32_t>(std::nearbyint(fraction * 2048)); // 1024 .. 2048
   // A mantissa that rounds up to 2048 carries into the exponent by itself.
   return static_cast<uint16_t>(sign | ((exponent + 13) * 1024 + mantissa));
+}
+
+std::string readTypeText(std::string_view text, CallArgument &made) {
+  made = {};
+  made.kind = CallArgument::Kind::Type;
+  made.bits = 1;
+  std::string_view name = text;
+  if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
+    const char *last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + colon + 1, last, made.bits);
+    if (error != std::errc() || end != last || made.bits == 0 || made.bits > UINT32_MAX) {
+      return "'" + std::string(text) + "' says no multiple behind the colon";
+    }
+    name = text.substr(0, colon);
+  }
+  const auto dtype = frontend::DType::byName(name);
+  if (!dtype) {
+    return "there is no type '" + std::string(name) + "'";
+  }
+  made.dtype = encodeType(*dtype);
+  return "";
 }
 
 bool encodeSlot(const frontend::DType &dtype, const CallArgument &value, uint64_t &slot) noexcept {

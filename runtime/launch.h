@@ -46,6 +46,9 @@ struct CallArgument {
   return dtype;
 }
 
+// Makes a Type of a text: "*fp32", "i32:16". Returns "", or why not.
+[[nodiscard]] std::string readTypeText(std::string_view text, CallArgument &made);
+
 // The slot for a value: integers sign-extended to 64 bits, floats in the low bytes in their own
 // format, to which numbers are rounded once. Returns false if a value of that kind does not go with the
 // type, or an integer is not one of the type's.

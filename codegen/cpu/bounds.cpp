@@ -11,6 +11,7 @@
 // code that is right runs through two instructions and a branch.
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/frame.h"
+#include "codegen/cpu/known_lanes.h"
 #include "ir/ops.h"
 
 #include <cstddef>
@@ -87,22 +88,13 @@ namespace {
 
 // How many lanes are on, if it is known that these are the first ones.
 std::optional<unsigned> leadingLanes(const Value *mask, unsigned lanes) {
-  const auto *constant = llvm::dyn_cast_or_null<llvm::Constant>(mask);
-  if (mask != nullptr && constant == nullptr) {
-    return std::nullopt;
+  if (mask == nullptr) {
+    return lanes;
   }
-  unsigned leading = 0;
-  bool hasEnded = false;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    const llvm::Constant *on = constant != nullptr ? constant->getAggregateElement(lane) : nullptr;
-    const bool isOn = constant == nullptr || (on != nullptr && on->isOneValue());
-    if ((isOn && hasEnded) || (!isOn && (on == nullptr || !on->isNullValue()))) {
-      return std::nullopt;
-    }
-    hasEnded = !isOn;
-    leading += isOn ? 1 : 0;
-  }
-  return leading;
+  const KnownLanes known = knownLanes(mask);
+  const unsigned leading = known.on.countr_one();
+  const bool isKnown = (known.on | known.off).isAllOnes() && known.on.popcount() == leading;
+  return isKnown ? std::optional(leading) : std::nullopt;
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 // tests whether all lanes are on, which is the rule, and else goes lane by lane. A scalar read
 // under a mask reads a harmless place instead, without a branch, so that it can be hoisted.
 #include "codegen/cpu/emitter.h"
+#include "codegen/cpu/known_lanes.h"
 #include "ir/ops.h"
 
 #include <optional>
@@ -265,51 +266,12 @@ void Emitter::emitElementRead(ir::OpId op) {
 
 // ---- writes
 
-namespace {
-
-// Of the lanes of a mask: those that are on and off whatever the values are.
-struct KnownLanes {
-  llvm::APInt on, off;
-};
-
-KnownLanes knownLanes(const Value *mask, unsigned depth) {
-  using llvm::Instruction;
-  const unsigned count = llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements();
-  KnownLanes known{llvm::APInt(count, 0), llvm::APInt(count, 0)};
-  if (const auto *constant = llvm::dyn_cast<llvm::Constant>(mask)) {
-    for (unsigned lane = 0; lane < count; ++lane) {
-      const llvm::Constant *element = constant->getAggregateElement(lane);
-      known.on.setBitVal(lane, element != nullptr && element->isOneValue());
-      known.off.setBitVal(lane, element != nullptr && element->isNullValue());
-    }
-    return known;
-  }
-  const auto *instruction = llvm::dyn_cast<Instruction>(mask);
-  constexpr unsigned kDeepest = 8;
-  const bool isSelect = instruction != nullptr && instruction->getOpcode() == Instruction::Select;
-  if (depth == kDeepest || instruction == nullptr || !(isSelect || instruction->isBitwiseLogicOp())) {
-    return known;
-  }
-  const KnownLanes a = knownLanes(instruction->getOperand(isSelect ? 1 : 0), depth + 1);
-  const KnownLanes b = knownLanes(instruction->getOperand(isSelect ? 2 : 1), depth + 1);
-  if (instruction->getOpcode() == Instruction::And) {
-    return {a.on & b.on, a.off | b.off};
-  }
-  if (instruction->getOpcode() == Instruction::Or) {
-    return {a.on | b.on, a.off & b.off};
-  }
-  return isSelect ? KnownLanes{a.on & b.on, a.off & b.off}
-                  : KnownLanes{(a.on & b.off) | (a.off & b.on), (a.on & b.on) | (a.off & b.off)};
-}
-
-} // namespace
-
 // Where one lane alone may be on it is stored as a scalar: of a masked store of one lane of a truncated
 // vector, LLVM's AVX-512 back end (22 at least) writes the element as wide as it was before. It takes such a
 // store for one also where it finds out itself that the mask is constant.
 void Emitter::writeContiguous(Value *value, Value *pointer, llvm::Align align, Value *mask) {
   const std::optional<KnownLanes> known =
-      mask != nullptr ? std::optional(knownLanes(mask, 0)) : std::nullopt;
+      mask != nullptr ? std::optional(knownLanes(mask)) : std::nullopt;
   if (known && (~known->off).popcount() <= 1) {
     const unsigned lane = (~known->off).countr_zero();
     if (lane == known->off.getBitWidth()) {

@@ -2,10 +2,8 @@
 #include "call.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <span>
-#include <string>
 
 namespace libtile::python {
 
@@ -153,25 +151,11 @@ bool classifyType(PyObject *text, PyObject *name, lt_arg &arg) {
   if (utf8 == nullptr) {
     return false;
   }
-  std::string type = utf8;
-  arg = {};
-  arg.kind = LT_ARG_TYPE;
-  arg.bits = 1;
-  if (const size_t colon = type.find(':'); colon != std::string::npos) {
-    const char *last = type.data() + type.size();
-    const auto [end, error] = std::from_chars(type.data() + colon + 1, last, arg.bits);
-    if (error != std::errc() || end != last || arg.bits == 0 || arg.bits > UINT32_MAX) {
-      PyErr_Format(PyExc_TypeError, "argument '%U': '%s' says no multiple behind the colon", name, utf8);
-      return false;
-    }
-    type.resize(colon);
+  const char *why = lt_read_type(utf8, &arg);
+  if (*why != '\0') {
+    PyErr_Format(PyExc_TypeError, "argument '%U': %s", name, why);
   }
-  const int code = lt_dtype(type.c_str());
-  arg.dtype = static_cast<uint16_t>(code);
-  if (code < 0) {
-    PyErr_Format(PyExc_TypeError, "argument '%U': there is no type '%s'", name, type.c_str());
-  }
-  return code >= 0;
+  return *why == '\0';
 }
 
 bool refuseGrid(PyObject *self, PyObject *type, PyObject *grid) {

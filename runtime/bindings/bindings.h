@@ -160,6 +160,8 @@ typedef struct lt_arg {
 typedef struct lt_extent {
   uint64_t begin, end; /* bytes of the array; both 0: unknown */
 } lt_extent;
+/* A TYPE of a text ("*fp32", "i32:16"). Returns "", or why not; valid until the next call. */
+LT_API const char *lt_read_type(const char *text, lt_arg *out);
 /* The code of a type by its name ("fp32", "*i8"); -1: there is none. */
 LT_API int lt_dtype(const char *name);
 LT_API size_t lt_dtype_bytes(int code); /* of an element */

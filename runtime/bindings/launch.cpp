@@ -132,6 +132,14 @@ lt_value *lt_value_function(const lt_function *function) {
   });
 }
 
+// ---- arguments
+
+const char *lt_read_type(const char *text, lt_arg *out) {
+  return guarded<const char *>("there is no memory for it", [&] {
+    return bindings::keepText(runtime::readTypeText(text, reinterpret_cast<CallArgument &>(*out)));
+  });
+}
+
 // ---- options
 
 const lt_option *lt_option_rows(size_t *count) {

@@ -5,7 +5,6 @@
 #include "runtime/capi/constants.h"
 
 #include <bit>
-#include <charconv>
 
 namespace libtile::capi {
 
@@ -44,27 +43,6 @@ uint16_t elementCode(libtile_type type, std::string_view parameter) {
   return runtime::encodeType(dtype);
 }
 
-// "*fp32", "i32:16"
-CallArgument typeArgument(std::string_view text, std::string_view parameter) {
-  CallArgument made;
-  made.kind = Kind::Type;
-  made.bits = 1;
-  if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
-    const char *last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data() + colon + 1, last, made.bits);
-    if (error != std::errc() || end != last || made.bits == 0 || made.bits > UINT32_MAX) {
-      refuse(parameter, "'" + std::string(text) + "' says no multiple behind the colon");
-    }
-    text = text.substr(0, colon);
-  }
-  const auto dtype = DType::byName(text);
-  if (!dtype) {
-    refuse(parameter, "there is no type '" + std::string(text) + "'");
-  }
-  made.dtype = runtime::encodeType(*dtype);
-  return made;
-}
-
 CallArgument arrayArgument(const libtile_argument &given, std::string_view parameter) {
   CallArgument made;
   made.kind = Kind::Pointer;
@@ -95,7 +73,11 @@ CallArgument textArgument(const libtile_argument &given, Takes takes, std::strin
   if (takes == Takes::Values) {
     refuse(parameter, "a type is for a compilation; this takes a value");
   }
-  return typeArgument(text, parameter);
+  CallArgument made;
+  if (const std::string why = runtime::readTypeText(text, made); !why.empty()) {
+    refuse(parameter, why);
+  }
+  return made;
 }
 
 CallArgument number(Kind kind, uint64_t bits) {

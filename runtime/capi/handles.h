@@ -32,6 +32,24 @@ struct Release {
 };
 template <class T> using Owned = std::unique_ptr<T, Release>;
 
+// Texts as C takes them; they live as long as this does.
+class Texts {
+public:
+  explicit Texts(std::vector<std::string> given) : texts_(std::move(given)) {
+    for (const std::string &text : texts_) {
+      pointers_.push_back(text.c_str());
+    }
+  }
+  Texts(const Texts &) = delete;
+  Texts &operator=(const Texts &) = delete;
+  // Null places are the user's error; `what`: the name of the first.
+  void give(const char *const **texts, size_t *count, const char *what) const;
+
+private:
+  std::vector<std::string> texts_;
+  std::vector<const char *> pointers_;
+};
+
 // A parameter as binding needs it.
 struct Parameter {
   std::string name;
@@ -85,14 +103,10 @@ struct libtile_buffer : libtile::capi::Counted {
 };
 
 struct libtile_kernel : libtile::capi::Counted {
-  struct Lines {
-    std::vector<std::string> texts;
-    std::vector<const char *> pointers;
-  };
   explicit libtile_kernel(std::shared_ptr<const libtile::runtime::Compiled> made);
   std::shared_ptr<const libtile::runtime::Compiled> compiled;
   libtile::capi::PerDevice<libtile::runtime::Executable> executables;
-  Lines lines[4]; // by LIBTILE_STAGES ...
+  libtile::capi::Texts lines[4]; // by LIBTILE_STAGES ...
   std::mutex mutex;
   std::map<std::string, std::string> texts; // stages and "state", once asked for
 };
@@ -131,6 +145,12 @@ template <class T> T *notNull(T *pointer, const char *what) {
 }
 template <class T> std::span<const T> listOf(const T *items, size_t count, const char *what) {
   return {count != 0 ? notNull(items, what) : items, count};
+}
+
+inline void Texts::give(const char *const **texts, size_t *count, const char *what) const {
+  notNull(texts, what);
+  *notNull(count, "count") = pointers_.size();
+  *texts = pointers_.data();
 }
 
 // The size of a struct in the first version of libtile that has it: callers' are not smaller.

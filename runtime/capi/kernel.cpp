@@ -62,17 +62,10 @@ void checkMultiples(const runtime::Compiled &kernel, const uint64_t *slots) {
 
 } // namespace
 
-libtile_kernel::libtile_kernel(std::shared_ptr<const runtime::Compiled> made) : compiled(std::move(made)) {
-  lines[LIBTILE_STAGES].texts = compiled->stages();
-  lines[LIBTILE_FALLBACKS].texts = compiled->preferred().fallbacks;
-  lines[LIBTILE_GUARDS].texts = compiled->guardTexts();
-  lines[LIBTILE_PARAMETERS].texts = compiled->parameterNames();
-  for (Lines &each : lines) {
-    for (const std::string &text : each.texts) {
-      each.pointers.push_back(text.c_str());
-    }
-  }
-}
+libtile_kernel::libtile_kernel(std::shared_ptr<const runtime::Compiled> made)
+    : compiled(std::move(made)),
+      lines{capi::Texts(compiled->stages()), capi::Texts(compiled->preferred().fallbacks),
+            capi::Texts(compiled->guardTexts()), capi::Texts(compiled->parameterNames())} {}
 
 void libtile_kernel_retain(libtile_kernel *kernel) { capi::retain(kernel); }
 void libtile_kernel_release(libtile_kernel *kernel) { capi::release(kernel); }
@@ -96,10 +89,7 @@ libtile_status libtile_kernel_lines(libtile_kernel *kernel, int32_t which, const
     if (which < 0 || static_cast<size_t>(which) >= std::size(content.lines)) {
       throw ir::UserError("a kernel has no lines " + std::to_string(which));
     }
-    const std::vector<const char *> &pointers = content.lines[which].pointers;
-    notNull(lines, "lines");
-    *notNull(count, "count") = pointers.size();
-    *lines = pointers.data();
+    content.lines[which].give(lines, count, "lines");
   });
 }
 

@@ -42,22 +42,6 @@ libtile_status statusOf(runtime::ErrorKind kind) {
   return LIBTILE_ERROR_INTERNAL;
 }
 
-// Names that live as long as the process.
-struct Names {
-  explicit Names(std::vector<std::string> given) : texts(std::move(given)) {
-    for (const std::string &text : texts) {
-      pointers.push_back(text.c_str());
-    }
-  }
-  std::vector<std::string> texts;
-  std::vector<const char *> pointers;
-};
-void give(const Names &all, const char *const **names, size_t *count) {
-  notNull(names, "names");
-  *notNull(count, "count") = all.pointers.size();
-  *names = all.pointers.data();
-}
-
 } // namespace
 
 // ---- errors
@@ -87,14 +71,14 @@ libtile_status libtile_last_error(libtile_error *out) {
 const char *libtile_version(void) { return LIBTILE_VERSION; }
 libtile_status libtile_devices(const char *const **names, size_t *count) {
   return guarded([&] {
-    static const auto &all = *new Names(runtime::availableDrivers());
-    give(all, names, count);
+    static const auto &all = *new capi::Texts(runtime::availableDrivers());
+    all.give(names, count, "names");
   });
 }
 libtile_status libtile_targets(const char *const **names, size_t *count) {
   return guarded([&] {
-    static const auto &all = *new Names(codegen::targetNames());
-    give(all, names, count);
+    static const auto &all = *new capi::Texts(codegen::targetNames());
+    all.give(names, count, "names");
   });
 }
 void libtile_interrupt_launches(void) { runtime::interruptLaunches(); }
