@@ -61,15 +61,31 @@ bool findPlan(PyObject *self, lt_device *device, const Call &call, Plan &plan) {
   }
 }
 
-// The arrays' extents, if the plan asks for them; they lie in `storage`.
+// The array at the lowest address, whose size is known; call.count: none.
+size_t lowestArray(const Call &call) {
+  size_t lowest = call.count;
+  for (size_t i = 0; i < call.count; ++i) {
+    const lt_arg &arg = call.args[i];
+    if (arg.kind == LT_ARG_POINTER && (lowest == call.count || arg.bits < call.args[lowest].bits)) {
+      lowest = i;
+    }
+  }
+  return lowest < call.count && call.args[lowest].bytes != 0 ? lowest : call.count;
+}
+
+// The arrays' extents, if the plan asks for them; they lie in `storage`. Extents of arrays are only
+// compared with each other, so that the lowest array needs no more than its own bytes: one above it that
+// lies in the same storage reaches down to the storage's begin, and so over it.
 const lt_extent *extentsOf(const lt_plan &plan, const Call &call, lt_extent *storage) {
   if (plan.needs_extents == LT_NO_EXTENTS) {
     return nullptr;
   }
+  const size_t lowest = plan.needs_extents == LT_EXTENTS_OF_ARRAYS ? lowestArray(call) : call.count;
   for (size_t i = 0; i < call.count; ++i) {
-    storage[i] = call.args[i].kind == LT_ARG_POINTER
-                     ? extentOf(call.objects[i], call.args[i], plan.needs_extents)
-                     : lt_extent{};
+    const lt_arg &arg = call.args[i];
+    storage[i] = arg.kind != LT_ARG_POINTER ? lt_extent{}
+                 : i == lowest              ? lt_extent{arg.bits, arg.bits + arg.bytes}
+                                            : extentOf(call.objects[i], arg, plan.needs_extents);
   }
   return storage;
 }

@@ -183,10 +183,10 @@ def fibonacci(first, second, n):
 
 
 @libtile.jit
-def take(first, second, out, n, BLOCK: tl.constexpr):
-    """Copies the row behind `first` to `out`, after which `second`, the same row, becomes 0."""
+def take(first, second, out, reach, n, BLOCK: tl.constexpr):
+    """Copies the row `reach` elements from `first` to `out`, after which `second`, the same row, becomes 0."""
     i = tl.arange(0, BLOCK)
-    old = tl.load(first + n + i, mask=i < n)
+    old = tl.load(first + reach + i, mask=i < n)
     tl.store(second + i, i * 0.0, mask=i < n)
     tl.store(out + i, old, mask=i < n)
 
@@ -201,9 +201,10 @@ def test_a_view_reaches_its_whole_storage(device, mode):
         while len(want) < 32:
             want.append(want[-2] + want[-1])
         assert x.tolist() == want
-        rows, out = torch.arange(20.0, device=device).reshape(2, 10), torch.zeros(10, device=device)
-        take[(1,)](rows[0], rows[1], out, 10, BLOCK=16)
-        assert out.tolist() == list(range(10, 20)) and (rows[1] == 0).all()
+        for near, far in ((0, 1), (1, 0)):
+            rows, out = torch.arange(20.0, device=device).reshape(2, 10), torch.zeros(10, device=device)
+            take[(1,)](rows[near], rows[far], out, 10 * (far - near), 10, BLOCK=16)
+            assert out.tolist() == list(range(10 * far, 10 * far + 10)) and (rows[far] == 0).all()
 
 
 def fake():
