@@ -5,6 +5,8 @@
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 
+#include <algorithm>
+
 namespace libtile::codegen {
 
 using ir::CmpPred;
@@ -141,6 +143,37 @@ Value *Elementwise::division(Opcode opcode, Value *a, Value *d) {
     return builder_.CreateSelect(isZero, a, rest);
   }
   return builder_.CreateSelect(isZero, zero, quotient);
+}
+
+// Vectors of 64 bits by halves, since no CPU multiplies lanes of 128; a signed product is the unsigned
+// one less an operand for each sign.
+Value *Elementwise::highProduct(bool isSigned, Value *a, Value *b) {
+  llvm::IRBuilder<> &builder = builder_;
+  const unsigned width = a->getType()->getScalarSizeInBits();
+  if (width < 64 || !a->getType()->isVectorTy()) {
+    llvm::Type *wide = typeLike(a, builder.getIntNTy(std::max(2 * width, 32U)));
+    const auto extend = [&](Value *v) {
+      return isSigned ? builder.CreateSExt(v, wide) : builder.CreateZExt(v, wide);
+    };
+    Value *product = builder.CreateMul(extend(a), extend(b));
+    return builder.CreateTrunc(builder.CreateLShr(product, intLike(product, width)), a->getType());
+  }
+  Value *half = intLike(a, 32);
+  Value *mask = intLike(a, 0xffffffff);
+  const auto high = [&](Value *v) { return builder.CreateLShr(v, half); };
+  const auto low = [&](Value *v) { return builder.CreateAnd(v, mask); };
+  Value *left = builder.CreateAdd(builder.CreateMul(high(a), low(b)),
+                                  high(builder.CreateMul(low(a), low(b))));
+  Value *right = builder.CreateAdd(builder.CreateMul(low(a), high(b)), low(left));
+  Value *product = builder.CreateAdd(builder.CreateMul(high(a), high(b)),
+                                     builder.CreateAdd(high(left), high(right)));
+  if (isSigned) {
+    const auto ifNegative = [&](Value *sign, Value *other) {
+      return builder.CreateAnd(builder.CreateAShr(sign, intLike(sign, 63)), other);
+    };
+    product = builder.CreateSub(product, builder.CreateAdd(ifNegative(a, b), ifNegative(b, a)));
+  }
+  return product;
 }
 
 Value *Elementwise::shift(Opcode opcode, Value *a, Value *amount) {
@@ -286,6 +319,14 @@ Value *Elementwise::arithmetic(Opcode opcode, Operands v, Asked asked) {
   case Opcode::FMax: return minMax(true, asked.nan, x, y);
   case Opcode::Fma: return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, v[2]});
   case Opcode::Sqrt: return squareRoot(x);
+  case Opcode::SMulHi: case Opcode::UMulHi: return highProduct(opcode == Opcode::SMulHi, x, y);
+  case Opcode::Popc: return b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x);
+  case Opcode::Clz: return b.CreateIntrinsic(llvm::Intrinsic::ctlz, {x->getType()}, {x, b.getInt1(false)});
+  case Opcode::Brev: return b.CreateUnaryIntrinsic(llvm::Intrinsic::bitreverse, x);
+  case Opcode::Floor: return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
+  case Opcode::Ceil: return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
+  case Opcode::Chop: return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
+  case Opcode::Rint: return b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
 #define FUNCTION(Name, ...) case Opcode::Name:
 #define ARITHMETIC(...)
 #define OP(...)

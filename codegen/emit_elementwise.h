@@ -88,6 +88,7 @@ private:
   llvm::Value *division(ir::Opcode opcode, llvm::Value *a, llvm::Value *d);
   // C fmod of float or double, exact: a call of a function that the module gets (emit_remainder.cpp).
   llvm::Value *remainder(llvm::Value *a, llvm::Value *d);
+  llvm::Value *highProduct(bool isSigned, llvm::Value *a, llvm::Value *b);
   llvm::Value *shift(ir::Opcode opcode, llvm::Value *a, llvm::Value *amount);
   llvm::Value *floating(const ir::Function &fn, ir::OpId op, Operands v);
   llvm::Value *narrowFma(ir::Elem elem, Operands v);

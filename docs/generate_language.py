@@ -29,10 +29,14 @@ def rows():
             name, kind, signature, doc = row.groups()
             yield section, "OPERATION", (name, "", kind, signature, doc)
             continue
-        row = re.match(r'(DTYPE|LANGUAGE_MODULE|LANGUAGE_ENUM|LATER)\((.*)\)$', line)
+        row = re.match(rf'LIBDEVICE\({TEXT}, {TEXT}, {TEXT}, {TEXT}\)$', line)
+        if row:
+            yield section, "LIBDEVICE", row.groups()
+            continue
+        row = re.match(r'(DTYPE|LANGUAGE_MODULE|LANGUAGE_NAMESPACE|LANGUAGE_ENUM|LATER)\((.*)\)$', line)
         if row:
             yield section, row[1], tuple(re.findall(TEXT, row[2]))
-        elif re.match(r'(OPERATION|LIBRARY|DTYPE|LANGUAGE_MODULE|LANGUAGE_ENUM|LATER)\("', line):
+        elif re.match(r'(OPERATION|LIBRARY|LIBDEVICE|DTYPE|LANGUAGE_MODULE|LANGUAGE_NAMESPACE|LANGUAGE_ENUM|LATER)\("', line):
             raise SystemExit(f"language.def: cannot read the row {line}")
 
 

@@ -10,6 +10,7 @@
 #include <llvm/ADT/APSInt.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -121,6 +122,31 @@ std::optional<int64_t> bitwiseOrExtreme(Opcode op, const Ints &x) {
   return std::nullopt;
 }
 
+// Of the low bits.
+std::optional<int64_t> countOrReverse(Opcode op, uint64_t bits, unsigned width) {
+  if (op == Opcode::Popc) {
+    return std::popcount(bits);
+  }
+  if (op == Opcode::Clz) {
+    return std::countl_zero(bits) - 64 + static_cast<int64_t>(width);
+  }
+  if (op == Opcode::Brev) {
+    const llvm::APInt reversed = llvm::APInt(width, bits).reverseBits();
+    return static_cast<int64_t>(reversed.getZExtValue());
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> highProduct(Opcode op, const Ints &x) {
+  if (op == Opcode::UMulHi) {
+    return static_cast<int64_t>(static_cast<unsigned __int128>(x.ua) * x.ub >> x.width);
+  }
+  if (op == Opcode::SMulHi && x.width > 1) {
+    return static_cast<int64_t>(static_cast<__int128>(x.a) * x.b >> x.width);
+  }
+  return std::nullopt;
+}
+
 std::optional<int64_t> integerBinary(Opcode op, const Ints &x) {
   const auto a = static_cast<uint64_t>(x.a), b = static_cast<uint64_t>(x.b);
   if (op == Opcode::Add) {
@@ -137,6 +163,9 @@ std::optional<int64_t> integerBinary(Opcode op, const Ints &x) {
     return result;
   }
   if (const auto result = shift(op, x)) {
+    return result;
+  }
+  if (const auto result = highProduct(op, x)) {
     return result;
   }
   return bitwiseOrExtreme(op, x);
@@ -255,6 +284,20 @@ std::optional<double> function(Opcode op, double a) {
            : std::isinf(a) ? std::optional(a < 0 ? std::nan("") : infinity)
                            : std::nullopt;
   }
+  if (op == Opcode::Floor) {
+    return std::floor(a);
+  }
+  if (op == Opcode::Ceil) {
+    return std::ceil(a);
+  }
+  if (op == Opcode::Chop) {
+    return std::trunc(a);
+  }
+  if (op == Opcode::Rint) {
+    APFloat number(a);
+    number.roundToIntegral(kNearest);
+    return number.convertToDouble();
+  }
   return std::nullopt;
 }
 
@@ -309,6 +352,8 @@ std::optional<AttrValue> foldIntegers(const Function &fn, OpId op) {
     result = static_cast<int64_t>(x.ua);
   } else if (opcode == Opcode::Trunc) {
     result = a;
+  } else {
+    result = countOrReverse(opcode, x.ua, width);
   }
   return result ? std::optional<AttrValue>(ir::canonicalInt(type.elem(), *result)) : std::nullopt;
 }

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prelude: functions of the library in the kernel language, from the files frontend/prelude/*.py,
-// whose text lies in the program. The files are parsed on first use, once in a process, by any
-// thread. Errors in them point at their lines, as in a user's file.
+// The prelude: functions of the library in the kernel language, from the files frontend/prelude/*.py and
+// those of its folders, whose text lies in the program. A file is parsed when a function of it is used
+// first, once in a process, by any thread. Errors in them point at their lines, as in a user's file.
 //
 // A function of the prelude serves in one of two ways:
-//   - a LIBRARY row of language.def names it: `tl.name` inlines it where it is called;
+//   - a LIBRARY row of language.def names it (LIBDEVICE: in the folder libdevice/): `tl.name` inlines it
+//     where it is called;
 //   - it bears the mnemonic of a FUNCTION of ops.def: `scalarBody` is the op's code for targets without
 //     an instruction for it (ir/function_library.h).
-// Names in it are those of its file and of the language; no Host is asked.
+// Names in it are those of its file, of the language, and of the files that lie in no folder, where names
+// are unique; no Host is asked.
 #pragma once
 
 #include "frontend/syntax/source.h"
 
 namespace libtile::frontend {
 
-// nullptr: there is none of that name.
+// Of that name ("cdiv"); of one with dots ("extra.libdevice.pow") what lies behind the last two, a folder
+// and a name in it. nullptr: there is none.
 [[nodiscard]] std::shared_ptr<const FunctionSource> preludeFunction(std::string_view name);
 
 // The function as tile IR on run-time scalars of these types, one a parameter; it ends in a `yield` of

@@ -8,6 +8,7 @@ namespace libtile::frontend {
 
 struct PreludeText {
   const char *name; // "prelude/math.py"
+  const char *functions; // names of those in it, with a blank between them
   const char *text;
 };
 [[nodiscard]] std::span<const PreludeText> preludeTexts();

@@ -35,6 +35,19 @@ Value function(Semantics &s, const Value &value, Opcode opcode, const char *what
   return Value(s.cast(emit(s, opcode, {argument.id}, argument.dtype), x.dtype));
 }
 
+Tensor requireInt(Semantics &s, const Value &value, const char *what) {
+  const Tensor x = s.toTensor(value);
+  if (!x.dtype.isInt()) {
+    s.fail(value, std::string(what) + " takes integers, got " + value.describe());
+  }
+  return x;
+}
+
+Value ofBits(Semantics &s, const Value &value, Opcode opcode, const char *what) {
+  const Tensor x = requireInt(s, value, what);
+  return Value(emit(s, opcode, {x.id}, x.dtype));
+}
+
 bool propagatesNan(const Semantics &s, const Value &value) {
   const std::string text = constantString(s, value, "propagate_nan");
   if (text != "ALL" && text != "NONE") {
@@ -160,6 +173,35 @@ Value log(Semantics &s, Args args) { return function(s, args[0], Opcode::Log, "l
 Value log2(Semantics &s, Args args) { return function(s, args[0], Opcode::Log2, "log2"); }
 Value sqrt(Semantics &s, Args args) { return function(s, args[0], Opcode::Sqrt, "sqrt"); }
 Value rsqrt(Semantics &s, Args args) { return function(s, args[0], Opcode::Rsqrt, "rsqrt"); }
+
+Value sin(Semantics &s, Args args) { return function(s, args[0], Opcode::Sin, "sin"); }
+Value cos(Semantics &s, Args args) { return function(s, args[0], Opcode::Cos, "cos"); }
+Value erf(Semantics &s, Args args) { return function(s, args[0], Opcode::Erf, "erf"); }
+Value floor(Semantics &s, Args args) { return function(s, args[0], Opcode::Floor, "floor"); }
+Value ceil(Semantics &s, Args args) { return function(s, args[0], Opcode::Ceil, "ceil"); }
+Value chop(Semantics &s, Args args) { return function(s, args[0], Opcode::Chop, "chop"); }
+Value rint(Semantics &s, Args args) { return function(s, args[0], Opcode::Rint, "rint"); }
+
+Value umulhi(Semantics &s, Args args) {
+  const auto [x, y] = s.promoteBoth(args[0], args[1], false);
+  if (!x.dtype.isInt() || ir::bitWidth(x.dtype.elem) < 32) {
+    s.fail("umulhi takes integers of 32 or 64 bits, got " + args[0].describe() + " and " +
+           args[1].describe());
+  }
+  return Value(emit(s, Opcode::UMulHi, {x.id, y.id}, x.dtype));
+}
+
+Value mulhi(Semantics &s, Args args) {
+  const auto [x, y] = s.promoteBoth(args[0], args[1], false);
+  if (!x.dtype.isInt()) {
+    s.fail("mulhi takes integers, got " + args[0].describe() + " and " + args[1].describe());
+  }
+  return Value(emit(s, x.dtype.isSigned ? Opcode::SMulHi : Opcode::UMulHi, {x.id, y.id}, x.dtype));
+}
+
+Value popc(Semantics &s, Args args) { return ofBits(s, args[0], Opcode::Popc, "popc"); }
+Value clz(Semantics &s, Args args) { return ofBits(s, args[0], Opcode::Clz, "clz"); }
+Value brev(Semantics &s, Args args) { return ofBits(s, args[0], Opcode::Brev, "brev"); }
 
 Value scalb(Semantics &s, Args args) {
   const auto [x, n] = s.promoteBoth(args[0], args[1], false);

@@ -83,6 +83,10 @@ std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
                                 std::optional<unsigned> axis, bool keepDims,
                                 const Combine &combine, bool commutative = false);
 
+// A LIBDEVICE row (overloads.cpp): the function of the overload that the arguments fit.
+Value callOverload(Semantics &s, const Operation &operation, const Value &function,
+                   std::span<const Value> arguments);
+
 // ---- arguments of operations
 bool constantBool(const Semantics &s, const Value &value, const std::string &what);
 std::string constantString(const Semantics &s, const Value &value, const std::string &what);

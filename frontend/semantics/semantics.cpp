@@ -63,6 +63,9 @@ const std::vector<Operation> &table() {
   Operation{name, Operation::kind, signature, readSignature(signature), nullptr, doc},
 #define INTERNAL(name, function, signature, doc)                                                   \
   Operation{name, Operation::Internal, signature, readSignature(signature), operations::function, doc},
+#define LIBDEVICE(name, signature, overloads, doc)                                                 \
+  Operation{"extra.libdevice." name, Operation::Function, signature, readSignature(signature),     \
+            nullptr, doc, overloads},
 #include "frontend/language.def"
   };
   return rows;
@@ -86,9 +89,10 @@ std::vector<std::string> splitNames(std::string_view text) {
 // `tl` itself comes first.
 const std::vector<LanguagePart> &parts() {
   static const std::vector<LanguagePart> rows = {
-      {"tl", {}},
-#define LANGUAGE_MODULE(name) {"tl." name, {}},
-#define LANGUAGE_ENUM(name, members) {"tl." name, splitNames(members)},
+      {"tl", {}, ""},
+#define LANGUAGE_MODULE(name) {"tl." name, {}, ""},
+#define LANGUAGE_NAMESPACE(name, of) {"tl." name, {}, of "."},
+#define LANGUAGE_ENUM(name, members) {"tl." name, splitNames(members), ""},
 #include "frontend/language.def"
   };
   return rows;
@@ -223,6 +227,14 @@ Value Semantics::languageName(std::string_view name) {
   return {};
 }
 
+Value Semantics::partName(const LanguagePart &part, std::string_view name) {
+  if (!part.members.empty()) {
+    return std::ranges::count(part.members, name) != 0 ? Value::string(std::string(name)) : Value();
+  }
+  const bool isPath = name.find('.') != std::string_view::npos;
+  return isPath ? Value() : languageName(part.prefix + std::string(name));
+}
+
 bool Semantics::isLater(std::string_view name) {
   return std::ranges::find(kLater, name) != kLater.end();
 }
@@ -233,7 +245,8 @@ void Semantics::unknownName(const std::string &name) const {
   }
   std::vector<std::string> names;
   for (const Operation &row : table()) {
-    if (find(row.name) == &row) {
+    const bool isPath = std::string_view(row.name).find('.') != std::string_view::npos;
+    if (find(row.name) == &row && !isPath) {
       names.emplace_back(row.name);
     }
   }
@@ -252,7 +265,19 @@ Value Semantics::call(const Operation &operation, const Arguments &arguments) {
   ir::check(function != nullptr && callFunction != nullptr,
             "the prelude has what language.def says");
   const std::span<const Value> values = bound.values();
-  return callFunction(Value(std::move(function)), {{values.begin(), values.end()}, {}});
+  if (operation.overloads != nullptr) {
+    return callOverload(*this, operation, Value(std::move(function)), values);
+  }
+  Arguments given;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const OperationParam &param = operation.params[i];
+    if (param.form == OperationParam::KeywordOnly) {
+      given.keyword.emplace_back(param.name, values[i]);
+    } else {
+      given.positional.push_back(values[i]);
+    }
+  }
+  return callFunction(Value(std::move(function)), given);
 }
 
 BoundArguments::BoundArguments(Semantics &semantics, const Operation &operation,

@@ -78,6 +78,8 @@ public:
   // What `tl.name` is: an operation, a type, a part; unbound for an unknown one and for one that is
   // not there yet.
   static Value languageName(std::string_view name);
+  // What `part.name` is: a constant of an enumeration, else languageName() of the part's name.
+  static Value partName(const LanguagePart &part, std::string_view name);
   // A name of the language that is not there yet.
   static bool isLater(std::string_view name);
   // The member function x.name of tensors, or of types; nullptr if there is none.
@@ -134,8 +136,10 @@ private:
 // `tl`, or a name of it that has names of its own.
 struct LanguagePart {
   const char *name; // "tl", "tl.math"
-  // Of an enumeration: its constants. Empty: the part has all names of the language.
+  // Of an enumeration: its constants. Of others none.
   std::vector<std::string> members;
+  // "extra.libdevice.": its names are those of the language that begin so. Empty: those without a dot.
+  std::string prefix;
 };
 
 // A parameter of an operation, read from the signature of its row.
@@ -161,6 +165,8 @@ struct Operation {
   // One argument a parameter, in order; nullptr: the body is the prelude's function of that name.
   Value (*fn)(Semantics &, std::span<const Value> arguments);
   const char *doc;
+  // Of a LIBDEVICE row: the types that the prelude's function takes and gives.
+  const char *overloads = nullptr;
 
   [[nodiscard]] bool isMember() const { return kind == Member || kind == MemberOnly; }
 };

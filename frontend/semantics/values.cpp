@@ -248,13 +248,6 @@ Value fieldOf(const Aggregate &aggregate, const std::string &name) {
                               : Value();
 }
 
-Value partAttribute(const LanguagePart &part, const std::string &name) {
-  if (part.members.empty()) {
-    return Semantics::languageName(name);
-  }
-  return std::ranges::count(part.members, name) != 0 ? Value::string(name) : Value();
-}
-
 // The slice that the value is; nullptr for other values.
 const Aggregate *sliceOf(const Value &value) {
   const Aggregate *all = value.aggregate();
@@ -342,7 +335,7 @@ Value Semantics::attribute(const Value &object, const std::string &name) {
     return fieldOf(*aggregate, name);
   }
   if (const auto *part = object.as<const LanguagePart *>()) {
-    return partAttribute(**part, name);
+    return partName(**part, name);
   }
   return object.constant() != nullptr && name == "value" ? object : Value();
 }
@@ -368,10 +361,16 @@ void Semantics::noAttribute(const Value &object, const std::string &name) const 
   } else if (const Aggregate *aggregate = object.aggregate()) {
     names = aggregate->cls->fields;
   } else if (const auto *part = object.as<const LanguagePart *>()) {
-    if ((*part)->members.empty()) {
+    const std::string &prefix = (*part)->prefix;
+    if ((*part)->members.empty() && prefix.empty()) {
       unknownName(name);
     }
     names = (*part)->members;
+    for (const Operation &row : operations()) {
+      if (!prefix.empty() && std::string_view(row.name).starts_with(prefix)) {
+        names.emplace_back(row.name + prefix.size());
+      }
+    }
   }
   fail(object.describe() + " has no attribute `" + name + "`" + didYouMean(name, names));
 }

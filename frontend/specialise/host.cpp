@@ -47,13 +47,14 @@ Value imported(std::string_view path) {
   Value value = packageAttribute(takeFirst());
   while (!path.empty() && value.bound()) {
     const std::string_view name = takeFirst();
-    if (value.as<const LanguagePart *>() == nullptr) {
+    const auto *part = value.as<const LanguagePart *>();
+    if (part == nullptr) {
       return {};
     }
     if (Semantics::isLater(name)) {
       throw ir::Unsupported("tl." + std::string(name) + " is not there yet");
     }
-    value = Semantics::languageName(name);
+    value = Semantics::partName(**part, name);
   }
   return value;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names and places of the walker: locals, then the Host, then functions of the same file, then
 // Python's built-in functions.
+#include "frontend/prelude/prelude.h"
 #include "frontend/specialise/walker.h"
 
 #include <algorithm>
@@ -197,8 +198,12 @@ Value Walker::global(const FunctionSource &source, const std::string &name) {
   }
   Value found = source.host == nullptr ? sameFile(source, name) : Value();
   if (!found.bound()) {
-    // The prelude sees the language alone.
+    // The prelude sees the language and its own files alone.
     found = source.ast->isPrelude ? TableHost().global(source, name) : hostGlobal(source, name);
+  }
+  if (!found.bound() && source.ast->isPrelude) {
+    const auto piece = preludeFunction(name);
+    found = piece != nullptr ? Value(piece) : Value();
   }
   if (!found.bound() && source.host != nullptr) {
     found = sameFile(source, name);

@@ -11,11 +11,14 @@ from . import _libtile, language, math
 from .language import _objects
 
 _SUBMODULES = [name for sort, name, *_ in _objects.rows() if sort == "module"]
-_NAMES = [name for sort, name, kind, *_ in _objects.rows() if kind not in ("MemberOnly", "TypeMember")]
+_NAMES = [name for sort, name, kind, *_ in _objects.rows()
+          if sort not in ("module", "namespace") and kind not in ("MemberOnly", "TypeMember")]
+# (namespace, path that its names have)
+_NAMESPACES = [(name, of) for sort, name, of, *_ in _objects.rows() if sort == "namespace"]
 # id -> (object, name); "" is the language itself. The objects are kept, so an id is theirs.
 _own = {}
 _foreign = {}
-_foreign_language = None  # the module that _foreign was made from
+_foreign_language = None  # the modules that _foreign was made from
 
 
 def _add(table, value, name):
@@ -32,13 +35,27 @@ def _add_module(table, module):
         for inner in _NAMES:
             _add(table, getattr(part, "__dict__", {}).get(inner), inner)
         _add(table, part, name)
+    for name, of in _NAMESPACES:
+        part = sys.modules.get(f"{module.__name__}.{name}")
+        for inner in _NAMES:
+            if inner.startswith(of + "."):
+                _add(table, getattr(part, "__dict__", {}).get(inner[len(of) + 1:]), inner)
+        _add(table, part, name)
     _add(table, module, "")
 
 
-def _index_foreign(module):
+def _foreign_modules():
+    """What of triton.language is imported."""
+    modules = sys.modules
+    return (modules.get("triton.language"), modules.get("triton.language.extra.libdevice"),
+            modules.get("triton.language.extra.cuda.libdevice"))
+
+
+def _index_foreign(modules):
     global _foreign_language
     _foreign.clear()
-    _foreign_language = module
+    _foreign_language = modules
+    module = modules[0]
     if module is not None:
         _add_module(_foreign, module)
         _add(_foreign, getattr(sys.modules.get("triton"), "cdiv", None), "cdiv")
@@ -46,9 +63,9 @@ def _index_foreign(module):
 
 def name_of(value):
     """The name that the object stands for in the language; None if it is another object."""
-    module = sys.modules.get("triton.language")
-    if module is not _foreign_language:
-        _index_foreign(module)
+    modules = _foreign_modules()
+    if modules != _foreign_language:
+        _index_foreign(modules)
     found = _own.get(id(value)) or _foreign.get(id(value))
     return found[1] if found is not None else None
 

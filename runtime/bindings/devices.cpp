@@ -159,8 +159,11 @@ namespace {
 constexpr lt_language_row kLanguage[] = {
 #define OPERATION(name, function, kind, signature, doc) {"operation", name, #kind, signature, doc},
 #define LIBRARY(name, kind, signature, doc) {"operation", name, #kind, signature, doc},
+#define LIBDEVICE(name, signature, overloads, doc)                                                 \
+  {"operation", "extra.libdevice." name, "Function", signature, doc},
 #define DTYPE(name, short) {"dtype", name, short, "", ""},
 #define LANGUAGE_MODULE(name) {"module", name, "", "", ""},
+#define LANGUAGE_NAMESPACE(name, of) {"namespace", name, of, "", ""},
 #define LANGUAGE_ENUM(name, members) {"enum", name, members, "", ""},
 #define LATER(name) {"later", name, "", "", ""},
 #include "frontend/language.def"

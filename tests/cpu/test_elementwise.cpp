@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 
 namespace libtile::test {
@@ -136,6 +137,32 @@ TEST(Elementwise, IntegerArithmetic) {
   });
   checkInts("umin", 2, [](uint64_t a, uint64_t b, unsigned) { return std::min(a, b); });
   checkInts("umax", 2, [](uint64_t a, uint64_t b, unsigned) { return std::max(a, b); });
+}
+
+TEST(Elementwise, HighProductsAndBits) {
+  checkInts("umulhi", 2, [](uint64_t a, uint64_t b, unsigned w) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> w);
+  });
+  checkInts("smulhi", 2, [](uint64_t a, uint64_t b, unsigned w) {
+    return static_cast<uint64_t>(static_cast<__int128>(signExtend(w, a)) * signExtend(w, b) >> w);
+  });
+  checkInts("popc", 1, [](uint64_t a, uint64_t, unsigned) { return uint64_t(std::popcount(a)); });
+  checkInts("clz", 1,
+            [](uint64_t a, uint64_t, unsigned w) { return uint64_t(std::countl_zero(a)) - 64 + w; });
+  checkInts("brev", 1, [](uint64_t a, uint64_t, unsigned w) {
+    uint64_t reversed = 0;
+    for (unsigned bit = 0; bit < w; ++bit) {
+      reversed |= (a >> bit & 1) << (w - 1 - bit);
+    }
+    return reversed;
+  });
+}
+
+TEST(Elementwise, RoundsToIntegers) {
+  checkFloats("floor", 1, [](long double a, long double) { return std::floor(a); });
+  checkFloats("ceil", 1, [](long double a, long double) { return std::ceil(a); });
+  checkFloats("chop", 1, [](long double a, long double) { return std::trunc(a); });
+  checkFloats("rint", 1, [](long double a, long double) { return std::nearbyint(a); });
 }
 
 TEST(Elementwise, DivisionNeverTraps) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of exp, exp2, log, log2 and rsqrt against long double, in units of the last place: every
-// 997th float, random doubles, and the inputs that are special. frontend/prelude/math.py states
-// the same bounds.
+// Errors of the elementary functions of ops.def against long double, in units of the last place: every
+// 997th float, random doubles, and the inputs that are special. The files of frontend/prelude/ state the same
+// bounds.
 #include "tests/cpu/numbers.h"
 #include "tests/cpu/run_nested.h"
 #include "tests/passes/evaluate.h"
@@ -62,6 +62,9 @@ const Function kFunctions[] = {
     {"log", [](long double x) { return std::log(x); }, 0.7},
     {"log2", [](long double x) { return std::log2(x); }, 0.8},
     {"rsqrt", [](long double x) { return 1 / std::sqrt(x); }, 1.5},
+    {"sin", [](long double x) { return std::sin(x); }, 1.5},
+    {"cos", [](long double x) { return std::cos(x); }, 1.5},
+    {"erf", [](long double x) { return std::erf(x); }, 1.5},
 };
 
 template <class T>

@@ -6,6 +6,7 @@
 #include "ir/ops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <stdexcept>
 
@@ -131,6 +132,25 @@ int64_t integer(Opcode op, int64_t a, int64_t b, unsigned width) {
   if (op == Opcode::Abs) {
     return x < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x;
   }
+  if (op == Opcode::UMulHi) {
+    return static_cast<int64_t>(static_cast<unsigned __int128>(u) * v >> width);
+  }
+  if (op == Opcode::SMulHi) {
+    return static_cast<int64_t>(static_cast<__int128>(x) * y >> width);
+  }
+  if (op == Opcode::Popc) {
+    return std::popcount(u);
+  }
+  if (op == Opcode::Clz) {
+    return std::countl_zero(u) - 64 + static_cast<int>(width);
+  }
+  if (op == Opcode::Brev) {
+    uint64_t reversed = 0;
+    for (unsigned bit = 0; bit < width; ++bit) {
+      reversed = reversed << 1 | (u >> bit & 1);
+    }
+    return static_cast<int64_t>(reversed);
+  }
   throw std::runtime_error("no integer op");
 }
 
@@ -180,6 +200,27 @@ double floating(Opcode op, const Inputs &in, bool nan) {
       return nan ? NAN : std::isnan(a) ? b : a;
     }
     return op == Opcode::FMin ? std::min(a, b) : std::max(a, b);
+  }
+  if (op == Opcode::Sin) {
+    return std::sin(a);
+  }
+  if (op == Opcode::Cos) {
+    return std::cos(a);
+  }
+  if (op == Opcode::Erf) {
+    return std::erf(a);
+  }
+  if (op == Opcode::Floor) {
+    return std::floor(a);
+  }
+  if (op == Opcode::Ceil) {
+    return std::ceil(a);
+  }
+  if (op == Opcode::Chop) {
+    return std::trunc(a);
+  }
+  if (op == Opcode::Rint) {
+    return std::nearbyint(a);
   }
   throw std::runtime_error("no float op");
 }

@@ -101,7 +101,8 @@ private:
     const Opcode op = options_.indexLike ? oneOf({Add, Add, Add, Sub, Mul, SDiv, SRem, URem, UDiv,
                                                   And, Shl, LShr, AShr, SMin, SMax, Or})
                                          : oneOf({Add, Sub, Mul, SDiv, UDiv, SRem, URem, And, Or,
-                                                  Xor, Shl, LShr, AShr, SMin, SMax, UMin, UMax});
+                                                  Xor, Shl, LShr, AShr, SMin, SMax, UMin, UMax,
+                                                  SMulHi, UMulHi});
     ValueId b = operandOf(type(a));
     if (options_.indexLike && (op == Mul || op == Shl)) {
       b = b_.constInt(type(a), pick(5));
@@ -115,14 +116,15 @@ private:
       return cast();
     }
     using enum Opcode;
-    const Opcode op = oneOf({Add, Sub, Mul, FDiv, FMin, FMax, Neg, Abs});
-    pool_.push_back(op == Neg || op == Abs ? b_.make(op, {a})
-                                           : b_.make(op, {a, operandOf(type(a))}));
+    const Opcode op = oneOf({Add, Sub, Mul, FDiv, FMin, FMax, Neg, Abs, Floor, Ceil, Chop, Rint});
+    const bool isUnary = ir::info(op).operands.size() == 1;
+    pool_.push_back(isUnary ? b_.make(op, {a}) : b_.make(op, {a, operandOf(type(a))}));
   }
 
   void unary() {
     const ValueId a = any([](Type t) { return t.isInteger() && !t.isBool(); });
-    pool_.push_back(b_.make(chance(50) ? Opcode::Neg : Opcode::Abs, {a}));
+    using enum Opcode;
+    pool_.push_back(b_.make(oneOf({Neg, Neg, Abs, Abs, Popc, Clz, Brev}), {a}));
   }
 
   void cast() {

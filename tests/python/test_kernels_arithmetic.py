@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic at its edges, element by element: integers, casts, NaN and infinities, masked lanes."""
+import math
 import re
 
 import numpy as np
@@ -392,19 +393,38 @@ def functions(x, out, n, BLOCK: tl.constexpr, WHICH: tl.constexpr):
         r = tl.sqrt(a)
     elif WHICH == "rsqrt":
         r = tl.rsqrt(a)
+    elif WHICH == "sin":
+        r = tl.sin(a)
+    elif WHICH == "cos":
+        r = a.cos()
+    elif WHICH == "erf":
+        r = tl.math.erf(a)
+    elif WHICH == "floor":
+        r = tl.floor(a)
+    elif WHICH == "ceil":
+        r = a.ceil()
+    elif WHICH == "sigmoid":
+        r = tl.sigmoid(a)
     else:
         r = 1.0 / a
     tl.store(out + i, r, i < n)
 
 
-# Units in the last place by which fp32 may be off on the CPU (frontend/prelude/math.py; sqrt and / are
-# correctly rounded).
-ULPS = {"exp": 1.1, "exp2": 0.9, "log": 0.7, "log2": 0.8, "sqrt": 0.5, "rsqrt": 1.5, "inverse": 0.5}
+# Units in the last place by which fp32 may be off on the CPU (frontend/prelude/; sqrt and / are correctly
+# rounded). Of sigmoid: exp, a sum and a quotient.
+ULPS = {"exp": 1.1, "exp2": 0.9, "log": 0.7, "log2": 0.8, "sqrt": 0.5, "rsqrt": 1.5, "inverse": 0.5, "sin": 1.5,
+        "cos": 1.5, "erf": 1.5, "floor": 0, "ceil": 0, "sigmoid": 3}
+
+
+def exact_function(which):
+    """In np.longdouble, whose sine takes any angle."""
+    return {"rsqrt": lambda v: 1 / np.sqrt(v), "inverse": lambda v: 1 / v, "erf": np.vectorize(math.erf),
+            "sigmoid": lambda v: 1 / (1 + np.exp(-v))}.get(which) or getattr(np, which)
 
 
 @everywhere
 @pytest.mark.parametrize("dtype", [F16, BF16, F32, F64], ids=lambda dtype: dtype.__name__)
-@pytest.mark.parametrize("which", ["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "inverse"])
+@pytest.mark.parametrize("which", sorted(ULPS))
 def test_functions_over_the_whole_range(device, dtype, which):
     rng = np.random.default_rng(10)
     special = [0.0, -0.0, 1.0, 2.0, 4.0, np.inf, -np.inf, np.nan, -1.0, 88.7, 88.8, -87.3, -103.9, -104.1,
@@ -413,8 +433,7 @@ def test_functions_over_the_whole_range(device, dtype, which):
         x = np.concatenate([special, rng.standard_normal(200), rng.uniform(-100, 100, 200),
                             2.0 ** rng.uniform(-126, 127, 200)]).astype(dtype)
         wide = x.astype(F64)
-        function = {"rsqrt": lambda v: 1 / np.sqrt(v), "inverse": lambda v: 1 / v}
-        want = function.get(which, getattr(np, which, None))(wide)
+        want = exact_function(which)(wide.astype(np.longdouble)).astype(F64)
     on = OnDevice(device)
     out = on(poisoned(x.size, dtype))
     functions[(libtile.cdiv(x.size, 96),)](on(x), out, x.size, BLOCK=96, WHICH=which)
@@ -429,9 +448,53 @@ def test_functions_over_the_whole_range(device, dtype, which):
     near_one = 2.0**-21 if which in ("log", "log2") and dtype is F32 else 0
     assert (off <= room * ROUNDING[dtype] * np.abs(want[used]) + 2 * least + near_one).all()
     if device == "cpu" and dtype is F32:
-        assert (off <= ULPS[which] * np.spacing(np.abs(want[used]).astype(F32)).astype(F64)).all()
+        # Where exp(-x) overflows sigmoid is 0.
+        lost = 2.0**-126 if which == "sigmoid" else 0
+        assert (off <= ULPS[which] * np.spacing(np.abs(want[used]).astype(F32)).astype(F64) + lost).all()
     over = np.abs(want) > 2 * largest
     np.testing.assert_array_equal(got[over], np.sign(want[over]) * np.inf)
+
+
+@libtile.jit
+def softmaxes(x, out, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr, IEEE: tl.constexpr):
+    i = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + i, tl.softmax(tl.load(x + i), AXIS, ieee_rounding=IEEE))
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [F16, BF16, F32, F64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_softmax(device, dtype, axis):
+    x = (np.random.default_rng(12).standard_normal((13, 27)) * 4).astype(dtype)
+    put = OnDevice(device)
+    out = put(poisoned(x.size, dtype))
+    softmaxes[(1,)](put(x), out, M=13, N=27, AXIS=axis, IEEE=axis == 1)
+    wide = x.astype(F64)
+    power = np.exp(wide - wide.max(axis or 0, keepdims=True))
+    want = power / power.sum(axis or 0, keepdims=True)
+    # x - max is rounded, in fp32 or fp64, before it becomes a power.
+    room = 8 * ROUNDING[dtype] + np.ptp(wide) * ROUNDING[F64 if dtype is F64 else F32]
+    np.testing.assert_allclose(put.back(out).astype(F64).reshape(x.shape), want, rtol=room, atol=2.0**-24 if dtype is F16 else 0)
+
+
+@libtile.jit
+def high_products(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    r = tl.umulhi(tl.load(x + i, i < n, other=0), tl.load(y + i, i < n, other=0))
+    tl.store(out + i, r, i < n)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64], ids=lambda dtype: dtype.__name__)
+def test_high_products(device, dtype):
+    rng = np.random.default_rng(13)
+    x, y = edges(dtype, rng), edges(dtype, rng)
+    put = OnDevice(device)
+    out = put(poisoned(x.size, dtype))
+    high_products[(libtile.cdiv(x.size, 96),)](put(x), put(y), out, x.size, BLOCK=96)
+    bits = 8 * np.dtype(dtype).itemsize
+    want = [(int(a) % 2**bits) * (int(b) % 2**bits) >> bits for a, b in zip(x, y)]
+    np.testing.assert_array_equal(put.back(out).astype(np.dtype(f"u{bits // 8}")), np.array(want, f"u{bits // 8}"))
 
 
 # ---- division

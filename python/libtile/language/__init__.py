@@ -19,15 +19,28 @@ def __getattr__(name):
 
 
 def _submodule(name, names):
-    module = _types.ModuleType(f"{__name__}.{name}", "The names of the kernel language.")
-    vars(module).update(names, __getattr__=__getattr__, __all__=list(names))
+    def missing(wanted):
+        raise _errors.missing(f"tl.{name}" if names is not _names else "tl", wanted, _objects.LATER)
+
+    module = _types.ModuleType(f"{__name__}.{name}", "Names of the kernel language.")
+    vars(module).update(names, __getattr__=missing, __all__=list(names))
     _sys.modules[module.__name__] = module
     return module
 
 
-_names = _objects.names()
+_all = _objects.names()
+_names = {name: value for name, value in _all.items() if "." not in name}
 __all__ = list(_names)
-_submodules = {name: _submodule(name, _names) for sort, name, *_ in _objects.rows() if sort == "module"}
 globals().update(_names)
-globals().update(_submodules)
-__all__ += _submodules
+for _sort, _name, _of, *_ in _objects.rows():
+    if _sort == "module":
+        _made = _submodule(_name, _names)
+    elif _sort == "namespace":
+        _made = _submodule(_name, _objects.names_under(_all, _of))
+        _made.__path__ = []  # a package: `import libtile.language.extra.libdevice` is allowed
+    else:
+        continue
+    _above, _, _last = _name.rpartition(".")
+    setattr(_sys.modules[f"{__name__}.{_above}" if _above else __name__], _last, _made)
+    if not _above:
+        __all__.append(_last)

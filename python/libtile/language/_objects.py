@@ -292,7 +292,10 @@ CLASSES = {"constexpr": constexpr, "tensor": tensor, "dtype": dtype, "tuple": tu
 
 
 def names():
-    """The names of the language and what they are in Python, submodules apart."""
+    """The names of the language and what they are in Python, submodules apart.
+
+    Those with dots ("extra.libdevice.exp") are of a namespace.
+    """
     made = {}
     for sort, name, kind, signature, doc in rows():
         if name in CLASSES:
@@ -304,3 +307,10 @@ def names():
         elif sort == "enum":
             made[name] = Enumeration(name, kind.split(", "))
     return made
+
+
+def names_under(every, path):
+    """Of names() those of a namespace, without its path."""
+    prefix = path + "."
+    return {name[len(prefix):]: value for name, value in every.items()
+            if name.startswith(prefix) and "." not in name[len(prefix):]}
