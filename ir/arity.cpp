@@ -30,6 +30,7 @@ bool resultCountFits(const OpInfo &row, size_t count) {
   case TypeRule::Dot:
     return count == 1;
   case TypeRule::Reduce:
+  case TypeRule::Map:
   case TypeRule::Region:
   case TypeRule::Fold:
     return true;

@@ -99,6 +99,7 @@ Type inferType(const Function &fn, Opcode opcode, std::span<const ValueId> opera
   case TypeRule::Explicit:
   case TypeRule::Cast:
   case TypeRule::Reduce:
+  case TypeRule::Map:
   case TypeRule::Region:
   case TypeRule::Nest:
   case TypeRule::Fold:

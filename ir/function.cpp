@@ -272,6 +272,12 @@ std::span<const int64_t> Function::getInts(OpId op, Attr attr) const {
   return list != nullptr ? std::span<const int64_t>(*list) : std::span<const int64_t>();
 }
 
+std::string_view Function::getText(OpId op, Attr attr) const {
+  const AttrValue *value = findAttr(op, attr);
+  const auto *text = value != nullptr ? std::get_if<std::string>(value) : nullptr;
+  return text != nullptr ? std::string_view(*text) : std::string_view();
+}
+
 void Function::setAttr(OpId op, Attr attr, AttrValue value) {
   auto &attrs = ops_[op.index].attrs;
   auto it = attrs.begin();

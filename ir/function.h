@@ -114,10 +114,11 @@ public:
   // ---- attributes
   [[nodiscard]] bool hasAttr(OpId op, Attr attr) const { return findAttr(op, attr) != nullptr; }
   [[nodiscard]] const AttrValue *findAttr(OpId op, Attr attr) const;
-  // Missing: 0 and {}. Enumerations: getEnum<CmpPred>(op, Attr::predicate).
+  // Missing: 0, {} and "". Enumerations: getEnum<CmpPred>(op, Attr::predicate).
   [[nodiscard]] int64_t getInt(OpId op, Attr attr) const;
   [[nodiscard]] bool getBool(OpId op, Attr attr) const { return getInt(op, attr) != 0; }
   [[nodiscard]] std::span<const int64_t> getInts(OpId op, Attr attr) const;
+  [[nodiscard]] std::string_view getText(OpId op, Attr attr) const;
   template <class E> [[nodiscard]] E getEnum(OpId op, Attr attr) const {
     return static_cast<E>(getInt(op, attr));
   }

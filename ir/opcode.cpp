@@ -40,7 +40,7 @@ using Enumerators = std::vector<std::string_view>;
 
 const std::vector<Enumerators> &enumerations() {
   static const std::vector<Enumerators> table = [] {
-    std::vector<Enumerators> out(unsigned(AttrKind::Scalar) + 1);
+    std::vector<Enumerators> out(unsigned(AttrKind::Text) + 1);
     for (const char *list : {
 #define ENUM(Name, ...) #__VA_ARGS__,
 #include "ir/ops.def"
@@ -156,6 +156,7 @@ bool isElementwise(Opcode opcode) {
   case TypeRule::Load:
   case TypeRule::Dot:
   case TypeRule::Reduce:
+  case TypeRule::Map:
   case TypeRule::Region:
   case TypeRule::Nest:
   case TypeRule::Fold:

@@ -22,7 +22,7 @@ enum class AttrKind : uint8_t;
 enum class CmpPred : uint8_t;
 
 // int64_t serves Int, Bool and every enumeration; a Scalar is int64_t or double.
-using AttrValue = std::variant<int64_t, double, std::vector<int64_t>>;
+using AttrValue = std::variant<int64_t, double, std::vector<int64_t>, std::string>;
 
 [[nodiscard]] const char *attrName(Attr attr);
 [[nodiscard]] AttrKind attrKind(Attr attr);
@@ -44,6 +44,7 @@ enum class TypeRule : uint8_t {
   Load,      // pointee of the first operand; others have its shape and layout
   Dot,       // the type of acc
   Reduce,    // each input without the axis
+  Map,       // operands and results are tiles of one shape and layout, or scalars
   Region,    // carried values or what the regions yield
   Nest,      // none
   Fold,      // what `element` yields

@@ -31,6 +31,7 @@ enum class AttrKind : uint8_t {
   Bool,
   Ints,
   Scalar,
+  Text,
 #define ENUM(Name, ...) Name,
 #include "ir/ops.def"
 };

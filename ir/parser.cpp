@@ -394,6 +394,10 @@ private:
       double value = 0;
       return acceptFloat(value) ? AttrValue(value) : AttrValue(integer());
     }
+    if (kind == AttrKind::Text) {
+      skipSpace();
+      return string();
+    }
     const size_t start = pos_;
     const std::string_view name = expectWord("a value");
     if (kind == AttrKind::Bool) {

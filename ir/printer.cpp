@@ -292,12 +292,15 @@ private:
     if (const auto *number = std::get_if<double>(&value)) {
       return formatFloat(*number);
     }
+    if (const auto *characters = std::get_if<std::string>(&value)) {
+      return quote(*characters);
+    }
     const int64_t number = std::get<int64_t>(value);
     const AttrKind kind = attrKind(attr);
     if (kind == AttrKind::Bool && (number == 0 || number == 1)) {
       return number == 1 ? "true" : "false";
     }
-    if (kind > AttrKind::Scalar) {
+    if (kind > AttrKind::Text) {
       const std::string_view name = enumeratorName(kind, number);
       if (!name.empty()) {
         return std::string(name);

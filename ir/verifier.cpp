@@ -24,7 +24,7 @@
 //  14  program_id, num_programs: axis 0 to 2, an i32.
 //  15  arange: a 1-D i32 tile whose numbers fit i32.
 //  16  splat and broadcast: from a scalar; from extents that are 1 or the result's.
-//  17  expand_dims, reshape, trans: the result's shape follows from operand and attribute.
+//  17  expand_dims, reshape, trans, slice: the result's shape follows from operand and attribute.
 //  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
 //  19  Atomics: an element type that the kind is defined on.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
@@ -32,6 +32,8 @@
 // Control (verify_control.cpp)
 //  21  reduce: inputs of one shape, each result an input without the axis, combine takes lefts and
 //      rights as scalars and yields one of each.
+//      map, assembly: tiles of one shape, or scalars; body takes and yields their elements and has no
+//      effects.
 //  22  for: scalar integer bounds of one type; body takes the index and what is carried, yields it
 //      (with `stop` after an i1); results are what is carried.
 //  23  while: cond yields an i1; body as in `for` without the index.
@@ -40,12 +42,16 @@
 //  25  alloc: a buffer; offset >= 0; align a power of two. buffer_slot: the buffer without its
 //      leading axis, chosen by an i32.
 //  26  buffer_read, buffer_write: a tile of the buffer's shape and element.
+//      buffer_gather, buffer_count: a buffer with one axis; as gather, slice and histogram.
 //  27  async_copy: pointers to the buffer's element in its shape. async_wait: count >= 0.
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent, lanes
 //      and sets >= 1, element takes an i32, combine pairs of what it yields; results are those. The
 //      end of both is an i32.
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
 //  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks.
+// Across elements (verify_ops.cpp)
+//  37  gather: shapes equal outside of the axis, i32 indices in the result's shape. histogram: i32
+//      indices and a mask of one shape; a 1-D tile of i32.
 // Stages (verify_stages.cpp)
 //  31  One Param an argument of the body, all scalars; guards name parameters of the right sort,
 //      `within` pointers; numWarps a power of two up to 64; arenaBytes and resident >= 0.
@@ -190,7 +196,10 @@ private:
   static bool kindFits(Attr attr, const AttrValue &value) {
     const AttrKind kind = attrKind(attr);
     if (kind == AttrKind::Scalar) {
-      return !std::holds_alternative<std::vector<int64_t>>(value);
+      return std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
+    }
+    if (kind == AttrKind::Text) {
+      return std::holds_alternative<std::string>(value);
     }
     if (kind == AttrKind::Ints) {
       return std::holds_alternative<std::vector<int64_t>>(value);

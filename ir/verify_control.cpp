@@ -64,6 +64,38 @@ struct ControlChecks {
     same(21, op, "combine yields", c.yieldedTypes(op, 0), elements);
   }
 
+  void map(OpId op) {
+    const Types inputs = c.types(fn.operands(op));
+    const Types results = c.types(fn.results(op));
+    Types from, to;
+    for (const Type &type : inputs) {
+      from.push_back(type.element());
+    }
+    for (const Type &type : results) {
+      to.push_back(type.element());
+    }
+    const Type like = results.empty() ? Type() : results[0];
+    const auto fits = [&](const Type &type) {
+      return (type.isScalar() || type.isTile()) && type == like.withElement(type.element());
+    };
+    c.require(!results.empty() && std::ranges::all_of(inputs, fits) &&
+                  std::ranges::all_of(results, fits),
+              21, op, "operands and results are no tiles of one shape and layout");
+    if (fn.opcode(op) == Opcode::Assembly) {
+      c.require(fn.getInt(op, Attr::pack) >= 1, 21, op, "pack is at least 1");
+      return;
+    }
+    same(21, op, "body takes", c.argTypes(op, 0), from);
+    same(21, op, "body yields", c.yieldedTypes(op, 0), to);
+    for (const OpId inner : fn.walk(fn.region(op))) {
+      const bool scalars = std::ranges::all_of(
+          fn.results(inner), [&](ValueId value) { return fn.type(value).isScalar(); });
+      c.require(scalars && (fn.ownEffects(inner).removable() || fn.opInfo(inner).isTerminator()) &&
+                    !fn.ownEffects(inner).reads(),
+                21, op, "body is no scalar code without effects");
+    }
+  }
+
   // A loop's body yields the stop flag, if any, and what is carried.
   void carried(int invariant, OpId op, unsigned region, const Types &carried) {
     const Types yielded = fn.getBool(op, Attr::stop) ? concatenate({kI1}, carried) : carried;
@@ -141,6 +173,8 @@ void verifyControl(Checker &checker, OpId op) {
   switch (info(opcode).rule) {
   case TypeRule::Reduce:
     return checks.reduce(op);
+  case TypeRule::Map:
+    return checks.map(op);
   case TypeRule::Nest:
     return checks.nest(op);
   case TypeRule::Fold:

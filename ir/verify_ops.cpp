@@ -54,6 +54,35 @@ struct OpChecks {
     return c.require(ok, 29, op, "an index is an i32");
   }
 
+  // Shapes that are equal outside of an axis that both have.
+  bool differsAlong(std::span<const int32_t> a, std::span<const int32_t> b, int64_t axis) {
+    bool ok = a.size() == b.size() && axis >= 0 && axis < static_cast<int64_t>(a.size());
+    for (size_t i = 0; ok && i < a.size(); ++i) {
+      ok = a[i] == b[i] || static_cast<int64_t>(i) == axis;
+    }
+    return ok;
+  }
+
+  // The elements that a slice takes lie in an axis of that extent.
+  bool slices(OpId op, int32_t extent, const Type &to) {
+    const int64_t start = fn.getInt(op, Attr::start), step = fn.getInt(op, Attr::step);
+    const int64_t count = to.dim(static_cast<unsigned>(fn.getInt(op, Attr::axis)));
+    const auto inside = [&](int64_t index) { return index >= 0 && index < extent; };
+    return step != 0 && step > -extent - 1 && step <= extent && inside(start) &&
+           inside(start + (count - 1) * step);
+  }
+
+  bool indices(OpId op, unsigned operand) {
+    const Type type = c.operandType(op, operand);
+    return (type.isTile() && type.element() == kI32);
+  }
+
+  // The mask behind an index tile, if there is one.
+  bool maskFits(OpId op, unsigned index) {
+    return fn.numOperands(op) <= index + 1 ||
+           c.operandType(op, index + 1) == c.operandType(op, index).withElement(Elem::I1);
+  }
+
   bool tileOfBuffer(OpId op, const Type &tile, const Type &buffer) {
     const bool fits = tile.isTile() && buffer.isBuffer() &&
                       (tile.sameShape(buffer) ||
@@ -150,6 +179,32 @@ template <> void OpChecks::check<Opcode::Trans>(OpId op) {
             "order is no permutation to the result's shape");
 }
 
+template <> void OpChecks::check<Opcode::Slice>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  const int64_t axis = fn.getInt(op, Attr::axis);
+  if (reshapes(op, from, to)) {
+    c.require(differsAlong(from.shape(), to.shape(), axis) &&
+                  slices(op, from.dim(static_cast<unsigned>(axis)), to),
+              17, op, "the result is no part of the operand along the axis");
+  }
+}
+
+template <> void OpChecks::check<Opcode::Gather>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  c.require(from.isTile() && indices(op, 1) && to == c.operandType(op, 1).withElement(from.element()) &&
+                differsAlong(from.shape(), to.shape(), fn.getInt(op, Attr::axis)),
+            37, op, "the result is not what i32 indices along the axis name");
+}
+
+template <> void OpChecks::check<Opcode::Histogram>(OpId op) {
+  const Type to = c.resultType(op);
+  c.require(indices(op, 0) && maskFits(op, 0) && to.isTile() && to.rank() == 1 &&
+                to.element() == kI32,
+            37, op, "a histogram counts i32 indices under a mask of their shape in a 1-D i32 tile");
+}
+
 template <> void OpChecks::check<Opcode::Hint>(OpId op) {
   const size_t entries = std::max(1u, c.resultType(op).rank());
   for (Attr attr : {Attr::divisible, Attr::contiguous, Attr::constant}) {
@@ -226,6 +281,35 @@ template <> void OpChecks::check<Opcode::BufferRead>(OpId op) {
 
 template <> void OpChecks::check<Opcode::BufferWrite>(OpId op) {
   tileOfBuffer(op, c.operandType(op, 1), c.operandType(op, 0));
+}
+
+template <> void OpChecks::check<Opcode::BufferGather>(OpId op) {
+  const Type buffer = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  const std::span<const int64_t> extents = fn.getInts(op, Attr::extents);
+  const std::vector<int32_t> shape(extents.begin(), extents.end());
+  const int64_t axis = fn.getInt(op, Attr::axis);
+  int64_t elements = 1;
+  for (const int64_t extent : extents) {
+    elements = extent >= 1 && elements <= Type::kMaxElements ? elements * extent : 0;
+  }
+  if (!c.require(buffer.isBuffer() && buffer.rank() == 1 && elements == buffer.numElements() &&
+                     to.isTile() && to.element() == buffer.element() &&
+                     differsAlong(shape, to.shape(), axis),
+                 26, op, "the result is not what the indices name in a buffer of these extents")) {
+    return;
+  }
+  const bool indexed = fn.numOperands(op) > 1;
+  c.require(indexed ? c.operandType(op, 1) == to.withElement(Elem::I32)
+                    : slices(op, shape[static_cast<size_t>(axis)], to),
+            26, op, "the indices are neither i32 in the result's shape nor inside of the axis");
+}
+
+template <> void OpChecks::check<Opcode::BufferCount>(OpId op) {
+  const Type buffer = c.operandType(op, 0);
+  c.require(buffer.isBuffer() && buffer.rank() == 1 && buffer.element() == kI32 &&
+                indices(op, 1) && maskFits(op, 1),
+            26, op, "a buffer of i32 with one axis, i32 indices and a mask of their shape");
 }
 
 template <> void OpChecks::check<Opcode::AsyncCopy>(OpId op) {

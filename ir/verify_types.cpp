@@ -136,6 +136,7 @@ void verifyTypeRule(Checker &checker, OpId op) {
   case TypeRule::Explicit:
   case TypeRule::Dot:
   case TypeRule::Reduce:
+  case TypeRule::Map:
   case TypeRule::Region:
   case TypeRule::Nest:
   case TypeRule::Fold:

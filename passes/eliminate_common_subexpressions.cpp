@@ -89,6 +89,8 @@ private:
         result = mix(result, static_cast<uint64_t>(*number));
       } else if (const auto *real = std::get_if<double>(&value)) {
         result = mix(result, std::bit_cast<uint64_t>(*real));
+      } else if (const auto *text = std::get_if<std::string>(&value)) {
+        result = mix(result, std::hash<std::string>()(*text));
       } else {
         for (int64_t entry : std::get<std::vector<int64_t>>(value)) {
           result = mix(result, static_cast<uint64_t>(entry));

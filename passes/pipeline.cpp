@@ -8,6 +8,7 @@
 #include "ir/verifier.h"
 #include "passes/cpu/allocate_scratch.h"
 #include "passes/cpu/bound_nests.h"
+#include "passes/cpu/expand_assembly.h"
 #include "passes/cpu/form_nests.h"
 #include "passes/cpu/mark_accesses.h"
 #include "passes/eliminate_common_subexpressions.h"
@@ -50,6 +51,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
+    PassRow{"expand_assembly", expandAssembly, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
     PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},
@@ -97,6 +99,7 @@ constexpr std::array kConstraints = {
                     "accesses that are dead or go to the same place need no guard"},
     OrderConstraint{"eliminate_dead_code", "request_guards", kSome,
                     "a parameter that is not used needs no guard"},
+    OrderConstraint{"expand_assembly", "form_nests", kAll, "nests are made of ops on elements"},
     OrderConstraint{"request_guards", "form_nests", kAll,
                     "which accesses may overlap decides what is read again and what is stored"},
     OrderConstraint{"split_carried_offsets", "form_nests", kAll,

@@ -76,6 +76,27 @@ ValueId trans(Rewriter &rw, OpId op, ValueId a, Type to) {
   return result;
 }
 
+// All of the axis; or a part of a part along one axis.
+ValueId slice(Rewriter &rw, OpId op, ValueId a, Type to) {
+  const int64_t axis = rw.fn.getInt(op, Attr::axis), start = rw.fn.getInt(op, Attr::start);
+  const int64_t step = rw.fn.getInt(op, Attr::step);
+  if (rw.fn.type(a) == to && start == 0) {
+    return a; // of more than one element every one, or the one that there is
+  }
+  const ValueId inner = rw.through(a, Opcode::Slice);
+  if (!inner.valid() || rw.fn.getInt(rw.def(a), Attr::axis) != axis) {
+    return {};
+  }
+  const int64_t innerStep = rw.fn.getInt(rw.def(a), Attr::step);
+  const int64_t first = rw.fn.getInt(rw.def(a), Attr::start) + start * innerStep;
+  const ValueId result = rw.builder.make(Opcode::Slice, {inner}, to);
+  const bool one = to.dim(static_cast<unsigned>(axis)) == 1;
+  rw.fn.setAttr(rw.def(result), Attr::axis, ir::AttrValue(axis));
+  rw.fn.setAttr(rw.def(result), Attr::start, ir::AttrValue(first));
+  rw.fn.setAttr(rw.def(result), Attr::step, ir::AttrValue(one ? 1 : step * innerStep));
+  return result;
+}
+
 // hint(hint(x)): both promises on one op, the stronger one of each axis.
 ValueId hint(Rewriter &rw, OpId op, ValueId a, Type to) {
   if (rw.isConstant(a)) {
@@ -147,7 +168,7 @@ ValueId simplifyShape(Rewriter &rw, OpId op) {
   }
   const bool shape = opcode == Opcode::Splat || opcode == Opcode::Broadcast ||
                      opcode == Opcode::ExpandDims || opcode == Opcode::Reshape ||
-                     opcode == Opcode::Trans;
+                     opcode == Opcode::Trans || opcode == Opcode::Slice;
   if (!shape && opcode != Opcode::Hint) {
     return {};
   }
@@ -167,6 +188,9 @@ ValueId simplifyShape(Rewriter &rw, OpId op) {
   }
   if (opcode == Opcode::Trans) {
     return trans(rw, op, a, to);
+  }
+  if (opcode == Opcode::Slice) {
+    return slice(rw, op, a, to);
   }
   if (opcode == Opcode::ExpandDims) {
     return {};

@@ -328,9 +328,10 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::ElementWrite: return emitElementWrite(op);
   case Opcode::Contract: return emitContract(op);
   case Opcode::Arange: case Opcode::Splat: case Opcode::Broadcast: case Opcode::ExpandDims:
-  case Opcode::Reshape: case Opcode::Trans: case Opcode::Hint: case Opcode::Assume: case Opcode::Dot:
-  case Opcode::Reduce: case Opcode::ConvertLayout: case Opcode::BufferSlot: case Opcode::BufferRead:
-  case Opcode::BufferWrite: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
+  case Opcode::Reshape: case Opcode::Trans: case Opcode::Slice: case Opcode::Hint: case Opcode::Assume:
+  case Opcode::Dot: case Opcode::Reduce: case Opcode::Gather: case Opcode::Histogram: case Opcode::Map:
+  case Opcode::Assembly: case Opcode::ConvertLayout: case Opcode::BufferSlot: case Opcode::BufferRead:
+  case Opcode::BufferWrite: case Opcode::BufferGather: case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
   case Opcode::Barrier: break;
   }
   throw ir::InternalError(std::string(fn_.opInfo(op).mnemonic) + " is not an op of the nested stage",

@@ -98,18 +98,23 @@ std::function<llvm::Value *(int32_t)> Emitter::elementAddresses(const ir::Type &
     return [=, this, offsets = bufferOffsets(registers, layoutOf(buffer), bytes)](
                int32_t reg) mutable { return bufferPointer(base, offsets, reg); };
   }
-  // Bits above the subtile count repeats.
-  std::vector<int32_t> columns;
+  return [=, this](int32_t reg) { return flatAddress(buffer, flatIndex(tile, reg)); };
+}
+
+// Bits above the subtile count repeats.
+llvm::Value *Emitter::flatAddress(ir::ValueId buffer, llvm::Value *index) {
+  const ir::Type &type = fn_.type(buffer);
   const ir::LayoutInverse inverse(layoutOf(buffer));
-  for (int32_t position = 1; position < tile.numElements(); position *= 2) {
+  std::vector<int32_t> columns;
+  bool plain = true;
+  for (int32_t position = 1; position < type.dim(0); position *= 2) {
     const ir::Coords flat = {position};
     columns.push_back(inverse.offsetOf(flat));
+    plain = plain && columns.back() == position;
   }
-  return [=, this](int32_t reg) {
-    llvm::Value *offset = linear(flatIndex(tile, reg), columns);
-    return builder_.CreateGEP(builder_.getInt8Ty(), base,
-                              builder_.CreateMul(offset, i32(bytes)));
-  };
+  llvm::Value *offset = plain ? index : linear(index, columns);
+  return builder_.CreateGEP(builder_.getInt8Ty(), scalar(buffer),
+                            builder_.CreateMul(offset, i32(type.elementBytes())));
 }
 
 llvm::Value *Emitter::sharedAddress(llvm::Value *pointer) {

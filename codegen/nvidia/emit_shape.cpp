@@ -74,6 +74,7 @@ void Emitter::lowerBroadcast(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerExpandDims(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerReshape(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerTrans(ir::OpId op) { renameRegisters(op); }
+void Emitter::lowerSlice(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerHint(ir::OpId op) {
   if (!addressOp(op) && !indexOp(op)) {
     set(fn_.result(op), regs(fn_.operand(op, 0)));

@@ -12,7 +12,7 @@
 //
 // Control flow is uniform: conditions are scalars. Every op that is legal in the staged stage and
 // not elementwise has a member lower<Name>, so one that is forgotten is a link error. They stand in
-// emit_<family>.cpp: control, shape, memory, atomic, and buffers, reduce, convert, dot.
+// emit_<family>.cpp: control, map, shape, memory, atomic, and buffers, gather, reduce, convert, dot.
 #pragma once
 
 #include "codegen/codegen.h"
@@ -198,6 +198,8 @@ private:
   // place of its own (flat_buffers.h), any address of the buffer.
   std::function<llvm::Value *(int32_t)> elementAddresses(const ir::Type &tile, ir::ValueId buffer);
   llvm::Value *flatIndex(const ir::Type &tile, int32_t reg);
+  // Address of the element at a row-major index of a buffer with one axis.
+  llvm::Value *flatAddress(ir::ValueId buffer, llvm::Value *index);
   // ptr addrspace(3) as the i32 that instructions take.
   llvm::Value *sharedAddress(llvm::Value *pointer);
   void readVectors(ir::OpId op, const std::vector<int32_t> &bits);
@@ -214,8 +216,14 @@ private:
   // The value of another lane: `bfly` (lane XOR operand) or `idx` (lane operand).
   llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const char *mode,
                        llvm::Value *operand);
+  // ---- emit_map.cpp
+  Regs mapElement(ir::OpId op, llvm::Value *predicate);
+  // ---- emit_gather.cpp
+  llvm::Value *gatheredIndex(ir::OpId op, int32_t reg);
   // ---- emit_reduce.cpp
   friend class ReduceEmitter;
+  // ---- emit_assembly.cpp
+  friend class AssemblyEmitter;
   // ---- emit_dot.cpp, emit_multiply_add.cpp
   void multiplyAddDot(ir::OpId op);
   friend class MatrixDot;

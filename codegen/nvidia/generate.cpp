@@ -7,6 +7,8 @@
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Pass.h>
@@ -121,6 +123,16 @@ std::string widenNegations(llvm::StringRef text) {
   return out;
 }
 
+// Of the errors that LLVM finds in the user's assembly the first; without a handler it ends the process.
+void keepError(const llvm::DiagnosticInfo *info, void *text) {
+  auto &kept = *static_cast<std::string *>(text);
+  if (info->getSeverity() == llvm::DS_Error && kept.empty()) {
+    llvm::raw_string_ostream stream(kept);
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    info->print(printer);
+  }
+}
+
 template <class T> std::string printed(const T &object) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -164,7 +176,13 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
     throw ir::InternalError("the NVPTX backend writes no assembly");
   }
+  std::string error;
+  context->setDiagnosticHandlerCallBack(keepError, &error);
   passes.run(*module);
+  context->setDiagnosticHandlerCallBack(nullptr, nullptr);
+  if (!error.empty()) {
+    throw ir::UserError("in the kernel's assembly: " + error);
+  }
   code.assembly = widenNegations(text);
   return code;
 }

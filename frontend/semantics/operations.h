@@ -63,10 +63,15 @@ std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a,
                                  std::vector<int32_t> b);
 // x under leading axes of extent 1, then repeated; the shape is one that x broadcasts to.
 Tensor stretch(Semantics &s, Tensor x, std::span<const int32_t> shape);
+// All in their common shape; one tensor or more.
+std::vector<Tensor> broadcastAll(Semantics &s, std::vector<Tensor> tensors);
 Tensor expandDims(Semantics &s, const Tensor &x, unsigned axis);
 Tensor reshapeTo(Semantics &s, const Tensor &x, std::span<const int32_t> shape);
 Tensor permuteTo(Semantics &s, const Tensor &x, std::span<const int64_t> order,
                  const Value &argument = Value());
+// Along the axis the elements start, start + step, ...: so many, all of which there are.
+Tensor sliceTile(Semantics &s, const Tensor &x, unsigned axis, int64_t start, int64_t step,
+                 int32_t count);
 // The one element of a tile of one element; scalars as they are.
 Tensor onlyElement(Semantics &s, const Tensor &x);
 // A constant or tensor operand of an operator (operators.cpp).

@@ -266,23 +266,34 @@ int64_t sliceBound(Semantics &s, const Value &value, int64_t fallback, int64_t s
   return std::clamp(bound, down ? int64_t{-1} : int64_t{0}, down ? size - 1 : size);
 }
 
-Value sliceTuple(Semantics &s, const Aggregate &tuple, const Aggregate &slice) {
-  const auto size = static_cast<int64_t>(tuple.fields.size());
+// The items of a sequence of `size` that a slice names: begin, begin + step, ... before end.
+struct SliceRange {
+  int64_t begin, end, step;
+  [[nodiscard]] int64_t count() const {
+    const int64_t distance = step < 0 ? begin - end : end - begin;
+    const int64_t stride = step < 0 ? -step : step;
+    return distance <= 0 ? 0 : (distance - 1) / stride + 1;
+  }
+};
+
+SliceRange sliceRange(Semantics &s, const Aggregate &slice, int64_t size) {
   const int64_t step =
       slice.fields[2].isNone() ? 1 : s.constantInt(slice.fields[2], "the step of a slice");
   if (step == 0) {
     s.fail("the step of a slice is 0");
   }
   const bool down = step < 0;
-  const int64_t begin = sliceBound(s, slice.fields[0], down ? size - 1 : 0, size, down);
-  const int64_t end = sliceBound(s, slice.fields[1], down ? -1 : size, size, down);
+  // A longer step takes the first item alone, as well as this one.
+  return {sliceBound(s, slice.fields[0], down ? size - 1 : 0, size, down),
+          sliceBound(s, slice.fields[1], down ? -1 : size, size, down),
+          std::clamp<int64_t>(step, -size - 1, size + 1)};
+}
+
+Value sliceTuple(Semantics &s, const Aggregate &tuple, const Aggregate &slice) {
+  const SliceRange range = sliceRange(s, slice, static_cast<int64_t>(tuple.fields.size()));
   std::vector<Value> items;
-  for (int64_t i = begin; down ? i > end : i < end;) {
-    items.push_back(tuple.fields[static_cast<size_t>(i)]);
-    if (step > size || step < -size) {
-      break;
-    }
-    i += step;
+  for (int64_t i = 0; i < range.count(); ++i) {
+    items.push_back(tuple.fields[static_cast<size_t>(range.begin + i * range.step)]);
   }
   return Value::tuple(std::move(items));
 }
@@ -298,26 +309,44 @@ size_t itemIndex(Semantics &s, const Value &index, size_t size, const char *what
   return static_cast<size_t>(number < 0 ? number + signedSize : number);
 }
 
+// One part of a subscript of a tile, which stands for its axis `axis`: a slice or an index.
+Tensor partOfAxis(Semantics &s, const Tensor &x, unsigned axis, const Value &part) {
+  const int64_t extent = x.shape[axis];
+  if (const Aggregate *slice = sliceOf(part)) {
+    const SliceRange range = sliceRange(s, *slice, extent);
+    if (range.count() == 0) {
+      s.fail("an empty slice of axis " + std::to_string(axis) + ", of extent " +
+             std::to_string(extent));
+    }
+    return sliceTile(s, x, axis, range.begin, range.step, static_cast<int32_t>(range.count()));
+  }
+  if (part.tensor() != nullptr) {
+    s.fail("a tensor is subscripted by None, slices and constants, got " + part.describe() +
+           "; elements at indices that are not known before the kernel runs are taken by gather");
+  }
+  const auto index = static_cast<int64_t>(itemIndex(s, part, x.shape[axis], "tensor's axis"));
+  const Tensor element = sliceTile(s, x, axis, index, 1, 1);
+  std::vector<int32_t> shape = element.shape;
+  shape.erase(shape.begin() + axis);
+  return reshapeTo(s, element, shape);
+}
+
 Value tensorSubscript(Semantics &s, const Tensor &x, const Value &index) {
   const std::vector<Value> parts =
       index.tuple() != nullptr ? index.tuple()->fields : std::vector<Value>{index};
   Tensor result = x;
   size_t used = 0;
-  for (size_t axis = 0; axis < parts.size(); ++axis) {
-    if (parts[axis].isNone()) {
-      result = expandDims(s, result, static_cast<unsigned>(axis));
+  unsigned axis = 0; // of the result, which the next part stands for
+  for (const Value &part : parts) {
+    if (part.isNone()) {
+      result = expandDims(s, result, axis++);
       continue;
-    }
-    const Aggregate *slice = sliceOf(parts[axis]);
-    const bool whole = slice != nullptr && std::ranges::all_of(slice->fields, [](const Value &v) {
-                         return v.isNone();
-                       });
-    if (!whole) {
-      s.fail("a tensor is subscripted by None and : alone, got " + parts[axis].describe());
     }
     if (++used > x.shape.size()) {
       s.fail("too many indices for shape " + shapeText(x.shape));
     }
+    result = partOfAxis(s, result, axis, part);
+    axis += sliceOf(part) != nullptr ? 1 : 0;
   }
   return Value(std::move(result));
 }

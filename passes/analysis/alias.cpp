@@ -83,6 +83,7 @@ private:
     const bool keeps =
         opcode == Opcode::PtrAdd || opcode == Opcode::Splat || opcode == Opcode::Broadcast ||
         opcode == Opcode::ExpandDims || opcode == Opcode::Reshape || opcode == Opcode::Trans ||
+        opcode == Opcode::Slice || opcode == Opcode::Gather ||
         opcode == Opcode::Hint || opcode == Opcode::Bitcast || opcode == Opcode::ConvertLayout;
     if (!keeps || !fn_.type(fn_.operand(owner, 0)).isPointer()) {
       return false;

@@ -127,6 +127,7 @@ int32_t FactsBuilder::affineOf(OpId op) {
   case ir::TypeRule::Load:
   case ir::TypeRule::Dot:
   case ir::TypeRule::Reduce:
+  case ir::TypeRule::Map:
   case ir::TypeRule::Region:
   case ir::TypeRule::Nest:
   case ir::TypeRule::Fold:
@@ -260,6 +261,16 @@ std::optional<AffineForm> FactsBuilder::shapeForm(OpId op) const {
       result.strides[i] = a->strides[static_cast<size_t>(order[i])];
     }
     return result;
+  }
+  if (opcode == Opcode::Slice) {
+    const auto axis = static_cast<unsigned>(fn_.getInt(op, Attr::axis));
+    result.strides = a->strides;
+    const Polynomial stride = result.strides[axis];
+    const auto first = stride.times(fn_.getInt(op, Attr::start));
+    const auto step = stride.times(type.dim(axis) > 1 ? fn_.getInt(op, Attr::step) : 0);
+    const bool fits = first && step && assign(result.offset, result.offset.plus(*first)) &&
+                      assign(result.strides[axis], step);
+    return fits ? Form(result) : std::nullopt;
   }
   if (opcode != Opcode::Reshape) {
     return std::nullopt;

@@ -118,7 +118,7 @@ FactsBuilder::Axes FactsBuilder::AxisRules::run() {
   } else if (opcode == Opcode::ConvertLayout) {
     out_ = axes(operand(0));
   } else if (opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ||
-             opcode == Opcode::Trans) {
+             opcode == Opcode::Trans || opcode == Opcode::Slice) {
     shape();
   } else if (opcode == Opcode::Reshape) {
     reshape();
@@ -152,6 +152,7 @@ void FactsBuilder::AxisRules::byTypeRule() {
   case ir::TypeRule::Load:
   case ir::TypeRule::Dot:
   case ir::TypeRule::Reduce:
+  case ir::TypeRule::Map:
   case ir::TypeRule::Region:
   case ir::TypeRule::Nest:
   case ir::TypeRule::Fold:
@@ -356,6 +357,9 @@ void FactsBuilder::AxisRules::shape() {
       out = extents[i] == result_.shape[i] ? in[i] : AxisFacts{each, 1, result_.shape[i]};
     } else if (opcode == Opcode::ExpandDims) {
       out = i == inserted ? AxisFacts{each, 1, 1} : in[i < inserted ? i : i - 1];
+    } else if (opcode == Opcode::Slice) { // cuts the groups anew, unless all elements are equal
+      const int64_t equal = in[i].constant >= extents[i] ? result_.shape[i] : 1;
+      out = i == inserted ? AxisFacts{each, 1, equal} : in[i];
     } else {
       out = in[static_cast<size_t>(order[i])];
     }

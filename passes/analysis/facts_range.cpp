@@ -148,7 +148,8 @@ IntRange FactsBuilder::rangeOf(OpId op, Trust trust) const {
     return fit(start, Wide{start} + type.dim(0) - 1, type, assumesNoWrap(type, trust));
   }
   if (opcode == Opcode::Splat || opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ||
-      opcode == Opcode::Reshape || opcode == Opcode::Trans || opcode == Opcode::Hint ||
+      opcode == Opcode::Reshape || opcode == Opcode::Trans || opcode == Opcode::Slice ||
+      opcode == Opcode::Gather || opcode == Opcode::Hint ||
       opcode == Opcode::ConvertLayout || opcode == Opcode::SExt) {
     return fn_.type(fn_.operand(op, 0)).isBool() && opcode == Opcode::SExt ? IntRange{-1, 0}
                                                                            : in(0);

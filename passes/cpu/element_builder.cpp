@@ -238,6 +238,14 @@ ValueId ElementBuilder::inlineOp(OpId op, const Indices &indices) {
       }
     }
     result = element(fn_.operand(op, 0), below);
+  } else if (opcode == Opcode::Slice || opcode == Opcode::Gather) {
+    const auto axis = fn_.getInt(op, Attr::axis);
+    Indices below = indices;
+    below[axis] = opcode == Opcode::Gather
+                      ? element(fn_.operand(op, 1), indices)
+                      : shiftIndex(scaleIndex(indices[axis], int32_t(fn_.getInt(op, Attr::step))),
+                                   int32_t(fn_.getInt(op, Attr::start)));
+    result = element(fn_.operand(op, 0), below);
   } else if (opcode == Opcode::Reshape) {
     result = element(fn_.operand(op, 0), reshapeIndices(op, indices));
   } else {

@@ -54,6 +54,8 @@ public:
   ir::ValueId addIndex(ir::ValueId a, ir::ValueId b);
   ir::ValueId shiftIndex(ir::ValueId a, int32_t by) { return by == 0 ? a : addIndex(a, index(by)); }
   ir::ValueId scaleIndex(ir::ValueId a, int32_t factor);
+  // Ops that the caller made in the body.
+  void countOps(uint32_t ops) { made_.ops += ops; }
   [[nodiscard]] BodySize made() const { return made_; }
 
 private:

@@ -137,9 +137,12 @@ private:
         walk(operand, path, part);
       }
     } else if (opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ||
-               opcode == Opcode::Reshape || opcode == Opcode::Trans) {
+               opcode == Opcode::Reshape || opcode == Opcode::Trans || opcode == Opcode::Slice) {
       const ValueId operand = fn_.operand(op, 0);
       walk(operand, shapeOp(op, operand, path), part);
+    } else if (opcode == Opcode::Gather) {
+      walk(fn_.operand(op, 0), shapeOp(op, fn_.operand(op, 0), path), part);
+      walk(fn_.operand(op, 1), path, part);
     }
   }
 
@@ -162,10 +165,21 @@ private:
         const bool repeated = type.dim(axis) == 1 && fn_.type(fn_.result(op)).dim(axis) != 1;
         below.axes[axis] = repeated ? IndexPath::kNoAxis : path.axes[axis];
       }
+    } else if (opcode == Opcode::Slice || opcode == Opcode::Gather) {
+      below.axes = path.axes;
+      if (opcode == Opcode::Gather || fn_.getInt(op, Attr::step) != 1) {
+        below.axes[fn_.getInt(op, Attr::axis)] = IndexPath::kNoAxis;
+      }
+      below.reshapes = chain(op, path);
     } else {
       reshape(op, operand, path, below);
     }
     return below;
+  }
+
+  uint32_t chain(OpId op, const IndexPath &path) {
+    return chains_.try_emplace({path.reshapes, op.index}, uint32_t(chains_.size()) + 1)
+        .first->second;
   }
 
   void reshape(OpId op, ValueId operand, const IndexPath &path, IndexPath &below) {
@@ -181,8 +195,7 @@ private:
       whole &= group.fromEnd - group.from == 1 && group.toEnd - group.to <= 1;
     }
     if (!whole) {
-      below.reshapes =
-          chains_.try_emplace({path.reshapes, op.index}, uint32_t(chains_.size()) + 1).first->second;
+      below.reshapes = chain(op, path);
     }
   }
 

@@ -6,7 +6,8 @@
 //
 // The map says for each axis of a value which axis of the nest's space runs along it. Trans,
 // broadcast, expand_dims and reshapes that keep an axis whole change it exactly; a reshape that cuts
-// or joins axes makes it opaque (the innermost parts are still tracked, for costs).
+// or joins axes, a slice and a gather make it opaque (what still runs along an axis is tracked, for
+// costs).
 #pragma once
 
 #include "passes/cpu/nest_state.h"
@@ -19,7 +20,7 @@ struct IndexPath {
   static constexpr int kNoAxis = -1;
   // For each axis of the value the axis of the space that runs along it with step 1, or kNoAxis.
   llvm::SmallVector<int, 4> axes;
-  // 0: `axes` is the whole truth; else names the chain of reshapes that was passed.
+  // 0: `axes` is the whole truth; else names the chain of reshapes, slices and gathers that was passed.
   uint32_t reshapes = 0;
 
   static IndexPath identity(unsigned rank);

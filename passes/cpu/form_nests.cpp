@@ -72,6 +72,10 @@ private:
       lowerDotIn(op, frame);
     } else if (opcode == Opcode::Reduce) {
       lowerReduce(state_, op);
+    } else if (opcode == Opcode::Histogram) {
+      lowerHistogram(state_, op);
+    } else if (opcode == Opcode::Map) {
+      lowerMap(state_, op);
     } else if (touchesTiles(op)) {
       order_.stageOperands(op);
       if (opcode == Opcode::Store) {

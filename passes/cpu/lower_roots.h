@@ -13,6 +13,9 @@ void lowerStore(NestState &state, ir::OpId op);
 void lowerOrderedAccess(NestState &state, ir::OpId op);
 // reduce: a fold for one axis, else a nest over the other axes around a fold (lower_reduce.cpp).
 void lowerReduce(NestState &state, ir::OpId op);
+// histogram and map: a nest of single elements that counts, or runs the map's body (lower_across.cpp).
+void lowerHistogram(NestState &state, ir::OpId op);
+void lowerMap(NestState &state, ir::OpId op);
 // dot: operands packed and a contraction, or plain multiply-adds (lower_dot.cpp). `home`: the result
 // is to be accumulated in this buffer (of lower_dot's shape); invalid: in a new one.
 void lowerDot(NestState &state, ir::OpId op, ir::ValueId home);

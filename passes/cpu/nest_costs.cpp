@@ -22,7 +22,7 @@ constexpr Row kCosts[] = {
     {Sin, 60},   {Cos, 60},   {Erf, 40},  {SMulHi, 4}, {UMulHi, 4}, {Brev, 6},
     {FDiv, 10},  {FRem, 40},  {SDiv, 30}, {UDiv, 30}, {SRem, 30}, {URem, 30},
     {Constant, 0}, {Arange, 0}, {Splat, 0}, {Broadcast, 0}, {ExpandDims, 0}, {Reshape, 0},
-    {Trans, 0},  {Hint, 0},   {Bitcast, 0}, {PtrToInt, 0}, {IntToPtr, 0}, {PtrAdd, 0},
+    {Trans, 0},  {Slice, 0}, {Gather, 2}, {Hint, 0},   {Bitcast, 0}, {PtrToInt, 0}, {IntToPtr, 0}, {PtrAdd, 0},
 };
 
 } // namespace

@@ -17,7 +17,8 @@ bool isInlinable(const Function &fn, OpId op) {
   }
   return isElementwise(opcode) || opcode == Opcode::Constant || opcode == Opcode::Arange ||
          opcode == Opcode::Splat || opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ||
-         opcode == Opcode::Reshape || opcode == Opcode::Trans || opcode == Opcode::Hint;
+         opcode == Opcode::Reshape || opcode == Opcode::Trans || opcode == Opcode::Slice ||
+         opcode == Opcode::Gather || opcode == Opcode::Hint;
 }
 
 ValueId allocBuffer(Builder &builder, std::span<const int32_t> shape, Type element) {

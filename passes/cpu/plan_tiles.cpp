@@ -117,6 +117,16 @@ private:
     for (ValueId operand : fn_.operands(op)) {
       consume(operand, op, below);
     }
+    if (fn_.opcode(op) == Opcode::Gather) {
+      storeGathered(fn_.operand(op, 0));
+    }
+  }
+
+  // Its elements are computed in any order and number, unless they are cheap.
+  void storeGathered(ValueId src) {
+    if (computeCost(src) > kNestCosts.recompute) {
+      state_.keep.set(src, Keep::AtDefinition);
+    }
   }
 
   // What the body computes, the nests compute that need the results, or the one that stores them.

@@ -33,7 +33,9 @@ bool bodyIsElementwise(const Function &fn, BlockId body) {
     if (op == fn.last(body)) {
       break;
     }
-    if (++ops > kNestCosts.sunkOps || (!isInlinable(fn, op) && !isScalarOp(fn, op))) {
+    // What a gather reads is at indices of the iteration, not of the nest.
+    if (++ops > kNestCosts.sunkOps || fn.opcode(op) == Opcode::Gather ||
+        (!isInlinable(fn, op) && !isScalarOp(fn, op))) {
       return false;
     }
   }

@@ -66,8 +66,7 @@ private:
     const Opcode opcode = fn_.opcode(op);
     if (opcode == Opcode::Store && fn_.type(fn_.operand(op, 0)).isTile()) {
       request(op, 1, layoutOf(fn_.operand(op, 0)));
-    } else if (opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast ||
-               opcode == Opcode::Trans || opcode == Opcode::Reshape) {
+    } else if (isShapeOp(opcode)) {
       fixShapeOp(op);
     } else if (opcode == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).rank() > 1) {
       fixReduce(op);
@@ -80,7 +79,7 @@ private:
     if (shapeRegisterMap(fn_, op)) {
       return;
     }
-    // A reshape that does not divide goes through memory, from any layout to any.
+    // A reshape or slice that does not divide goes through memory, from any layout to any.
     if (const auto needed = operandLayout(fn_, op, layoutOf(fn_.result(op)))) {
       request(op, 0, *needed);
     }

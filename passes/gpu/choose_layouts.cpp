@@ -114,8 +114,7 @@ private:
   void deriveFromUses(ValueId value, std::vector<LayoutProposal> &proposals) const {
     for (const ir::Use use : fn_.uses(value)) {
       const Opcode opcode = fn_.opcode(use.op);
-      if (opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast || opcode == Opcode::Trans ||
-          opcode == Opcode::Reshape) {
+      if (isShapeOp(opcode)) {
         if (const Layout *result = chosen(fn_.result(use.op))) {
           if (auto layout = operandLayout(fn_, use.op, *result)) {
             proposals.push_back({std::move(*layout), weight(value, use.op)});
@@ -142,8 +141,7 @@ private:
     if (opcode == Opcode::Reduce) {
       proposals.push_back({operand->reduced(static_cast<unsigned>(fn_.getInt(op, Attr::axis))),
                            2 * weight(value, op)});
-    } else if (opcode == Opcode::ExpandDims || opcode == Opcode::Trans ||
-               opcode == Opcode::Reshape) {
+    } else if (isShapeOp(opcode) && opcode != Opcode::Broadcast) {
       if (auto layout = resultLayout(fn_, op, *operand)) {
         proposals.push_back({std::move(*layout), weight(value, op)});
       }

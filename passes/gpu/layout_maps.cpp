@@ -168,6 +168,65 @@ Coords operandCoords(const ir::Function &fn, ir::OpId op, const Coords &coords) 
   throw ir::InternalError("a shape op");
 }
 
+// ---- slices
+
+int32_t threadReach(const Layout &layout, unsigned axis) {
+  int32_t reach = 0;
+  for (const HwDim dim : {HwDim::Lane, HwDim::Warp}) {
+    for (const Coords &basis : layout.bases(dim)) {
+      reach |= basis[axis];
+    }
+  }
+  return reach;
+}
+
+// Result and operand under these layouts: the threads' part of a coordinate stays as it is, so start
+// and step move the registers' part alone.
+std::optional<std::vector<int32_t>> sliceRegisterMap(const ir::Function &fn, ir::OpId op,
+                                                     const Layout &to, const Layout &from) {
+  const auto axis = static_cast<unsigned>(fn.getInt(op, Attr::axis));
+  const int64_t start = fn.getInt(op, Attr::start), step = fn.getInt(op, Attr::step);
+  const auto reach = static_cast<uint32_t>(threadReach(to, axis));
+  if (reach != 0 && (step != 1 || start % (int64_t{1} << std::bit_width(reach)) != 0)) {
+    return std::nullopt;
+  }
+  for (const HwDim dim : {HwDim::Lane, HwDim::Warp}) {
+    if (to.bases(dim) != from.bases(dim)) {
+      return std::nullopt;
+    }
+  }
+  const ir::LayoutInverse inverseOfFrom(from);
+  const int64_t extent = fn.type(fn.operand(op, 0)).dim(axis);
+  std::vector<int32_t> result;
+  for (int32_t reg = 0; reg < to.size(HwDim::Reg); ++reg) {
+    Coords coords = to.applyOne(HwDim::Reg, reg);
+    const int64_t along = start + coords[axis] * step;
+    coords[axis] = static_cast<int32_t>(std::clamp<int64_t>(along, 0, extent - 1)); // or padding
+    const auto holder = inverseOfFrom.holderOf(coords);
+    if (holder && (holder->lane != 0 || holder->warp != 0)) {
+      return std::nullopt;
+    }
+    result.push_back(holder ? holder->reg : 0);
+  }
+  return result;
+}
+
+std::optional<Layout> layoutBeforeSlice(const ir::Function &fn, ir::OpId op, const Layout &result) {
+  Layout layout = result.coveringShape(fn.type(fn.operand(op, 0)).shape());
+  return sliceRegisterMap(fn, op, result, layout) ? std::optional(std::move(layout)) : std::nullopt;
+}
+
+std::optional<Layout> layoutAfterSlice(const ir::Function &fn, ir::OpId op, const Layout &operand) {
+  const ir::Type to = fn.type(fn.result(op));
+  const auto axis = static_cast<unsigned>(fn.getInt(op, Attr::axis));
+  const bool fits = operand.subtile()[axis] <= to.dim(axis);
+  if (!fits && threadReach(operand, axis) != 0) {
+    return std::nullopt;
+  }
+  Layout layout = (fits ? operand : operand.reduced(axis).expandDims(axis)).coveringShape(to.shape());
+  return sliceRegisterMap(fn, op, layout, operand) ? std::optional(std::move(layout)) : std::nullopt;
+}
+
 std::optional<Layout> reshapedLayout(const Layout &layout, std::span<const int32_t> from,
                                      std::span<const int32_t> to) {
   const auto map = LinearReshape::between(from, to);
@@ -175,6 +234,11 @@ std::optional<Layout> reshapedLayout(const Layout &layout, std::span<const int32
 }
 
 } // namespace
+
+bool isShapeOp(Opcode opcode) {
+  return opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast || opcode == Opcode::Trans ||
+         opcode == Opcode::Reshape || opcode == Opcode::Slice;
+}
 
 std::optional<std::vector<int32_t>> registerMap(const Layout &to, const Layout &from,
                                                 CoordMap map) {
@@ -216,6 +280,9 @@ std::optional<std::vector<int32_t>> shapeRegisterMap(const ir::Function &fn, ir:
       return map->apply(coords).value_or(Coords(from.rank(), 0));
     });
   }
+  if (fn.opcode(op) == Opcode::Slice) {
+    return sliceRegisterMap(fn, op, fn.layout(to.layout()), fn.layout(from.layout()));
+  }
   return registerMap(fn.layout(to.layout()), fn.layout(from.layout()),
                      [&](const Coords &coords) { return operandCoords(fn, op, coords); });
 }
@@ -236,6 +303,9 @@ std::optional<Layout> operandLayout(const ir::Function &fn, ir::OpId op, const L
   if (opcode == Opcode::Trans) {
     return result.trans(inverse(fn.getInts(op, Attr::order)));
   }
+  if (opcode == Opcode::Slice) {
+    return layoutBeforeSlice(fn, op, result);
+  }
   ir::check(opcode == Opcode::Reshape, "a shape op");
   return reshapedLayout(result, fn.type(fn.result(op)).shape(), from.shape());
 }
@@ -252,6 +322,9 @@ std::optional<Layout> resultLayout(const ir::Function &fn, ir::OpId op, const La
   }
   if (opcode == Opcode::Reshape) {
     return reshapedLayout(operand, from.shape(), to.shape());
+  }
+  if (opcode == Opcode::Slice) {
+    return layoutAfterSlice(fn, op, operand);
   }
   // A broadcast leaves open which thread holds which replica.
   ir::check(opcode == Opcode::Broadcast, "a shape op");

@@ -19,20 +19,24 @@ namespace libtile::passes {
 
 using CoordMap = llvm::function_ref<ir::Coords(const ir::Coords &)>;
 
+// An op that takes the elements of its one operand as they are, to other coordinates.
+[[nodiscard]] bool isShapeOp(ir::Opcode opcode);
+
 // For each register of `to` the register of `from` that holds map(its element) on every thread;
 // registers whose element `from` does not reach (padding) get 0. nullopt: data would have to move.
 [[nodiscard]] std::optional<std::vector<int32_t>> registerMap(const ir::Layout &to,
                                                               const ir::Layout &from, CoordMap map);
 [[nodiscard]] std::optional<std::vector<int32_t>> registerMap(const ir::Layout &to,
                                                               const ir::Layout &from);
-// The same for the operand of a shape op (expand_dims, broadcast, trans, reshape), whose result and
+// The same for the operand of a shape op (expand_dims, broadcast, trans, reshape, slice), whose result and
 // operand have layouts. A reshape moves data unless it divides: the axes fall into groups of equal
-// products, and within a group all extents but the first are powers of two.
+// products, and within a group all extents but the first are powers of two. So does a slice unless the
+// axis lies in registers alone, or the slice is one block at a multiple of what threads reach of it.
 [[nodiscard]] std::optional<std::vector<int32_t>> shapeRegisterMap(const ir::Function &fn,
                                                                    ir::OpId op);
 
 // The layout that the shape op's operand needs so that no data moves, given the result's;
-// nullopt: there is none (a reshape that does not divide).
+// nullopt: there is none (a reshape that does not divide, a slice of an axis that threads share).
 [[nodiscard]] std::optional<ir::Layout> operandLayout(const ir::Function &fn, ir::OpId op,
                                                       const ir::Layout &result);
 // The layout that the shape op's result has when no data moves, given the operand's.

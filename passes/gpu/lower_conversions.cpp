@@ -7,6 +7,7 @@
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/fragments.h"
 #include "passes/gpu/layout_maps.h"
+#include "passes/gpu/lower_across.h"
 
 #include <numeric>
 
@@ -19,47 +20,14 @@ using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
-// Shared memory holds numbers: i1 takes a byte, pointers are 64-bit integers.
-ir::Elem storedElem(const Type &type) {
-  return type.isPointer() ? ir::Elem::I64 : type.isBool() ? ir::Elem::I8 : type.elem();
-}
-
-ValueId asStored(ir::Builder &builder, ValueId value) {
-  const Type type = builder.function().type(value);
-  const Type stored = type.withElement(storedElem(type));
-  if (type.isPointer()) {
-    return builder.make(Opcode::PtrToInt, {value}, stored);
-  }
-  return type.isBool() ? builder.make(Opcode::ZExt, {value}, stored) : value;
-}
-
-ValueId fromStored(ir::Builder &builder, ValueId value, const Type &type) {
-  if (type.isPointer()) {
-    return builder.make(Opcode::IntToPtr, {value}, type);
-  }
-  return type.isBool() ? builder.make(Opcode::Trunc, {value}, type) : value;
-}
-
-ValueId makeBuffer(ir::Builder &builder, std::span<const int32_t> shape, ir::Elem elem,
-                   const Layout &layout) {
-  const Type type = Type::buffer(shape, elem, builder.function().internLayout(layout));
-  return builder.make(Opcode::Alloc, {}, type);
-}
-
-void writeBuffer(ir::Builder &builder, ValueId buffer, ValueId value) {
-  const ValueId operands[] = {buffer, value};
-  builder.op(Opcode::BufferWrite, operands);
-}
-
 // The op's result becomes its operand written into such a buffer and read back.
 void moveThrough(ir::Function &fn, OpId op, std::span<const int32_t> shape, const Layout &layout) {
   const ValueId value = fn.operand(op, 0);
   const Type to = fn.type(fn.result(op));
   ir::Builder builder(fn, op);
-  const ValueId buffer = makeBuffer(builder, shape, storedElem(to), layout);
+  const ValueId buffer = makeBuffer(builder, shape, storedType(to).elem(), layout);
   writeBuffer(builder, buffer, asStored(builder, value));
-  const ValueId read =
-      builder.make(Opcode::BufferRead, {buffer}, to.withElement(storedElem(to)));
+  const ValueId read = builder.make(Opcode::BufferRead, {buffer}, storedType(to));
   fn.replaceAllUses(fn.result(op), fromStored(builder, read, to));
   fn.erase(op);
 }
@@ -105,7 +73,7 @@ ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
                                   .readers = {},
                                   .elementBytes = static_cast<int32_t>(type.elementBytes()),
                                   .fastAxis = static_cast<int32_t>(type.rank()) - 1});
-  const ValueId buffer = makeBuffer(builder, type.shape(), storedElem(type), layout);
+  const ValueId buffer = makeBuffer(builder, type.shape(), storedType(type).elem(), layout);
   writeBuffer(builder, buffer, asStored(builder, value));
   return buffer;
 }
@@ -132,6 +100,8 @@ bool lowerConversions(ir::Function &fn, const PassContext &context) {
       changed |= lowerReshape(fn, op);
     } else if (fn.opcode(op) == Opcode::Dot) {
       changed |= lowerOperands(fn, op, context.target);
+    } else {
+      changed |= lowerAcross(fn, op);
     }
   }
   return changed;

@@ -295,8 +295,11 @@ private:
     for (const OpId op : fn_.walk()) {
       const Opcode opcode = fn_.opcode(op);
       if (opcode == Opcode::ConvertLayout || opcode == Opcode::Reshape || opcode == Opcode::Reduce ||
+          opcode == Opcode::Slice || opcode == Opcode::Gather ||
           (opcode == Opcode::Dot && findMma(fn_, op, context_.target) == nullptr)) {
         std::ranges::for_each(fn_.operands(op), add);
+      } else if (opcode == Opcode::Histogram) {
+        add(fn_.result(op));
       }
     }
     return bytes;

@@ -81,6 +81,14 @@ private:
         opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas) {
       uniteAll(operands);
       unite(operands[0], results[0]);
+    } else if (fn_.opInfo(op).rule == ir::TypeRule::Map) {
+      uniteAll(operands);
+      uniteAll(results);
+      uniteEach(operands, results.first(std::min<size_t>(operands.size(), 1)));
+    } else if (opcode == Opcode::Gather) {
+      unite(operands[1], results[0]);
+    } else if (opcode == Opcode::Histogram) {
+      uniteAll(operands);
     } else if (opcode == Opcode::Store && operands.size() > 2) {
       unite(operands[0], operands[2]);
     } else if (opcode == Opcode::Dot) {

@@ -81,6 +81,9 @@ private:
     if (opcode == Opcode::Reduce) {
       return reduce(op);
     }
+    if (opcode == Opcode::Map) {
+      return map(op);
+    }
     if (fn_.results(op).empty()) {
       return;
     }
@@ -209,14 +212,50 @@ private:
     }
   }
 
+  void map(OpId op) {
+    const BlockId body = fn_.region(op);
+    std::vector<Elements> out(fn_.results(op).size());
+    const auto count = static_cast<size_t>(fn_.type(fn_.result(op)).numElements());
+    for (size_t i = 0; i < count; ++i) {
+      for (unsigned j = 0; j < fn_.numOperands(op); ++j) {
+        set(fn_.arg(body, j), {of(fn_.operand(op, j))[i]});
+      }
+      const std::vector<Elements> yielded = block(body);
+      for (size_t j = 0; j < out.size(); ++j) {
+        out[j].push_back(yielded[j][0]);
+      }
+    }
+    for (unsigned j = 0; j < out.size(); ++j) {
+      set(fn_.result(op, j), std::move(out[j]));
+    }
+  }
+
+  Elements histogram(OpId op) const {
+    Elements out(static_cast<size_t>(fn_.type(fn_.result(op)).numElements()));
+    const Elements &index = of(fn_.operand(op, 0));
+    for (size_t i = 0; i < index.size(); ++i) {
+      if (fn_.numOperands(op) < 2 || of(fn_.operand(op, 1))[i].i != 0) {
+        ++out.at(static_cast<size_t>(index[i].i)).i;
+      }
+    }
+    return out;
+  }
+
   // Which element of the operand the result's element at `index` is.
-  static size_t sourceOf(const Function &fn, OpId op, std::vector<int64_t> index) {
+  [[nodiscard]] size_t sourceOf(const Function &fn, OpId op, std::vector<int64_t> index, size_t at) const {
     const Opcode opcode = fn.opcode(op);
+    const auto axis = static_cast<size_t>(fn.getInt(op, Attr::axis));
     const Type from = fn.type(fn.operand(op, 0));
     std::vector<int64_t> source;
     if (opcode == Opcode::ExpandDims) {
       index.erase(index.begin() + fn.getInt(op, Attr::axis));
       source = index;
+    } else if (opcode == Opcode::Slice) {
+      source = index;
+      source[axis] = fn.getInt(op, Attr::start) + index[axis] * fn.getInt(op, Attr::step);
+    } else if (opcode == Opcode::Gather) {
+      source = index;
+      source[axis] = of(fn.operand(op, 1))[at].i;
     } else if (opcode == Opcode::Trans) {
       source.resize(index.size());
       const auto order = fn.getInts(op, Attr::order);
@@ -246,7 +285,7 @@ private:
       for (unsigned axis = type.rank(); axis-- > 0; rest /= type.dim(axis)) {
         index[axis] = rest % type.dim(axis);
       }
-      out[i] = in[sourceOf(fn_, op, index)];
+      out[i] = in.at(sourceOf(fn_, op, index, i));
     }
     return out;
   }
@@ -295,7 +334,11 @@ private:
     if (opcode == Opcode::Reshape || opcode == Opcode::Hint) {
       return of(fn_.operand(op, 0));
     }
-    if (opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims || opcode == Opcode::Trans) {
+    if (opcode == Opcode::Histogram) {
+      return histogram(op);
+    }
+    if (opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims || opcode == Opcode::Trans ||
+        opcode == Opcode::Slice || opcode == Opcode::Gather) {
       return shaped(op);
     }
     if (opcode == Opcode::Load) {

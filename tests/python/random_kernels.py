@@ -16,12 +16,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from random_across import AcrossKinds
 from random_indices import IndexKinds
-from random_values import EXACT, NAMES, NUMBERS, TYPES, truncated
+from random_values import EXACT, MOST, NAMES, NUMBERS, TYPES, truncated
 from spine import OnDevice, poisoned
 
-MOST = 4096  # elements of a tile
-HEADER = "import libtile\nimport libtile.language as tl\n\n\n@libtile.jit\ndef kernel({}):\n"
+HEADER = "import libtile\nimport libtile.language as tl\n\n\n{}@libtile.jit\ndef kernel({}):\n"
 
 
 class Value:
@@ -30,13 +30,14 @@ class Value:
         self.shape, self.dtype = array.shape, array.dtype
 
 
-class Kernel(IndexKinds):
+class Kernel(IndexKinds, AcrossKinds):
     """A kernel's text, its arguments, and what it must store."""
 
     def __init__(self, seed, steps=11):
         self.rng = np.random.default_rng(seed)
         self.lines, self.values, self.arguments = [], [], {}
         self.outputs, self.scratch = {}, []
+        self.functions = []  # texts of functions beside the kernel
         self.count, self.indent = 0, 1
         self.options = {"num_warps": int(self.rng.choice([1, 1, 2, 4, 4, 8, 16, 32])),
                         "num_stages": int(self.rng.choice([1, 2, 3, 4]))}
@@ -47,7 +48,7 @@ class Kernel(IndexKinds):
             self.step()
         for value in self.values[-3:]:
             self.store(value)
-        self.text = HEADER.format(", ".join(self.arguments)) + "\n".join(self.lines) + "\n"
+        self.text = HEADER.format("".join(f"{text}\n\n" for text in self.functions), ", ".join(self.arguments)) + "\n".join(self.lines) + "\n"
 
     # ---- choices
     def one_of(self, things):
@@ -161,7 +162,9 @@ class Kernel(IndexKinds):
                      self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
                      self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
                      self.overwrite, self.ends_of_types, self.ends_of_types,
-                     self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store])(value)
+                     self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store,
+                     self.join, self.split, self.part, self.part, self.flip, self.gather, self.gather, self.histogram,
+                     self.mapped])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""

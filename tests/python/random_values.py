@@ -2,6 +2,7 @@
 """Types and numbers of random kernels (random_kernels.py)."""
 import numpy as np
 
+MOST = 4096  # elements of a tile
 NAMES = {np.dtype(t): n for t, n in [(np.bool_, "int1"), (np.int8, "int8"), (np.int16, "int16"),
                                      (np.int32, "int32"), (np.int64, "int64"), (np.float16, "float16"),
                                      (np.float32, "float32"), (np.float64, "float64")]}

@@ -36,6 +36,11 @@ def shifted(value, amount):
 
 
 @libtile.jit
+def first_of(value, pointer):
+    return tl.load(pointer) + value
+
+
+@libtile.jit
 def different_returns(n):
     if n > 2:
         return 1
@@ -140,9 +145,39 @@ def empty_range(x, i, n):
     tl.store(x, tl.sum(tl.arange(4, 0)))  # here
 
 
-@mistake("subscripted by None and : alone")
+@mistake("subscripted by None, slices and constants.*taken by gather")
 def element_of_a_tile(x, i, n):
-    tl.store(x, tl.arange(0, 16)[3])  # here
+    tl.store(x, tl.arange(0, 16)[n])  # here
+
+
+@mistake("index 16 is outside of a tensor's axis of 16")
+def element_past_a_tile(x, i, n):
+    tl.store(x, tl.arange(0, 16)[16])  # here
+
+
+@mistake("split takes a tile whose last axis has extent 2", at="tl.arange(0, 16)")
+def halves_of_a_row(x, i, n):
+    a, b = tl.split(tl.arange(0, 16))  # here
+    tl.store(x + a, b)
+
+
+@mistake("one type, got int32 and fp32")
+def a_join_of_two_types(x, i, n):
+    a = tl.join(tl.arange(0, 16), tl.zeros((16,), tl.float32))  # here
+    tl.store(x, tl.sum(tl.sum(a, 0), 0))
+
+
+@mistake("differ outside of axis 0")
+def a_gather_of_other_rows(x, i, n):
+    a = tl.zeros((4, 8), tl.float32)
+    b = tl.gather(a, tl.zeros((4, 4), tl.int32), 0)  # here
+    tl.store(x, tl.sum(tl.sum(b, 0), 0))
+
+
+@mistake("computes with scalars and touches no memory, but it has a load")
+def a_map_that_reads(x, i, n):
+    a = tl.map_elementwise(first_of, tl.zeros((16,), tl.int32) + n, x)  # here
+    tl.store(x + tl.arange(0, 16), a)
 
 
 # ---- constants

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// PTX on a CPU: straight-line instructions on registers become ops on tiles. The instructions are rows
+// of a table (ptx_instructions.h); any other is a located error.
+//
+//   %r = assembly %x {text="shl.b32 $0, $1, 3;", constraints="=r,r", pack=1}   ->   %r = shl %x, 3
+//
+// Elements that are packed into one register are one element that many times, which ops.def leaves
+// open; so nothing moves between elements.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace libtile::passes {
+
+// Requires: the tile stage. Ensures: no assembly is left.
+bool expandAssembly(ir::Function &fn, const PassContext &context);
+
+} // namespace libtile::passes
