@@ -31,6 +31,7 @@ bool resultCountFits(const OpInfo &row, size_t count) {
     return count == 1;
   case TypeRule::Reduce:
   case TypeRule::Map:
+  case TypeRule::Scan:
   case TypeRule::Region:
   case TypeRule::Fold:
     return true;

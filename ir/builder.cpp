@@ -100,6 +100,7 @@ Type inferType(const Function &fn, Opcode opcode, std::span<const ValueId> opera
   case TypeRule::Cast:
   case TypeRule::Reduce:
   case TypeRule::Map:
+  case TypeRule::Scan:
   case TypeRule::Region:
   case TypeRule::Nest:
   case TypeRule::Fold:

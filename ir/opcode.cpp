@@ -157,6 +157,7 @@ bool isElementwise(Opcode opcode) {
   case TypeRule::Dot:
   case TypeRule::Reduce:
   case TypeRule::Map:
+  case TypeRule::Scan:
   case TypeRule::Region:
   case TypeRule::Nest:
   case TypeRule::Fold:

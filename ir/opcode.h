@@ -45,6 +45,7 @@ enum class TypeRule : uint8_t {
   Dot,       // the type of acc
   Reduce,    // each input without the axis
   Map,       // operands and results are tiles of one shape and layout, or scalars
+  Scan,      // each input
   Region,    // carried values or what the regions yield
   Nest,      // none
   Fold,      // what `element` yields

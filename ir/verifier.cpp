@@ -25,13 +25,14 @@
 //  15  arange: a 1-D i32 tile whose numbers fit i32.
 //  16  splat and broadcast: from a scalar; from extents that are 1 or the result's.
 //  17  expand_dims, reshape, trans, slice: the result's shape follows from operand and attribute.
+//      resize: one element, rank and layout.
 //  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
 //  19  Atomics: an element type that the kind is defined on.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
-//      into floats.
+//      into floats. sort, compare_exchange: integers of at least 8 bits, with that axis.
 // Control (verify_control.cpp)
 //  21  reduce: inputs of one shape, each result an input without the axis, combine takes lefts and
-//      rights as scalars and yields one of each.
+//      rights as scalars and yields one of each. scan: the same, each result of its input's type.
 //      map, assembly: tiles of one shape, or scalars; body takes and yields their elements and has no
 //      effects.
 //  22  for: scalar integer bounds of one type; body takes the index and what is carried, yields it
@@ -46,9 +47,10 @@
 //  27  async_copy: pointers to the buffer's element in its shape. async_wait: count >= 0.
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent, lanes
 //      and sets >= 1, element takes an i32, combine pairs of what it yields; results are those. The
-//      end of both is an i32.
+//      end of both is an i32. prefix: as fold; write takes an i32 and the tuple.
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
-//  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks.
+//  30  contract: rank-2 buffers MxK, KxN (or K/2xNx2), MxN, an i32 k, positive blocks. sort_rows:
+//      rows of integers, a power of two.
 // Across elements (verify_ops.cpp)
 //  37  gather: shapes equal outside of the axis, i32 indices in the result's shape. histogram: i32
 //      indices and a mask of one shape; a 1-D tile of i32.

@@ -38,30 +38,48 @@ struct ControlChecks {
     return is == wanted;
   }
 
-  void reduce(OpId op) {
+  // Tiles of one shape, a result for each, and a region that combines two tuples of their elements.
+  bool combines(OpId op) {
     const Types inputs = c.types(fn.operands(op));
-    const Types results = c.types(fn.results(op));
     const int64_t axis = fn.getInt(op, Attr::axis);
     const bool tiles = !inputs.empty() && std::ranges::all_of(inputs, [&](const Type &type) {
       return type.isTile() && type.sameShape(inputs[0]) && !type.isPointer();
     });
     if (!c.require(tiles && axis >= 0 && axis < int64_t{inputs[0].rank()} &&
-                       results.size() == inputs.size(),
+                       fn.results(op).size() == inputs.size(),
                    21, op,
-                   "reduce takes tiles of one shape with that axis and gives one result each")) {
+                   "it takes tiles of one shape with that axis and gives one result each")) {
+      return false;
+    }
+    Types elements;
+    for (const Type &input : inputs) {
+      elements.push_back(input.element());
+    }
+    same(21, op, "combine takes", c.argTypes(op, 0), concatenate(elements, elements));
+    same(21, op, "combine yields", c.yieldedTypes(op, 0), elements);
+    return true;
+  }
+
+  void scan(OpId op) {
+    if (combines(op)) {
+      same(21, op, "the results are", c.types(fn.results(op)), c.types(fn.operands(op)));
+    }
+  }
+
+  void reduce(OpId op) {
+    if (!combines(op)) {
       return;
     }
+    const Types inputs = c.types(fn.operands(op));
+    const Types results = c.types(fn.results(op));
+    const int64_t axis = fn.getInt(op, Attr::axis);
     std::vector<int32_t> shape(inputs[0].shape().begin(), inputs[0].shape().end());
     shape.erase(shape.begin() + axis);
-    Types elements;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Type wanted = inputs[i].withShape(shape);
       c.require(results[i].withLayout({}) == wanted, 21, op,
                 "a result is not its input without the axis");
-      elements.push_back(inputs[i].element());
     }
-    same(21, op, "combine takes", c.argTypes(op, 0), concatenate(elements, elements));
-    same(21, op, "combine yields", c.yieldedTypes(op, 0), elements);
   }
 
   void map(OpId op) {
@@ -163,6 +181,18 @@ struct ControlChecks {
     same(28, op, "combine takes", c.argTypes(op, 1), concatenate(tuple, tuple));
     same(28, op, "combine yields", c.yieldedTypes(op, 1), tuple);
   }
+
+  void prefix(OpId op) {
+    const int64_t extent = fn.getInt(op, Attr::extent);
+    c.require(extent >= 1 && extent < (int64_t{1} << 31), 28, op, "extent is at least 1");
+    c.require(fn.getInt(op, Attr::lanes) >= 1, 28, op, "lanes is at least 1");
+    const Types tuple = c.yieldedTypes(op, 0);
+    same(28, op, "element takes", c.argTypes(op, 0), {kI32});
+    same(28, op, "combine takes", c.argTypes(op, 1), concatenate(tuple, tuple));
+    same(28, op, "combine yields", c.yieldedTypes(op, 1), tuple);
+    same(28, op, "write takes", c.argTypes(op, 2), concatenate({kI32}, tuple));
+    same(28, op, "write yields", c.yieldedTypes(op, 2), {});
+  }
 };
 
 } // namespace
@@ -175,8 +205,10 @@ void verifyControl(Checker &checker, OpId op) {
     return checks.reduce(op);
   case TypeRule::Map:
     return checks.map(op);
+  case TypeRule::Scan:
+    return checks.scan(op);
   case TypeRule::Nest:
-    return checks.nest(op);
+    return opcode == Opcode::Nest ? checks.nest(op) : checks.prefix(op);
   case TypeRule::Fold:
     return checks.fold(op);
   case TypeRule::Region:

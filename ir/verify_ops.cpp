@@ -37,6 +37,10 @@ struct OpChecks {
                      "operand and result are tiles of one element type");
   }
 
+  static bool isIntegers(const Type &type) {
+    return type.isTile() && type.isInteger() && type.elementBits() >= 8;
+  }
+
   void atomic(OpId op, bool kindFits) {
     c.require(kindFits, 19, op, "no such atomic on this element type");
   }
@@ -256,6 +260,46 @@ template <> void OpChecks::check<Opcode::Dot>(OpId op) {
       ((a.isInteger() && acc.isInteger()) || (a.isFloating() && acc.isFloating())) &&
       acc.elementBits() >= a.elementBits();
   c.require(elements, 20, op, "the element types do not fit");
+}
+
+template <> void OpChecks::check<Opcode::Sort>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  const int64_t axis = fn.getInt(op, Attr::axis);
+  if (!c.require(isIntegers(from) && to.isTile() && from.element() == to.element() && axis >= 0 &&
+                     axis < int64_t{from.rank()} && to.rank() == from.rank(),
+                 20, op, "sort takes a tile of integers with that axis and gives one")) {
+    return;
+  }
+  bool ok = true;
+  for (unsigned i = 0; i < from.rank(); ++i) {
+    ok = ok && (int64_t{i} == axis ? to.dim(i) <= from.dim(i) : to.dim(i) == from.dim(i));
+  }
+  c.require(ok, 20, op, "the result has more elements along the axis, or other rows");
+}
+
+template <> void OpChecks::check<Opcode::Resize>(OpId op) {
+  const Type from = c.operandType(op, 0);
+  const Type to = c.resultType(op);
+  c.require(from.isTile() && to.isTile() && from.element() == to.element() &&
+                from.rank() == to.rank() && from.layout() == to.layout(),
+            17, op, "operand and result are tiles of one element, rank and layout");
+}
+
+template <> void OpChecks::check<Opcode::CompareExchange>(OpId op) {
+  const Type type = c.operandType(op, 0);
+  const int64_t axis = fn.getInt(op, Attr::axis);
+  c.require(isIntegers(type) && c.resultType(op) == type && axis >= 0 &&
+                axis < int64_t{type.rank()} && c.operandType(op, 1) == kI32,
+            20, op, "a tile of integers with that axis and an i32 give the tile's type");
+}
+
+template <> void OpChecks::check<Opcode::SortRows>(OpId op) {
+  const Type buffer = c.operandType(op, 0);
+  c.require(buffer.isBuffer() && buffer.isInteger() && buffer.elementBits() >= 8 &&
+                isPowerOfTwo(buffer.dim(buffer.rank() - 1)) &&
+                isPowerOfTwo(fn.getInt(op, Attr::lanes)),
+            30, op, "a buffer of integers whose rows are a power of two, and so many lanes");
 }
 
 template <> void OpChecks::check<Opcode::Alloc>(OpId op) {

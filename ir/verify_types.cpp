@@ -137,6 +137,7 @@ void verifyTypeRule(Checker &checker, OpId op) {
   case TypeRule::Dot:
   case TypeRule::Reduce:
   case TypeRule::Map:
+  case TypeRule::Scan:
   case TypeRule::Region:
   case TypeRule::Nest:
   case TypeRule::Fold:

@@ -17,6 +17,7 @@
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/assign_layouts.h"
 #include "passes/gpu/lower_conversions.h"
+#include "passes/gpu/lower_sorts.h"
 #include "passes/gpu/place_barriers.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/hoist_loop_invariants.h"
@@ -70,6 +71,7 @@ constexpr std::array kTable = {
             Stage::LaidOut, Stage::LaidOut},
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::LaysOut, Stage::LaidOut,
             Stage::LaidOut},
+    PassRow{"lower_sorts", lowerSorts, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_conversions", lowerConversions, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::LaysOut, Stage::LaidOut,
@@ -124,6 +126,10 @@ constexpr std::array kConstraints = {
                     "values that were made anew in another layout leave the first ones behind"},
     OrderConstraint{"assign_layouts", "pipeline_loops", kAll,
                     "loads that go through shared memory are known by their layouts"},
+    OrderConstraint{"assign_layouts", "lower_sorts", kAll,
+                    "a sort knows by its warps which places lie in registers, lanes and warps"},
+    OrderConstraint{"lower_sorts", "lower_conversions", kAll,
+                    "steps between warps are conversions"},
     OrderConstraint{"pipeline_loops", "lower_conversions", kAll,
                     "what runs ahead is read from its ring, not converted"},
     OrderConstraint{"lower_conversions", "allocate_shared", kAll, "it makes buffers"},

@@ -324,12 +324,15 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Alloc: return emitAlloc(op);
   case Opcode::Nest: return emitNestOp(op);
   case Opcode::Fold: return emitFold(op);
+  case Opcode::Prefix: return emitPrefix(op);
+  case Opcode::SortRows: return emitSortRows(op);
   case Opcode::ElementRead: return emitElementRead(op);
   case Opcode::ElementWrite: return emitElementWrite(op);
   case Opcode::Contract: return emitContract(op);
   case Opcode::Arange: case Opcode::Splat: case Opcode::Broadcast: case Opcode::ExpandDims:
   case Opcode::Reshape: case Opcode::Trans: case Opcode::Slice: case Opcode::Hint: case Opcode::Assume:
-  case Opcode::Dot: case Opcode::Reduce: case Opcode::Gather: case Opcode::Histogram: case Opcode::Map:
+  case Opcode::Dot: case Opcode::Reduce: case Opcode::Scan: case Opcode::Sort: case Opcode::Resize:
+  case Opcode::CompareExchange: case Opcode::Gather: case Opcode::Histogram: case Opcode::Map:
   case Opcode::Assembly: case Opcode::ConvertLayout: case Opcode::BufferSlot: case Opcode::BufferRead:
   case Opcode::BufferWrite: case Opcode::BufferGather: case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
   case Opcode::Barrier: break;

@@ -15,7 +15,8 @@
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
 // memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
-// folds.cpp, memory.cpp, bounds.cpp (checked accesses), atomics.cpp, contract.cpp, tiny_numbers.cpp.
+// folds.cpp, prefixes.cpp, sort_rows.cpp, memory.cpp, bounds.cpp (checked accesses), atomics.cpp,
+// contract.cpp, tiny_numbers.cpp.
 #pragma once
 
 #include "codegen/codegen.h"
@@ -207,6 +208,14 @@ private:
   // Folds the lanes of each value, of which `valid` hold something.
   void combineLanes(ir::OpId fold, Values &values, unsigned lanes, int64_t valid);
   llvm::Constant *neutral(ir::OpId fold);
+
+  // ---- prefixes.cpp, sort_rows.cpp
+  void emitPrefix(ir::OpId op);
+  void emitSortRows(ir::OpId op);
+  void prefixStep(ir::OpId op, llvm::Value *index, unsigned lanes, unsigned valid,
+                  llvm::Value *isFirst, Values &carried);
+  // Each lane combined with all that come before it in the vector.
+  Values scanLanes(ir::OpId op, Values values, unsigned lanes, unsigned valid);
 
   // ---- memory.cpp
   void emitLoad(ir::OpId op);

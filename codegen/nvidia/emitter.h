@@ -224,6 +224,8 @@ private:
   friend class ReduceEmitter;
   // ---- emit_assembly.cpp
   friend class AssemblyEmitter;
+  // ---- emit_scan.cpp
+  friend class ScanEmitter;
   // ---- emit_dot.cpp, emit_multiply_add.cpp
   void multiplyAddDot(ir::OpId op);
   friend class MatrixDot;

@@ -79,6 +79,12 @@ Value tensorBinary(Semantics &s, BinaryOp op, const Value &a, const Value &b);
 Value tensorCompare(Semantics &s, CompareOp op, const Value &a, const Value &b);
 Value tensorUnary(Semantics &s, UnaryOp op, const Tensor &a);
 
+// Tiles of numbers of one shape: an argument that is a tile or a tuple of tiles. `what` names the operation.
+std::vector<Tensor> requireTiles(Semantics &s, const Value &value, const std::string &what);
+Tensor requireNumbers(const Semantics &s, const Value &value, const std::string &what);
+// The type in which sum and cumsum add and which they give: `dtype` unless it is None.
+DType sumType(Semantics &s, DType input, const Value &dtype, const std::string &what);
+
 // Folds tiles of numbers of one shape along the axis (nullopt: over all); `combine` gets the
 // scalars of two groups and gives those of one.
 // `commutative`: it gives the same with the groups exchanged, which passes may not see.
@@ -87,6 +93,13 @@ using Combine =
 std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
                                 std::optional<unsigned> axis, bool keepDims,
                                 const Combine &combine, bool commutative = false);
+// The tiles in which each element is combined with all before it along the axis (reverse: behind it).
+std::vector<Tensor> scanTiles(Semantics &s, std::span<const Tensor> inputs, unsigned axis,
+                              bool reverse, const Combine &combine);
+// Calls the user's function, which must give scalars of the lefts' types; it lives as long as both.
+Combine callingUser(Semantics &s, const Value &function, const std::string &what);
+// Fills the region of a reduce or scan over such inputs.
+void fillCombine(Semantics &s, ir::OpId op, std::span<const Tensor> inputs, const Combine &combine);
 
 // A LIBDEVICE row (overloads.cpp): the function of the overload that the arguments fit.
 Value callOverload(Semantics &s, const Operation &operation, const Value &function,

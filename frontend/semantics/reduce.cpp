@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations across elements: reductions and dot.
+// Operations across elements: reductions, and what scans (scan.cpp) share with them.
 //
 // A reduction is one `reduce` op over a tuple of tiles whose combine region gets the scalars of two
 // groups. The functions of the language (sum, max, ...) fill the region with ops directly; `reduce`
@@ -13,6 +13,29 @@
 namespace libtile::frontend {
 
 using ir::Opcode;
+
+void fillCombine(Semantics &s, ir::OpId op, std::span<const Tensor> inputs,
+                 const Combine &combine) {
+  ir::Builder &builder = s.builder;
+  ir::Function &fn = builder.function();
+  const ir::BlockId region = fn.region(op);
+  const ir::BlockId outside = builder.block();
+  std::vector<Tensor> arguments; // lefts, then rights
+  for (size_t i = 0; i < 2 * inputs.size(); ++i) {
+    const DType dtype = inputs[i % inputs.size()].dtype;
+    arguments.push_back({fn.addArg(region, dtype.irType()), dtype, {}});
+  }
+  builder.setEnd(region);
+  const std::span<const Tensor> all(arguments);
+  const std::vector<Tensor> combined =
+      combine(all.first(inputs.size()), all.subspan(inputs.size()));
+  std::vector<ir::ValueId> yielded;
+  for (const Tensor &value : combined) {
+    yielded.push_back(value.id);
+  }
+  builder.yield(yielded);
+  builder.setEnd(outside);
+}
 
 std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
                                 std::optional<unsigned> axis, bool keepDims,
@@ -41,26 +64,7 @@ std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
   if (commutative) {
     fn.setAttr(op, ir::Attr::commutative, ir::AttrValue(int64_t{1}));
   }
-
-  // The region: lefts, then rights.
-  const ir::BlockId region = fn.region(op);
-  const ir::BlockId outside = builder.block();
-  std::vector<Tensor> arguments;
-  for (size_t i = 0; i < 2 * inputs.size(); ++i) {
-    const DType dtype = inputs[i % inputs.size()].dtype;
-    arguments.push_back({fn.addArg(region, dtype.irType()), dtype, {}});
-  }
-  builder.setEnd(region);
-  const std::span<const Tensor> all(arguments);
-  const std::vector<Tensor> combined =
-      combine(all.first(inputs.size()), all.subspan(inputs.size()));
-  std::vector<ir::ValueId> yielded;
-  for (const Tensor &value : combined) {
-    yielded.push_back(value.id);
-  }
-  builder.yield(yielded);
-  builder.setEnd(outside);
-
+  fillCombine(s, op, inputs, combine);
   std::vector<Tensor> results;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Tensor result{fn.result(op, static_cast<unsigned>(i)), inputs[i].dtype, shape};
@@ -73,8 +77,6 @@ std::vector<Tensor> reduceTiles(Semantics &s, std::vector<Tensor> inputs,
   }
   return results;
 }
-
-namespace operations {
 
 namespace {
 
@@ -94,16 +96,91 @@ bool isNarrow(DType dtype) { return ir::bitWidth(dtype.elem) < 32; }
 
 bool isNarrowFloat(DType dtype) { return dtype.isFloat() && isNarrow(dtype); }
 
+// Of a tuple; another value counts as the only one. It looks into `value`.
+std::span<const Value> itemsOf(const Value &value) {
+  return value.tuple() != nullptr ? std::span(value.tuple()->fields) : std::span(&value, 1);
+}
+
+// What the user's function gave, which must be scalars of the inputs' types.
+std::vector<Tensor> checkCombined(Semantics &s, const Value &result, std::span<const Tensor> left,
+                                  const std::string &what) {
+  const std::span<const Value> items = itemsOf(result);
+  if (items.size() != left.size()) {
+    s.fail("the function of " + what + " over " + std::to_string(left.size()) + " tiles gives " +
+           std::to_string(items.size()) + " values");
+  }
+  std::vector<Tensor> combined;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Tensor value =
+        items[i].tensor() != nullptr ? *items[i].tensor() : s.toTensor(items[i], left[i].dtype);
+    if (value.dtype != left[i].dtype || !value.isScalar()) {
+      s.fail("the function of " + what + " gives " + items[i].describe() + " where a scalar of " +
+             left[i].dtype.name() + " is expected");
+    }
+    combined.push_back(value);
+  }
+  return combined;
+}
+
+} // namespace
+
 Tensor requireNumbers(const Semantics &s, const Value &value, const std::string &what) {
   const Tensor input = requireTensor(s, value, "the input of " + what);
   if (input.dtype.isPointer()) {
     s.fail(value, what + " does not take " + value.describe());
   }
   if (input.isScalar()) {
-    s.fail(value, "a reduction takes tiles of numbers, got " + value.describe());
+    s.fail(value, what + " takes tiles of numbers, got " + value.describe());
   }
   return input;
 }
+
+std::vector<Tensor> requireTiles(Semantics &s, const Value &value, const std::string &what) {
+  std::vector<Tensor> inputs;
+  for (const Value &item : itemsOf(value)) {
+    inputs.push_back(requireTensor(s, item, "an input of " + what));
+    if (inputs.back().isScalar() || inputs.back().dtype.isPointer()) {
+      s.fail(item, what + " takes tiles of numbers, got " + item.describe());
+    }
+    if (inputs.back().shape != inputs[0].shape) {
+      s.fail(value, "the inputs of " + what + " have shapes " + shapeText(inputs[0].shape) +
+                        " and " + shapeText(inputs.back().shape));
+    }
+  }
+  if (inputs.empty()) {
+    s.fail(value, what + " takes a tile or a tuple of tiles, got an empty tuple");
+  }
+  return inputs;
+}
+
+Combine callingUser(Semantics &s, const Value &function, const std::string &what) {
+  if (!s.callFunction) {
+    s.fail(function, what + " cannot call " + function.describe() + " here");
+  }
+  return [&s, &function, what](std::span<const Tensor> left, std::span<const Tensor> right) {
+    Arguments arguments;
+    for (const auto side : {left, right}) {
+      for (const Tensor &value : side) {
+        arguments.positional.emplace_back(value);
+      }
+    }
+    return checkCombined(s, s.callFunction(function, arguments), left, what);
+  };
+}
+
+DType sumType(Semantics &s, DType input, const Value &dtype, const std::string &what) {
+  if (!dtype.isNone()) {
+    return scalarType(s, dtype, "the dtype of " + what);
+  }
+  if (input.isInt() && isNarrow(input)) {
+    return input.isSigned && !input.isBool() ? kInt32 : kUint32;
+  }
+  return input;
+}
+
+namespace operations {
+
+namespace {
 
 // max and min work on these types at least as wide.
 Tensor widened(Semantics &s, const Tensor &input) {
@@ -179,60 +256,11 @@ Value bitwise(Semantics &s, Args args, BinaryOp op, const std::string &what) {
   return Value(reduceTiles(s, {input}, axisOf(s, args[1], input, what), keepDims, combine)[0]);
 }
 
-// Of a tuple; another value counts as the only one. It looks into `value`.
-std::span<const Value> itemsOf(const Value &value) {
-  return value.tuple() != nullptr ? std::span(value.tuple()->fields) : std::span(&value, 1);
-}
-
-// What the user's function gave, which must be scalars of the inputs' types.
-std::vector<Tensor> checkCombined(Semantics &s, const Value &result, std::span<const Tensor> left) {
-  const std::span<const Value> items = itemsOf(result);
-  if (items.size() != left.size()) {
-    s.fail("the function of a reduce over " + std::to_string(left.size()) + " tiles gives " +
-           std::to_string(items.size()) + " values");
-  }
-  std::vector<Tensor> combined;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const Tensor value =
-        items[i].tensor() != nullptr ? *items[i].tensor() : s.toTensor(items[i], left[i].dtype);
-    if (value.dtype != left[i].dtype || !value.isScalar()) {
-      s.fail("the function of a reduce gives " + items[i].describe() + " where a scalar of " +
-             left[i].dtype.name() + " is expected");
-    }
-    combined.push_back(value);
-  }
-  return combined;
-}
-
 } // namespace
 
 Value reduce(Semantics &s, Args args) {
-  std::vector<Tensor> inputs;
-  for (const Value &item : itemsOf(args[0])) {
-    inputs.push_back(requireTensor(s, item, "an input of reduce"));
-    if (inputs.back().isScalar() || inputs.back().dtype.isPointer()) {
-      s.fail(item, "a reduction takes tiles of numbers, got " + item.describe());
-    }
-    if (inputs.back().shape != inputs[0].shape) {
-      s.fail(args[0], "the inputs of reduce have shapes " + shapeText(inputs[0].shape) + " and " +
-                          shapeText(inputs.back().shape));
-    }
-  }
-  if (inputs.empty()) {
-    s.fail(args[0], "reduce takes a tile or a tuple of tiles, got an empty tuple");
-  }
-  if (!s.callFunction) {
-    s.fail(args[2], "reduce cannot call " + args[2].describe() + " here");
-  }
-  const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
-    Arguments arguments;
-    for (const auto side : {left, right}) {
-      for (const Tensor &value : side) {
-        arguments.positional.emplace_back(value);
-      }
-    }
-    return checkCombined(s, s.callFunction(args[2], arguments), left);
-  };
+  const std::vector<Tensor> inputs = requireTiles(s, args[0], "reduce");
+  const Combine combine = callingUser(s, args[2], "a reduce");
   const bool keepDims = constantBool(s, args[3], "keep_dims");
   const std::optional<unsigned> axis = axisOf(s, args[1], inputs[0], "reduce");
   const auto results = reduceTiles(s, inputs, axis, keepDims, combine);
@@ -244,12 +272,7 @@ Value reduce(Semantics &s, Args args) {
 
 Value sum(Semantics &s, Args args) {
   const Tensor input = requireNumbers(s, args[0], "sum");
-  DType result = input.dtype;
-  if (!args[3].isNone()) {
-    result = scalarType(s, args[3], "the dtype of sum");
-  } else if (result.isInt() && isNarrow(result)) {
-    result = result.isSigned && !result.isBool() ? kInt32 : kUint32;
-  }
+  const DType result = sumType(s, input.dtype, args[3], "sum");
   // 16-bit floats are summed in fp32 and rounded once.
   const Tensor addends = s.cast(s.cast(input, result), isNarrowFloat(result) ? kFloat32 : result);
   const auto combine = [&](std::span<const Tensor> left, std::span<const Tensor> right) {

@@ -128,6 +128,7 @@ int32_t FactsBuilder::affineOf(OpId op) {
   case ir::TypeRule::Dot:
   case ir::TypeRule::Reduce:
   case ir::TypeRule::Map:
+  case ir::TypeRule::Scan:
   case ir::TypeRule::Region:
   case ir::TypeRule::Nest:
   case ir::TypeRule::Fold:

@@ -153,6 +153,7 @@ void FactsBuilder::AxisRules::byTypeRule() {
   case ir::TypeRule::Dot:
   case ir::TypeRule::Reduce:
   case ir::TypeRule::Map:
+  case ir::TypeRule::Scan:
   case ir::TypeRule::Region:
   case ir::TypeRule::Nest:
   case ir::TypeRule::Fold:

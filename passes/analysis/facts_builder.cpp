@@ -358,7 +358,7 @@ void FactsBuilder::visitIf(OpId op, unsigned depth) {
   }
 }
 
-// Reduce, nest, fold: nothing is known of arguments, apart from the indices of a nest or fold.
+// Reduce, scan, nest, fold, prefix: nothing is known of arguments, apart from the indices of the last three.
 void FactsBuilder::visitOther(OpId op, unsigned depth) {
   const auto extents = fn_.getInts(op, Attr::extents);
   for (BlockId region : fn_.regions(op)) {
@@ -367,7 +367,7 @@ void FactsBuilder::visitOther(OpId op, unsigned depth) {
       ValueFacts facts = unknown(args[i]);
       if (fn_.opcode(op) == Opcode::Nest && i < extents.size()) {
         setRange(facts, {0, std::max<int64_t>(extents[i], 1) - 1});
-      } else if (fn_.opcode(op) == Opcode::Fold && region == fn_.region(op) && i == 0) {
+      } else if (fn_.hasAttr(op, Attr::extent) && i == 0 && region != fn_.regions(op)[1]) {
         setRange(facts, {0, std::max<int64_t>(fn_.getInt(op, Attr::extent), 1) - 1});
       }
       set(args[i], std::move(facts));

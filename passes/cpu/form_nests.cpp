@@ -76,6 +76,10 @@ private:
       lowerHistogram(state_, op);
     } else if (opcode == Opcode::Map) {
       lowerMap(state_, op);
+    } else if (opcode == Opcode::Scan) {
+      lowerScan(state_, op);
+    } else if (opcode == Opcode::Sort) {
+      lowerSort(state_, op);
     } else if (touchesTiles(op)) {
       order_.stageOperands(op);
       if (opcode == Opcode::Store) {

@@ -16,6 +16,10 @@ void lowerReduce(NestState &state, ir::OpId op);
 // histogram and map: a nest of single elements that counts, or runs the map's body (lower_across.cpp).
 void lowerHistogram(NestState &state, ir::OpId op);
 void lowerMap(NestState &state, ir::OpId op);
+// scan: a prefix, or a nest over the other axes around one (lower_scan.cpp).
+void lowerScan(NestState &state, ir::OpId op);
+// sort: rows of keys in scratch, sorted in place, and a nest that takes the least (lower_sort.cpp).
+void lowerSort(NestState &state, ir::OpId op);
 // dot: operands packed and a contraction, or plain multiply-adds (lower_dot.cpp). `home`: the result
 // is to be accumulated in this buffer (of lower_dot's shape); invalid: in a new one.
 void lowerDot(NestState &state, ir::OpId op, ir::ValueId home);

@@ -96,6 +96,9 @@ private:
     } else if (opcode == Opcode::Reduce) {
       uniteAll(operands);
       uniteAll(results);
+    } else if (opcode == Opcode::Scan) {
+      uniteAll(operands);
+      uniteEach(operands, results);
     } else if (opcode == Opcode::For) {
       uniteEach(operands.subspan(3), results);
       uniteEach(fn_.args(fn_.region(op)).subspan(1), results);
@@ -157,6 +160,13 @@ std::vector<int32_t> orderByRuns(const ir::Function &fn, ValueId pointers, const
   return order;
 }
 
+// A reduction or scan, of which a thread, or else a warp, best has whole rows.
+bool isAlongAxis(const ir::Function &fn, OpId op) {
+  const Opcode opcode = fn.opcode(op);
+  return (opcode == Opcode::Reduce || opcode == Opcode::Scan) &&
+         fn.type(fn.operand(op, 0)).isTile();
+}
+
 // Bytes of an element as it lies in memory somewhere: the widest tile of numbers of the component.
 int64_t tileBytes(const Type &type) { return type.numElements() * type.elementBytes(); }
 
@@ -188,7 +198,7 @@ public:
       std::for_each(fn_.results(op).begin(), fn_.results(op).end(), place);
     }
     for (const OpId op : ops) {
-      if (fn_.opcode(op) == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).isTile()) {
+      if (isAlongAxis(fn_, op)) {
         reducedAxis_.set(componentIndex(fn_.operand(op, 0)),
                          static_cast<int32_t>(fn_.getInt(op, Attr::axis)));
       }
@@ -220,8 +230,8 @@ private:
            static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
     } else if (opcode == Opcode::Dot) {
       proposeDot(op);
-    } else if (opcode == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).isTile()) {
-      proposeReduce(op);
+    } else if (isAlongAxis(fn_, op)) {
+      proposeAlongAxis(op);
     }
   }
 
@@ -249,7 +259,7 @@ private:
     return Layout::blocked(type.shape(), order, 1, warps_, {}, context_.target.warpSize);
   }
 
-  void proposeReduce(OpId op) {
+  void proposeAlongAxis(OpId op) {
     const Type type = fn_.type(fn_.operand(op, 0));
     const auto axis = static_cast<int32_t>(fn_.getInt(op, Attr::axis));
     std::vector<int32_t> order = {axis}, others;
@@ -279,7 +289,7 @@ private:
 // What a kernel's registers go to.
 struct Sizes {
   int64_t dot = 0, allDots = 0; // elements of the largest accumulator, and of all
-  int64_t row = 0;              // elements of the largest tile that is reduced
+  int64_t row = 0;              // elements of the largest tile that is reduced, scanned or sorted
   int64_t widest = 0;           // bytes of the largest tile that is loaded or stored
   bool carried = false;         // a reduced tile holds partial results of a loop
 
@@ -293,7 +303,7 @@ struct Sizes {
         widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
       } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
-      } else if (opcode == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
+      } else if (isAlongAxis(fn, op) || opcode == Opcode::Sort) {
         row = std::max(row, fn.type(fn.operand(op, 0)).numElements());
         carried |= fn.defOpcode(fn.operand(op, 0)) == Opcode::For;
       }

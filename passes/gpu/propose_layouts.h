@@ -8,7 +8,7 @@
 //                         where that axis is reduced, warps go to the other axes first, so that a
 //                         row lies within one warp
 //   dot                   the accumulator's fragment; nothing else will do
-//   reduce                where nothing touches memory: neighbours of the axis in one thread
+//   reduce, scan          where nothing touches memory: neighbours of the axis in one thread
 //
 // Each proposal carries what it costs not to take it: the bytes that would be moved or accessed
 // badly, times how often the loops around run it.

@@ -3,6 +3,7 @@
 
 #include "ir/ops.h"
 #include "passes/gpu/reduce_plan.h"
+#include "passes/gpu/scan_plan.h"
 
 namespace libtile::passes {
 
@@ -28,6 +29,10 @@ std::vector<SharedObject> sharedObjects(const ir::Function &fn) {
       objects.push_back({op, elements * type.elementBytes(), align});
     } else if (fn.opcode(op) == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
       if (const int64_t bytes = planReduce(fn, op).scratchBytes; bytes > 0) {
+        objects.push_back({op, bytes, 16});
+      }
+    } else if (fn.opcode(op) == Opcode::Scan) {
+      if (const int64_t bytes = planScan(fn, op).scratchBytes; bytes > 0) {
         objects.push_back({op, bytes, 16});
       }
     } else if (tellsOthers(fn, op) && fn.numWarps > 1) {

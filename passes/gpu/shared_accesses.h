@@ -12,8 +12,8 @@ namespace libtile::passes {
 // volatile load reads, which may change between the reads of two threads.
 [[nodiscard]] bool tellsOthers(const ir::Function &fn, ir::OpId op);
 
-// Something that needs shared memory: an alloc, or an op inside of which warps meet: a reduce, or
-// one that tells others.
+// Something that needs shared memory: an alloc, or an op inside of which warps meet: a reduce, a
+// scan, or one that tells others.
 struct SharedObject {
   ir::OpId owner;
   int64_t bytes = 0;

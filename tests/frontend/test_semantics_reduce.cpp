@@ -89,7 +89,7 @@ TEST(Reduce, Errors) {
   const Value x = k.tile("f32", {4, 3});
   EXPECT_USER_ERROR(k.call("sum", {x, integer(2)}), "axis 2 is outside of a tile with 2 axes");
   EXPECT_USER_ERROR(k.call("sum", {k.param("f32")}),
-                    "a reduction takes tiles of numbers, got tensor of fp32");
+                    "sum takes tiles of numbers, got tensor of fp32");
   EXPECT_USER_ERROR(k.call("xor_sum", {x}), "xor_sum takes integers, got tensor of fp32[4, 3]");
   k.s.callFunction = [&](const Value &, const Arguments &a) {
     return k.s.compare(CompareOp::Lt, a.positional[0], a.positional[1]);
@@ -100,6 +100,50 @@ TEST(Reduce, Errors) {
   EXPECT_USER_ERROR(
       k.call("reduce", {Value::tuple({x, k.tile("f32", {4})}), integer(0), Value::none()}),
       "the inputs of reduce have shapes [4, 3] and [4]");
+}
+
+TEST(Scan, TypesAndRegion) {
+  Kernel k;
+  const Value x = k.tile("i8", {4, 3});
+  EXPECT_EQ(k.call("cumsum", {x, integer(-1)}).describe(), "tensor of int32[4, 3]");
+  EXPECT_EQ(k.call("cumprod", {k.tile("u8", {4})}).describe(), "tensor of uint32[4]");
+  EXPECT_EQ(k.call("cumsum", {k.tile("int1", {4})}).describe(), "tensor of uint32[4]");
+  EXPECT_EQ(k.call("cumsum", {k.tile("f16", {4})}).describe(), "tensor of fp16[4]");
+  EXPECT_EQ(k.call("cumsum", {k.tile("bf16", {4})}).describe(), "tensor of bf16[4]");
+  EXPECT_USER_ERROR(k.call("cumsum", {x, integer(2)}), "axis 2 is outside of a tile with 2 axes");
+  EXPECT_USER_ERROR(k.call("cumprod", {k.param("f32")}),
+                    "cumprod takes tiles of numbers, got tensor of fp32");
+}
+
+TEST(Scan, UsersFunction) {
+  Kernel k;
+  const Value x = k.tile("f32", {5});
+  const Value i = k.tile("i64", {5});
+  k.s.callFunction = [&](const Value &, const Arguments &a) {
+    return Value::tuple({a.positional[2], a.positional[1]});
+  };
+  const Value both = k.call("associative_scan", {Value::tuple({x, i}), integer(0), Value::none()},
+                            {{"reverse", Value::boolean(true)}});
+  EXPECT_EQ(both.tuple()->fields[1].describe(), "tensor of int64[5]");
+  EXPECT_EQ(k.text(), "%0 = splat %a : tile<5xf32>\n%1 = splat %b : tile<5xi64>\n"
+                      "%2, %3 = scan %0, %1 {axis=0, reverse=true} : tile<5xf32>, tile<5xi64> {\n"
+                      "^(%4: f32, %5: i64, %6: f32, %7: i64):\nyield %6, %5\n}\n");
+}
+
+TEST(Sort, TypesAndErrors) {
+  Kernel k;
+  for (const char *type : {"int1", "i8", "u16", "i32", "u64", "f16", "bf16", "f32", "f64"}) {
+    const Value x = k.tile(type, {4, 3});
+    EXPECT_EQ(k.call("sort", {x}).describe(), x.describe());
+    EXPECT_EQ(k.call("bitonic_merge", {x, integer(0)}).describe(), x.describe());
+  }
+  const Value x = k.tile("f32", {4, 3});
+  EXPECT_EQ(k.call("topk", {x, integer(2)}).describe(), "tensor of fp32[4, 2]");
+  EXPECT_USER_ERROR(k.call("topk", {x, integer(4)}), "k lies between 1 and 3, got 4");
+  EXPECT_USER_ERROR(k.call("topk", {x, integer(0)}), "k lies between 1 and 3, got 0");
+  EXPECT_USER_ERROR(k.call("sort", {x, integer(2)}), "axis 2 is outside of a tile with 2 axes");
+  EXPECT_USER_ERROR(k.call("sort", {k.param("f32")}),
+                    "sort takes tiles of numbers, got tensor of fp32");
 }
 
 TEST(Errors, Arguments) {
@@ -118,7 +162,7 @@ TEST(Errors, Arguments) {
 TEST(Errors, Names) {
   Kernel k;
   EXPECT_FALSE(k.s.languageName("sort").bound());
-  EXPECT_UNSUPPORTED((k.s.unknownName("sort"), 0), "tl.sort is not there yet");
+  EXPECT_UNSUPPORTED((k.s.unknownName("dot_scaled"), 0), "tl.dot_scaled is not there yet");
   EXPECT_FALSE(k.s.languageName("lod").bound());
   EXPECT_USER_ERROR((k.s.unknownName("aragne"), 0),
                     "the language has no name `aragne`; did you mean `arange`?");

@@ -82,6 +82,11 @@ const TextCase kTexts[] = {
     {20, "tile",
      "%0 = splat %n : tile<4x4xi32> %f = constant {value=0.0} : tile<4x4xf32> "
      "%2 = dot %0, %0, %f : tile<4x4xf32>"},
+    {20, "tile", "%0 = splat %n : tile<4x2xi32> %1 = sort %0 {axis=1} : tile<4x3xi32>"},
+    {20, "tile", "%0 = constant {value=0.0} : tile<4xf32> %1 = sort %0 {axis=0} : tile<4xf32>"},
+    {21, "tile",
+     "%0 = splat %n : tile<4x2xi32> %1 = scan %0 {axis=0} : tile<2xi32> "
+     "{ ^(%a: i32, %b: i32): yield %a }"},
     {21, "tile",
      "%0 = splat %n : tile<4x2xi32> %1 = reduce %0 {axis=1} : tile<2xi32> "
      "{ ^(%a: i32, %b: i32): yield %a }"},
@@ -125,6 +130,10 @@ const TextCase kTexts[] = {
     {29, "nested", "%0 = alloc : buffer<4x4xf32> %1 = element_read %0, %n : f32"},
     {29, "nested", "%0 = alloc : buffer<4xf32> element_write %0, %n, %n"},
     {30, "nested", "%0 = alloc : buffer<4xf32> contract %0, %0, %0, %n {block_m=1, block_n=1}"},
+    {28, "nested",
+     "prefix {extent=4, lanes=1} { ^(%i: i32): yield %i } { ^(%a: i32, %b: i32): yield %a } "
+     "{ ^(%j: i32): yield }"},
+    {30, "nested", "%0 = alloc : buffer<4x3xi32> sort_rows %0 {lanes=1}"},
     {31, "tile", "%0 = load %p {within=[0, 1]} : f32"},
     {31, "nested", "%0 = load %p {within=[]} : f32"},
     {32, "tile", "%0 = splat %n : tile<128xi32, #0>"},

@@ -78,8 +78,8 @@ private:
     if (opcode == Opcode::Store) {
       return store(op);
     }
-    if (opcode == Opcode::Reduce) {
-      return reduce(op);
+    if (opcode == Opcode::Reduce || opcode == Opcode::Scan) {
+      return alongAxis(op);
     }
     if (opcode == Opcode::Map) {
       return map(op);
@@ -177,7 +177,9 @@ private:
     }
   }
 
-  void reduce(OpId op) {
+  // A reduction, or a scan, which keeps what it has after each element.
+  void alongAxis(OpId op) {
+    const bool scans = fn_.opcode(op) == Opcode::Scan, reverse = fn_.getBool(op, Attr::reverse);
     const BlockId combine = fn_.region(op);
     const Type in = fn_.type(fn_.operand(op, 0));
     const auto axis = static_cast<unsigned>(fn_.getInt(op, Attr::axis));
@@ -187,24 +189,30 @@ private:
     }
     const unsigned count = fn_.numOperands(op);
     const int64_t outer = in.numElements() / inner / in.dim(axis);
-    std::vector<Elements> out(count, Elements(static_cast<size_t>(outer * inner)));
+    const int64_t made = scans ? in.numElements() : outer * inner;
+    std::vector<Elements> out(count, Elements(static_cast<size_t>(made)));
     for (int64_t i = 0; i < outer * inner; ++i) {
       const auto position = [&](int64_t k) {
+        k = reverse ? in.dim(axis) - 1 - k : k;
         return static_cast<size_t>((i / inner * in.dim(axis) + k) * inner + i % inner);
       };
       std::vector<Elements> left;
       for (unsigned j = 0; j < count; ++j) {
         left.push_back({of(fn_.operand(op, j))[position(0)]});
       }
+      const auto keep = [&](int64_t k) {
+        for (unsigned j = 0; j < count; ++j) {
+          out[j][scans ? position(k) : static_cast<size_t>(i)] = left[j][0];
+        }
+      };
+      keep(0);
       for (int64_t k = 1; k < in.dim(axis); ++k) {
         for (unsigned j = 0; j < count; ++j) {
           set(fn_.arg(combine, j), left[j]);
           set(fn_.arg(combine, count + j), {of(fn_.operand(op, j))[position(k)]});
         }
         left = block(combine);
-      }
-      for (unsigned j = 0; j < count; ++j) {
-        out[j][static_cast<size_t>(i)] = left[j][0];
+        keep(k);
       }
     }
     for (unsigned j = 0; j < count; ++j) {

@@ -159,7 +159,8 @@ class Kernel(IndexKinds, AcrossKinds):
     def step(self):
         value = self.one_of(self.values[-4:])
         self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
-                     self.grow, self.reduce, self.reduce, self.dot, self.dot, self.loop, self.dot_loop,
+                     self.grow, self.reduce, self.reduce, self.scan, self.sort, self.dot, self.dot, self.loop,
+                     self.dot_loop,
                      self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
                      self.overwrite, self.ends_of_types, self.ends_of_types,
                      self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store,
@@ -249,6 +250,32 @@ class Kernel(IndexKinds, AcrossKinds):
             return self.let(f"{x.name} + tl.{name}({x.name}, axis={axis}, keep_dims=True)",
                             x.array + function(x.array, axis, keepdims=True).astype(dtype))
         return self.let(f"tl.{name}({x.name}, axis={axis})", function(x.array, axis).astype(dtype))
+
+    def scan(self, value):
+        axis, reverse = int(self.rng.integers(len(value.shape))), bool(self.rng.random() < 0.4)
+        if self.rng.random() < 0.4:
+            # The newest element that is above 1, whatever the type: does not commute.
+            flags, name = self.fitted(value, np.dtype(np.bool_)), self.fresh("newest")
+            self.functions.append(f"@libtile.jit\ndef {name}(a, x, b, y):\n    return a | b, tl.where(b, y, x)\n")
+            both = f"tl.associative_scan(({flags.name}, {value.name}), {axis}, {name}, reverse={reverse})[1]"
+            x, f = (np.flip(a, axis) if reverse else a for a in (value.array, flags.array))
+            count = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
+            kept = np.take_along_axis(x, np.maximum.accumulate(np.where(f, count, 0), axis), axis)
+            return self.let(both, np.flip(kept, axis) if reverse else kept)
+        dtype = self.one_of([np.dtype(np.int32), np.dtype(np.float32), np.dtype(np.float64)])
+        x = self.fitted(value, dtype, 1000)
+        array = np.flip(x.array, axis) if reverse else x.array
+        total = np.cumsum(array, axis, dtype=dtype)
+        return self.let(f"tl.cumsum({x.name}, {axis}, reverse={reverse})", np.flip(total, axis) if reverse else total)
+
+    def sort(self, value):
+        axis, descending = int(self.rng.integers(len(value.shape))), bool(self.rng.random() < 0.4)
+        array = np.sort(value.array, axis)
+        array = np.flip(array, axis) if descending else array
+        if self.rng.random() < 0.5:
+            return self.let(f"tl.sort({value.name}, {axis}, {descending})", array)
+        k = int(self.rng.integers(1, value.shape[axis] + 1))
+        return self.let(f"tl.topk({value.name}, {k}, {axis}, {descending})", np.take(array, range(k), axis))
 
     def dot_operands(self):
         dtype = self.one_of([np.dtype(t) for t in (np.float16, np.float16, np.float32, np.int8, np.float64)])

@@ -303,14 +303,14 @@ def misspelt_attribute_of_a_type(x, i, n):
     tl.static_assert(x.dtype.element_ty.is_flaoting())  # here
 
 
-@mistake("tl.cumsum is not there yet", libtile.UnsupportedError, at="tl.load(x).cumsum")
+@mistake("tl.dot_scaled is not there yet", libtile.UnsupportedError, at="tl.load(x).dot_scaled")
 def method_of_later(x, i, n):
-    tl.store(x, tl.load(x).cumsum(0))  # here
+    tl.store(x, tl.load(x).dot_scaled(0))  # here
 
 
-@mistake("tl.cumsum is not there yet", libtile.UnsupportedError, at="tl.cumsum")
+@mistake("tl.dot_scaled is not there yet", libtile.UnsupportedError, at="tl.dot_scaled")
 def operation_of_later(x, i, n):
-    tl.store(x, tl.sum(tl.cumsum(tl.arange(0, 4), 0)))  # here
+    tl.store(x, tl.sum(tl.dot_scaled(tl.arange(0, 4), 0)))  # here
 
 
 @mistake("no attribute `astype`")

@@ -276,7 +276,7 @@ def uses_triton(out, N: tl.constexpr):
 @pytest.fixture
 def fake_triton(monkeypatch):
     """A package of Triton's shape: its names are other objects than ours."""
-    made = {name: types.SimpleNamespace(name=name) for name in ("arange", "store", "load", "cumsum", "float32")}
+    made = {name: types.SimpleNamespace(name=name) for name in ("arange", "store", "load", "dot_scaled", "float32")}
 
     class constexpr:
         def __init__(self, value):
@@ -297,8 +297,8 @@ def test_tritons_objects_are_the_language(fake_triton):
     out = np.zeros(4, np.float32)
     kernel_with(uses_triton, **names)[(1,)](out, 4)
     assert out.tolist() == [6] * 4
-    with pytest.raises(libtile.UnsupportedError, match="tl.cumsum is not there yet"):
-        compile_(kernel_with(uses_triton, **{**names, "load": language.cumsum}), "*fp32", N=4)
+    with pytest.raises(libtile.UnsupportedError, match="tl.dot_scaled is not there yet"):
+        compile_(kernel_with(uses_triton, **{**names, "load": language.dot_scaled}), "*fp32", N=4)
     fake = types.SimpleNamespace(name="load")
     with pytest.raises(libtile.CompilationError, match="`load` is a global of type 'SimpleNamespace'"):
         compile_(kernel_with(uses_triton, **{**names, "load": fake}), "*fp32", N=4)
@@ -308,9 +308,9 @@ def test_tritons_objects_are_the_language(fake_triton):
 
 @libtile.jit
 def asks(out):
-    tl.static_assert(hasattr(tl, "load") and not hasattr(tl, "cumsum") and not hasattr(tl, "lod"))
-    tl.static_assert(not hasattr(tl.load(out), "cumsum") and hasattr(out, "dtype"))
-    tl.static_assert(getattr(tl, "cumsum", None) is None)
+    tl.static_assert(hasattr(tl, "load") and not hasattr(tl, "dot_scaled") and not hasattr(tl, "lod"))
+    tl.static_assert(not hasattr(tl.load(out), "dot_scaled") and hasattr(out, "dtype"))
+    tl.static_assert(getattr(tl, "dot_scaled", None) is None)
 
 
 def test_hasattr_in_kernels():
@@ -331,12 +331,12 @@ def test_hasattr_is_true_of_what_works():
 
 
 def test_names_that_are_not_there_yet():
-    with pytest.raises(libtile.UnsupportedError, match="tl.cumsum is not there yet"):
-        tl.cumsum
+    with pytest.raises(libtile.UnsupportedError, match="tl.dot_scaled is not there yet"):
+        tl.dot_scaled
     with pytest.raises(AttributeError, match="tl has no attribute 'lod'"):
         tl.lod
     with pytest.raises(ImportError):
-        from libtile.language import cumsum  # noqa: F401
+        from libtile.language import dot_scaled  # noqa: F401
     with pytest.raises(libtile.UnsupportedError, match="^libtile.autotune is not there yet"):
         libtile.autotune
     with pytest.raises(libtile.UnsupportedError, match="^libtile.testing.perf_report is not there yet"):
