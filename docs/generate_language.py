@@ -54,12 +54,13 @@ def page():
              "`x.name(...)` with x as the first argument.", "",
              "## Element types", "", ", ".join(f"`{row[0]}`" for row in names["DTYPE"])]
     last = None
-    for section, name, kind, signature, doc in operations({"Function", "Member", "MemberOnly",
-                                                           "TypeMember", "Construct"}):
+    for section, name, kind, signature, doc in operations({"Function", "Member", "MemberOnly", "PointerMember",
+                                                           "TypeMember", "DescriptorMember", "Construct"}):
         if section != last:
             lines += ["", f"## {section}", "", "| | name | |", "|---|---|---|"]
             last = section
-        mark = {"Member": "x", "MemberOnly": "x only", "TypeMember": "type"}.get(kind, "")
+        mark = {"Member": "x", "PointerMember": "x", "MemberOnly": "x only", "TypeMember": "type",
+                "DescriptorMember": "descriptor"}.get(kind, "")
         shown = f"`{name}({signature})`".replace("|", "\\|")
         lines.append(f"| {mark} | {shown} | {doc} |")
     lines += ["", "## Not there yet", "",
@@ -98,14 +99,18 @@ def stubs():
     for sign in ("eq", "ne"):
         lines.append(f"    def __{sign}__(self, other: Any) -> tensor: ...  # type: ignore[override]")
     lines += ["    def __neg__(self) -> tensor: ...", "    def __invert__(self) -> tensor: ..."]
-    for _, name, _, signature, doc in operations({"Member", "MemberOnly"}):
+    for _, name, _, signature, doc in operations({"Member", "MemberOnly", "PointerMember"}):
         first, _, rest = signature.partition(",")
         lines += stub(name, "self," + rest, doc, "    ")
+    lines += ["", "class tensor_descriptor:", "    shape: tuple[Any, ...]", "    strides: tuple[Any, ...]",
+              "    block_shape: tuple[int, ...]", "    block_type: Any", "    dtype: dtype"]
+    for _, name, _, signature, doc in operations({"DescriptorMember"}):
+        lines += stub(name, signature, doc, "    ")
     lines.append("")
     lines += [f"{row[0]}: dtype" for _, macro, row in rows() if macro == "DTYPE"]
     lines.append("")
-    classes = {"tensor", "dtype", "constexpr"}
-    for _, name, kind, signature, doc in operations({"Function", "Member", "Construct"}):
+    classes = {"tensor", "dtype", "constexpr", "tensor_descriptor"}
+    for _, name, kind, signature, doc in operations({"Function", "Member", "PointerMember", "Construct"}):
         if name not in classes:
             lines += stub(name, signature, doc)
     for _, macro, row in rows():

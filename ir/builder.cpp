@@ -126,14 +126,13 @@ OpId Builder::op(Opcode opcode, std::span<const ValueId> operands, std::span<con
   return made;
 }
 
-ValueId Builder::make(Opcode opcode, std::initializer_list<ValueId> operands) {
-  const std::span<const ValueId> list(operands.begin(), operands.size());
-  const Type result = inferType(fn_, opcode, list);
+ValueId Builder::make(Opcode opcode, std::span<const ValueId> operands) {
+  const Type result = inferType(fn_, opcode, operands);
   if (result.isNone()) {
     throw InternalError(std::string("operands do not fit ") + info(opcode).mnemonic,
                         fn_.location(loc));
   }
-  return fn_.result(op(opcode, list, {&result, 1}));
+  return fn_.result(op(opcode, operands, {&result, 1}));
 }
 
 ValueId Builder::make(Opcode opcode, std::initializer_list<ValueId> operands, Type result) {

@@ -35,7 +35,10 @@ public:
   void insert(OpId op);
   // An op with one result that the row's type rule infers (Same.., Compare, Select, PtrAdd, Load,
   // Dot).
-  ValueId make(Opcode opcode, std::initializer_list<ValueId> operands);
+  ValueId make(Opcode opcode, std::span<const ValueId> operands);
+  ValueId make(Opcode opcode, std::initializer_list<ValueId> operands) {
+    return make(opcode, std::span<const ValueId>(operands.begin(), operands.size()));
+  }
   // An op with one result of the given type (Explicit and Cast rules).
   ValueId make(Opcode opcode, std::initializer_list<ValueId> operands, Type result);
 

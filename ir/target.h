@@ -57,6 +57,7 @@ struct Target {
   int32_t registers = 0;          // of a multiprocessor, shared by the programs that it holds
   int32_t maxVectorBytes = 16;    // widest access of one thread
   bool asyncCopy = false;         // cp.async and commit/wait groups
+  bool atomicAddBf16 = false;     // an instruction; else by compare and swap
   std::vector<MmaShape> mma;
 
   // ---- CPU

@@ -27,7 +27,8 @@
 //  17  expand_dims, reshape, trans, slice: the result's shape follows from operand and attribute.
 //      resize: one element, rank and layout.
 //  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
-//  19  Atomics: an element type that the kind is defined on.
+//  19  Atomics: an element type that the kind is defined on; a load or store with an order has a scope, is
+//      volatile, and the order is one of reading or writing.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
 //      into floats. sort, compare_exchange: integers of at least 8 bits, with that axis.
 // Control (verify_control.cpp)

@@ -45,6 +45,14 @@ struct OpChecks {
     c.require(kindFits, 19, op, "no such atomic on this element type");
   }
 
+  // A load or store: atomic if it has an order.
+  void ordered(OpId op, bool orderFits) {
+    const bool atomic = fn.hasAttr(op, Attr::sem);
+    c.require(atomic == fn.hasAttr(op, Attr::scope) &&
+                  (!atomic || (orderFits && fn.getBool(op, Attr::is_volatile))),
+              19, op, "an atomic load or store is volatile, has a scope, and an order of its own; no other");
+  }
+
   bool indexed(OpId op, unsigned firstIndex) {
     const Type buffer = c.operandType(op, 0);
     if (!c.require(buffer.isBuffer() && fn.numOperands(op) == firstIndex + buffer.rank(), 29, op,
@@ -232,8 +240,18 @@ template <> void OpChecks::check<Opcode::AtomicRmw>(OpId op) {
 }
 
 template <> void OpChecks::check<Opcode::AtomicCas>(OpId op) {
-  const Type type = c.resultType(op);
-  atomic(op, type.elementBits() >= 16);
+  atomic(op, c.resultType(op).elementBits() >= 8);
+}
+
+template <> void OpChecks::check<Opcode::Load>(OpId op) {
+  const auto sem = fn.getEnum<MemOrder>(op, Attr::sem);
+  const bool reads = sem == MemOrder::relaxed || sem == MemOrder::acquire;
+  ordered(op, reads && fn.numOperands(op) < 3);
+}
+
+template <> void OpChecks::check<Opcode::Store>(OpId op) {
+  const auto sem = fn.getEnum<MemOrder>(op, Attr::sem);
+  ordered(op, sem == MemOrder::relaxed || sem == MemOrder::release);
 }
 
 template <> void OpChecks::check<Opcode::Dot>(OpId op) {

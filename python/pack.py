@@ -78,7 +78,7 @@ def main():
     package = options.out / "python" / "libtile"
     shutil.copytree(options.build / "python" / "libtile", package,
                     ignore=lambda folder, names: [name for name in names if not name.endswith((".py", ".pyi", ".typed"))
-                                                  and name != "language"])
+                                                  and name not in ("language", "tools")])
     strip(options.build / "runtime" / "libtile.so", package / "libtile.so")
     for extension in (options.build / "python" / "libtile").glob("_libtile.*.so"):
         strip(extension, package / extension.name)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomic operations: one after another, lane by lane in ascending order.
+// Atomic operations, loads and stores: one after another, lane by lane in ascending order.
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
@@ -56,9 +56,16 @@ llvm::AtomicRMWInst::BinOp kindOf(AtomicKind kind) {
 
 } // namespace
 
+// A store's lanes give nothing: it goes on with a bit that nobody reads.
 void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp body) {
-  const ValueId result = fn_.result(op);
-  llvm::Type *held = elementwise_.registerType(fn_.type(result));
+  const bool isStore = fn_.results(op).empty();
+  const auto finish = [&](Value *value, unsigned depth, bool varying) {
+    if (!isStore) {
+      define(fn_.result(op), value, depth, varying);
+    }
+  };
+  llvm::Type *held =
+      isStore ? builder_.getInt1Ty() : elementwise_.registerType(fn_.type(fn_.result(op)));
   bool varying = false;
   for (ValueId operand : fn_.operands(op)) {
     varying |= isVarying(operand);
@@ -87,7 +94,7 @@ void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp b
   if (!asVector) {
     Value *old =
         guarded(active, llvm::Constant::getNullValue(held), [&] { return body(operands); });
-    define(result, old, depth(), varying);
+    finish(old, depth(), varying);
     return;
   }
   std::vector<Value *> carried = {
@@ -102,7 +109,7 @@ void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp b
       return builder_.CreateInsertElement(carried[0], body(scalars), lane);
     });
   });
-  define(result, carried[0], depth(), true);
+  finish(carried[0], depth(), true);
 }
 
 // f16 and bf16 have no atomic addition: compare and swap until nobody came between.
@@ -156,7 +163,8 @@ void Emitter::emitAtomicCas(ir::OpId op) {
   llvm::Type *held = elementwise_.registerType(type);
   llvm::Type *bits = held->isFloatingPointTy() ? builder_.getIntNTy(held->getScalarSizeInBits())
                                                : elementwise_.memoryType(type);
-  eachLane(op, {}, 3, [&](llvm::ArrayRef<Value *> operands) {
+  const ValueId mask = fn_.numOperands(op) > 3 ? fn_.operand(op, 3) : ValueId();
+  eachLane(op, mask, 3, [&](llvm::ArrayRef<Value *> operands) {
     const auto toBits = [&](Value *value) {
       return held->isFloatingPointTy() ? builder_.CreateBitCast(value, bits)
                                        : elementwise_.toMemory(type, value);
@@ -168,6 +176,30 @@ void Emitter::emitAtomicCas(ir::OpId op) {
     Value *old = builder_.CreateExtractValue(pair, 0);
     return held->isFloatingPointTy() ? builder_.CreateBitCast(old, held)
                                      : elementwise_.fromMemory(type, old);
+  });
+}
+
+void Emitter::emitAtomicLoad(ir::OpId op) {
+  const ir::Type type = fn_.type(fn_.result(op));
+  const ValueId mask = fn_.numOperands(op) > 1 ? fn_.operand(op, 1) : ValueId();
+  eachLane(op, mask, 1, [&](llvm::ArrayRef<Value *> operands) {
+    checkScalar(op, operands[0], nullptr);
+    llvm::LoadInst *read = builder_.CreateAlignedLoad(elementwise_.memoryType(type), operands[0],
+                                                      llvm::Align(type.elementBytes()), true);
+    read->setAtomic(orderOf(fn_.getEnum<ir::MemOrder>(op, Attr::sem)));
+    return elementwise_.fromMemory(type, read);
+  });
+}
+
+void Emitter::emitAtomicStore(ir::OpId op) {
+  const ir::Type type = fn_.type(fn_.operand(op, 1));
+  const ValueId mask = fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ValueId();
+  eachLane(op, mask, 2, [&](llvm::ArrayRef<Value *> operands) {
+    checkScalar(op, operands[0], nullptr);
+    llvm::StoreInst *write = builder_.CreateAlignedStore(elementwise_.toMemory(type, operands[1]), operands[0],
+                                                         llvm::Align(type.elementBytes()), true);
+    write->setAtomic(orderOf(fn_.getEnum<ir::MemOrder>(op, Attr::sem)));
+    return builder_.getFalse();
   });
 }
 

@@ -214,6 +214,9 @@ Value *Emitter::gather(llvm::Type *type, Value *pointers, llvm::Align align, Val
 }
 
 void Emitter::emitLoad(ir::OpId op) {
+  if (fn_.hasAttr(op, Attr::sem)) {
+    return emitAtomicLoad(op);
+  }
   const ir::Type type = fn_.type(fn_.result(op));
   const bool isVolatile = fn_.getBool(op, Attr::is_volatile);
   bool varying = false;
@@ -343,6 +346,9 @@ void Emitter::scatter(Value *value, Value *pointers, llvm::Align align, Value *m
 }
 
 void Emitter::emitStore(ir::OpId op) {
+  if (fn_.hasAttr(op, Attr::sem)) {
+    return emitAtomicStore(op);
+  }
   const std::span<const ValueId> operands = fn_.operands(op);
   const ir::Type type = fn_.type(operands[1]);
   bool varying = false;

@@ -15,11 +15,13 @@ struct Row {
   const char *ptx;
   int32_t sharedKib;
   int32_t llvmSince;
+  bool atomicAddBf16;
 };
 constexpr Row kRows[] = {
-    {"sm_80", "+ptx80", 163, 19}, {"sm_86", "+ptx80", 99, 19},   {"sm_89", "+ptx80", 99, 19},
-    {"sm_90", "+ptx80", 227, 19}, {"sm_90a", "+ptx80", 227, 19}, {"sm_100", "+ptx86", 227, 20},
-    {"sm_120", "+ptx87", 99, 20},
+    {"sm_80", "+ptx80", 163, 19, false}, {"sm_86", "+ptx80", 99, 19, false},
+    {"sm_89", "+ptx80", 99, 19, false},  {"sm_90", "+ptx80", 227, 19, true},
+    {"sm_90a", "+ptx80", 227, 19, true}, {"sm_100", "+ptx86", 227, 20, true},
+    {"sm_120", "+ptx87", 99, 20, true},
 };
 
 // Widest k first: what a dot prefers among shapes of one operand type.
@@ -53,6 +55,7 @@ ir::Target makeTarget(const Row &row) {
   target.registers = row.name == std::string_view("sm_120") ? 61440 : 65536;
   target.maxVectorBytes = 16;
   target.asyncCopy = true;
+  target.atomicAddBf16 = row.atomicAddBf16;
   target.mma = warpMatrixShapes();
   return target;
 }

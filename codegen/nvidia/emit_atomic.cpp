@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Atomics. A scalar one is done by thread 0, which tells the others the old value if anybody asks
-// for it. What a release or an acquire orders for the other threads is the barriers' business
+// for it; of a tile each element is done by one thread, and passes/gpu/lower_conversions.h spreads the old
+// values. What a release or an acquire orders for the other threads is the barriers' business
 // (passes/gpu/place_barriers.h): a barrier makes their accesses happen before thread 0's release,
 // which is cumulative, and after its acquire.
+//
+// Elements of 16 bits for which there is no instruction are compared and swapped until nobody came
+// between; those of 8 bits in the aligned word that holds them, which lies on their page.
 #include "codegen/nvidia/emitter.h"
 #include "ir/ops.h"
 
@@ -12,102 +16,175 @@ namespace libtile::codegen::nvidia {
 
 using ir::AtomicKind;
 using ir::Attr;
+using ir::MemOrder;
 
 namespace {
 
-std::string orderAndScope(const ir::Function &fn, ir::OpId op) {
-  const auto name = [&](ir::AttrKind kind, Attr attr) {
-    return "." + std::string(ir::enumeratorName(kind, fn.getInt(op, attr)));
-  };
-  return name(ir::AttrKind::MemOrder, Attr::sem) + name(ir::AttrKind::MemScope, Attr::scope);
-}
-
-// ".add.u32"; empty: there is none.
-std::string operation(AtomicKind kind, const ir::Type &type) {
-  const std::string bits = std::to_string(type.elementBits());
-  if (kind == AtomicKind::fadd) {
-    switch (type.elem()) {
-    case ir::Elem::F16:
-      return ".add.noftz.f16";
-    case ir::Elem::BF16:
-      return ".add.noftz.bf16";
-    case ir::Elem::F32:
-      return ".add.f32";
-    case ir::Elem::F64:
-      return ".add.f64";
-    case ir::Elem::Void:
-    case ir::Elem::I1:
-    case ir::Elem::I8:
-    case ir::Elem::I16:
-    case ir::Elem::I32:
-    case ir::Elem::I64:
-      return "";
-    }
-  }
-  if (type.elementBits() < 32) {
-    return "";
-  }
+// "add", "max", ...: what the operation is called.
+std::string nameOf(AtomicKind kind) {
   switch (kind) {
   case AtomicKind::add:
-    return ".add.u" + bits;
   case AtomicKind::fadd:
-    return "";
+    return "add";
   case AtomicKind::smax:
-    return ".max.s" + bits;
   case AtomicKind::umax:
-    return ".max.u" + bits;
+    return "max";
   case AtomicKind::smin:
-    return ".min.s" + bits;
   case AtomicKind::umin:
-    return ".min.u" + bits;
+    return "min";
   case AtomicKind::and_:
-    return ".and.b" + bits;
+    return "and";
   case AtomicKind::or_:
-    return ".or.b" + bits;
+    return "or";
   case AtomicKind::xor_:
-    return ".xor.b" + bits;
+    return "xor";
   case AtomicKind::xchg:
-    return ".exch.b" + bits;
+    return "exch";
   }
-  return "";
+  throw ir::InternalError("unknown atomic kind");
+}
+
+// The letter of the type of integers that it works on: 's', 'u' or 'b'.
+char letterOf(AtomicKind kind) {
+  switch (kind) {
+  case AtomicKind::smax:
+  case AtomicKind::smin:
+    return 's';
+  case AtomicKind::add:
+  case AtomicKind::umax:
+  case AtomicKind::umin:
+    return 'u';
+  case AtomicKind::fadd:
+  case AtomicKind::and_:
+  case AtomicKind::or_:
+  case AtomicKind::xor_:
+  case AtomicKind::xchg:
+    return 'b';
+  }
+  throw ir::InternalError("unknown atomic kind");
+}
+
+// ".noftz.f16"
+std::string floatType(const ir::Type &type) {
+  return type.elementBits() == 16 ? ".noftz." + std::string(type.elem() == ir::Elem::F16 ? "f16" : "bf16")
+                                  : ".f" + std::to_string(type.elementBits());
+}
+
+// There is an instruction for it.
+bool hasAtomic(const ir::Target &target, AtomicKind kind, const ir::Type &type) {
+  if (kind == AtomicKind::fadd) {
+    return type.elem() != ir::Elem::BF16 || target.atomicAddBf16;
+  }
+  return type.elementBits() >= 32;
+}
+
+// f(old, value) as `next`, in registers of `bits` bits; of floats bf16 alone.
+std::string computed(AtomicKind kind, unsigned bits, const std::string &old, const std::string &value,
+                     const std::string &next) {
+  const std::string operands = " " + next + ", " + old + ", " + value + ";\n\t";
+  if (kind == AtomicKind::xchg) {
+    return "mov.b" + std::to_string(bits) + " " + next + ", " + value + ";\n\t";
+  }
+  if (kind == AtomicKind::fadd) {
+    return "mov.b32 x, {zero, " + old + "};\n\tmov.b32 y, {zero, " + value +
+           "};\n\tadd.rn.f32 x, x, y;\n\tcvt.rn.bf16.f32 " + next + ", x;\n\t";
+  }
+  return nameOf(kind) + "." + letterOf(kind) + std::to_string(bits) + operands;
 }
 
 } // namespace
 
-// mov $0, 0;  @p atom... $0, [$1], $2;  operands: the address, then values. The old value, 0 where
-// off.
-llvm::Value *Emitter::atomic(ir::OpId op, const std::string &instruction, const ir::Type &type,
-                             llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate) {
-  const unsigned bytes = type.elementBytes();
-  const char *constraint = bytes == 8 ? "l" : bytes == 4 ? "r" : "h";
-  std::string text = "mov.b" + std::to_string(8 * bytes) + " $0, 0;\n\t";
-  std::string constraints = std::string("=&") + constraint + ",l";
-  llvm::SmallVector<llvm::Value *, 4> all = {operands[0]};
-  std::string values;
-  for (size_t i = 1; i < operands.size(); ++i) {
-    constraints += std::string(",") + constraint;
-    values += ", $" + std::to_string(i + 1);
-    all.push_back(packWords(type, {operands[i]}, bytes)[0]);
+// The text of one element, without what makes it conditional: `$0` is the old value, `$1` the address,
+// `$2` and `$3` the values.
+std::string Emitter::atomicText(ir::OpId op, const ir::Type &type, bool wantsOld) const {
+  const bool isCas = fn_.opcode(op) == ir::Opcode::AtomicCas;
+  const auto kind = fn_.getEnum<AtomicKind>(op, Attr::kind);
+  const auto sem = fn_.getEnum<MemOrder>(op, Attr::sem);
+  const std::string scope =
+      "." + std::string(ir::enumeratorName(ir::AttrKind::MemScope, fn_.getInt(op, Attr::scope)));
+  const auto order = [&](MemOrder which) {
+    return "." + std::string(ir::enumeratorName(ir::AttrKind::MemOrder, int64_t(which))) + scope + ".global";
+  };
+  const std::string bits = std::to_string(type.elementBits());
+  if (isCas && type.elementBits() >= 16) {
+    return "atom" + order(sem) + ".cas.b" + bits + " $0, [$1], $2, $3;";
   }
+  if (!isCas && hasAtomic(target_, kind, type)) {
+    const std::string operation =
+        "." + nameOf(kind) +
+        (kind == AtomicKind::fadd ? floatType(type) : std::string(".") + letterOf(kind) + bits);
+    if (wantsOld) {
+      return "atom" + order(sem) + operation + " $0, [$1], $2;";
+    }
+    // Nobody sees which value was there, so there is nothing to acquire.
+    const bool releases = sem == MemOrder::release || sem == MemOrder::acq_rel;
+    return "red" + order(releases ? MemOrder::release : MemOrder::relaxed) + operation + " [$0], $1;";
+  }
+  if (type.elementBits() == 16) {
+    return ".reg .b16 seen, next, zero;\n\t.reg .f32 x, y;\n\t.reg .pred again;\n\tmov.b16 zero, 0;\n\tld" +
+           order(MemOrder::relaxed) + ".b16 $0, [$1];\n\tRETRY:\n\tmov.b16 seen, $0;\n\t" +
+           computed(kind, 16, "seen", "$2", "next") + "atom" + order(sem) +
+           ".cas.b16 $0, [$1], seen, next;\n\tsetp.ne.b16 again, $0, seen;\n\t@again bra RETRY;";
+  }
+  const std::string sign = letterOf(kind) == 's' ? "s" : "u";
+  const std::string compute =
+      isCas ? "setp.ne.b32 again, $0, $2;\n\t@again bra UNEQUAL;\n\tmov.b32 byte, $3;\n\t"
+            : computed(kind, 32, "$0", "$2", "byte");
+  const std::string fence = sem == MemOrder::relaxed ? "" : "fence.acq_rel" + scope + ";\n\t";
+  return ".reg .b64 at;\n\t.reg .b32 seen, next, byte, shift;\n\t.reg .pred again;\n\t" + fence +
+         "and.b64 at, $1, -4;\n\tcvt.u32.u64 shift, $1;\n\tand.b32 shift, shift, 3;\n\t"
+         "shl.b32 shift, shift, 3;\n\tld" +
+         order(MemOrder::relaxed) + ".b32 seen, [at];\n\tRETRY:\n\tbfe." + sign +
+         "32 $0, seen, shift, 8;\n\t" + compute + "bfi.b32 next, byte, seen, shift, 8;\n\tatom" +
+         order(MemOrder::relaxed) +
+         ".cas.b32 byte, [at], seen, next;\n\tsetp.ne.b32 again, byte, seen;\n\tmov.b32 seen, byte;\n\t"
+         "@again bra RETRY;\n\tUNEQUAL:\n\t" +
+         fence;
+}
+
+// One element: the address, then values. The old value, 0 where off; null if nobody wants it.
+llvm::Value *Emitter::atomic(ir::OpId op, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
+                             llvm::Value *predicate, bool wantsOld) {
+  const unsigned bytes = type.elementBytes();
+  const bool isCas = fn_.opcode(op) == ir::Opcode::AtomicCas;
+  const auto kind = fn_.getEnum<AtomicKind>(op, Attr::kind);
+  const bool isReduction = !isCas && !wantsOld && kind != AtomicKind::xchg && hasAtomic(target_, kind, type);
+  // Bytes are held in words.
+  const unsigned bits = bytes == 1 ? 32 : 8 * bytes;
+  llvm::Type *held = builder_.getIntNTy(bits);
+  const char *constraint = bits == 64 ? "l" : bits == 32 ? "r" : "h";
+  std::string constraints = isReduction ? "l" : std::string("=&") + constraint + ",l";
+  llvm::SmallVector<llvm::Value *, 4> all = {operands[0]};
+  for (llvm::Value *value : operands.drop_front()) {
+    constraints += std::string(",") + constraint;
+    llvm::Value *word = packWords(type, {value}, bytes)[0];
+    const bool isSigned = kind == AtomicKind::smax || kind == AtomicKind::smin;
+    all.push_back(isSigned ? builder_.CreateSExt(word, held) : builder_.CreateZExt(word, held));
+  }
+  std::string text = atomicText(op, type, !isReduction);
+  const bool isLoop = text.starts_with(".reg");
+  std::string off = isReduction ? "" : "mov.b" + std::to_string(bits) + " $0, 0;\n\t";
   if (predicate != nullptr) {
-    text += "@$" + std::to_string(operands.size() + 1) + " ";
+    const std::string on = "$" + std::to_string(all.size() + (isReduction ? 0 : 1));
+    off += (isLoop ? "@!" + on + " bra DONE;\n\t" : "@" + on + " ");
     constraints += ",b";
     all.push_back(predicate);
   }
-  text += "atom" + orderAndScope(fn_, op) + ".global" + instruction + " $0, [$1]" + values + ";";
-  llvm::Value *old = assembly(text, constraints, builder_.getIntNTy(8 * bytes), all, true);
-  return unpackWords(type, {old}, bytes, 1)[0];
+  text = isLoop ? "{ " + off + text + "\n\tDONE:\n\t}" : off + text;
+  llvm::Type *result = isReduction ? builder_.getVoidTy() : held;
+  llvm::Value *old = assembly(text, constraints, result, all, true);
+  if (isReduction) {
+    return nullptr;
+  }
+  return unpackWords(type, {builder_.CreateTrunc(old, builder_.getIntNTy(8 * bytes))}, bytes, 1)[0];
 }
 
-void Emitter::lowerAtomic(ir::OpId op, const std::string &instruction, unsigned numValues,
-                          ir::ValueId mask) {
+void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
   const ir::ValueId result = fn_.result(op);
+  const ir::ValueId mask = fn_.numOperands(op) > numValues ? fn_.operand(op, numValues) : ir::ValueId{};
   const ir::Type &type = fn_.type(result);
   const ir::Type element = type.element();
-  if (instruction.empty() || element.elementBytes() < 2) {
-    throw ir::Unsupported("this atomic on " + element.str() + " on an NVIDIA target",
-                          fn_.locationOf(op));
-  }
+  const bool wantsOld = !fn_.unused(result);
   const auto operandsOf = [&](unsigned reg) {
     llvm::SmallVector<llvm::Value *, 3> operands;
     for (unsigned i = 0; i < numValues; ++i) {
@@ -116,22 +193,18 @@ void Emitter::lowerAtomic(ir::OpId op, const std::string &instruction, unsigned 
     return operands;
   };
   const auto maskOf = [&](unsigned reg) { return mask.valid() ? regs(mask)[reg] : nullptr; };
+  Regs out(numRegs(result), llvm::Constant::getNullValue(registerType(result)));
   if (!type.isTile()) {
     llvm::Value *old =
-        atomic(op, instruction, element, operandsOf(0), both(isFirstThread(), maskOf(0)));
-    return set(result, tellOthers(op, old));
+        atomic(op, element, operandsOf(0), both(isFirstThread(), maskOf(0)), wantsOld);
+    return set(result, old != nullptr ? tellOthers(op, old) : out[0]);
   }
-  llvm::Value *canonical = isCanonicalThread(layoutOf(result));
   const ir::Layout &layout = layoutOf(result);
-  const bool replicated = canonical != nullptr;
-  if (replicated && !fn_.unused(result)) {
-    throw ir::Unsupported("the old values of an atomic on a tile with fewer elements than threads",
-                          fn_.locationOf(op));
-  }
-  Regs out(numRegs(result), llvm::Constant::getNullValue(registerType(result)));
+  llvm::Value *canonical = isCanonicalThread(layout);
   for (const RegGroup &group : accessGroups(fn_.operand(op, 0), mask, 16)) {
     llvm::Value *predicate = both(both(canonical, inTile(type, group[0])), maskOf(group[0]));
-    out[group[0]] = atomic(op, instruction, element, operandsOf(group[0]), predicate);
+    llvm::Value *old = atomic(op, element, operandsOf(group[0]), predicate, wantsOld);
+    out[group[0]] = old != nullptr ? old : out[group[0]];
   }
   for (size_t reg = 0; reg < out.size(); ++reg) {
     out[reg] = out[firstReplica(layout, static_cast<int32_t>(reg))];
@@ -155,14 +228,8 @@ llvm::Value *Emitter::tellOthers(ir::OpId op, llvm::Value *value) {
   return loadShared(type, slot);
 }
 
-void Emitter::lowerAtomicRmw(ir::OpId op) {
-  const std::string instruction =
-      operation(fn_.getEnum<AtomicKind>(op, Attr::kind), fn_.type(fn_.result(op)).element());
-  lowerAtomic(op, instruction, 2, fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ir::ValueId{});
-}
+void Emitter::lowerAtomicRmw(ir::OpId op) { lowerAtomic(op, 2); }
 
-void Emitter::lowerAtomicCas(ir::OpId op) {
-  lowerAtomic(op, ".cas.b" + std::to_string(fn_.type(fn_.result(op)).elementBits()), 3, {});
-}
+void Emitter::lowerAtomicCas(ir::OpId op) { lowerAtomic(op, 3); }
 
 } // namespace libtile::codegen::nvidia

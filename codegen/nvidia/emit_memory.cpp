@@ -43,8 +43,14 @@ struct Words {
   }
 };
 
-// ".volatile.global", ".global.cg", ".global.L1::evict_first"
+// ".acquire.gpu.global", ".volatile.global", ".global.cg", ".global.L1::evict_first"
 std::string modifiers(const ir::Function &fn, ir::OpId op) {
+  if (fn.hasAttr(op, Attr::sem)) {
+    const auto name = [&](ir::AttrKind kind, Attr attr) {
+      return "." + std::string(ir::enumeratorName(kind, fn.getInt(op, attr)));
+    };
+    return name(ir::AttrKind::MemOrder, Attr::sem) + name(ir::AttrKind::MemScope, Attr::scope) + ".global";
+  }
   if (fn.getBool(op, Attr::is_volatile)) {
     return ".volatile.global";
   }
@@ -61,6 +67,12 @@ std::string modifiers(const ir::Function &fn, ir::OpId op) {
     return ".global.L1::evict_last";
   }
   return ".global";
+}
+
+// Elements of an atomic access go one by one.
+unsigned accessBytes(const ir::Function &fn, ir::OpId op, const ir::Type &type) {
+  constexpr unsigned kAlone = 16;
+  return fn.hasAttr(op, Attr::sem) ? kAlone : type.elementBytes();
 }
 
 bool isFalse(llvm::Value *predicate) {
@@ -195,8 +207,10 @@ void Emitter::lowerLoad(ir::OpId op) {
   const ir::Type &type = fn_.type(result);
   Regs out(numRegs(result), llvm::Constant::getNullValue(registerType(result)));
   AccessAddresses addresses(*this, pointer);
-  for (const RegGroup &group : accessGroups(pointer, mask, type.elementBytes())) {
-    llvm::Value *predicate = type.isTile() ? inTile(fn_.type(pointer), group[0]) : nullptr;
+  // A scalar that is read atomically is told to the others by the thread that reads it.
+  llvm::Value *reader = !type.isTile() && fn_.hasAttr(op, Attr::sem) ? isFirstThread() : nullptr;
+  for (const RegGroup &group : accessGroups(pointer, mask, accessBytes(fn_, op, type))) {
+    llvm::Value *predicate = type.isTile() ? inTile(fn_.type(pointer), group[0]) : reader;
     predicate = both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
     const Regs loaded = loadGroup(op, group, addresses.of(group[0]), predicate);
     for (size_t i = 0; i < group.size(); ++i) {
@@ -245,7 +259,7 @@ void Emitter::lowerStore(ir::OpId op) {
   llvm::Value *canonical = type.isTile() ? isCanonicalThread(layoutOf(pointer)) : isFirstThread();
   AccessAddresses addresses(*this, pointer);
   for (const RegGroup &group :
-       accessGroups(pointer, mask, fn_.type(fn_.operand(op, 1)).elementBytes())) {
+       accessGroups(pointer, mask, accessBytes(fn_, op, fn_.type(fn_.operand(op, 1))))) {
     llvm::Value *predicate = type.isTile() ? both(canonical, inTile(type, group[0])) : canonical;
     predicate = both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
     if (!isFalse(predicate)) {

@@ -157,10 +157,11 @@ private:
   void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to,
                   llvm::Value *predicate);
   // ---- emit_atomic.cpp
-  llvm::Value *atomic(ir::OpId op, const std::string &instruction, const ir::Type &type,
-                      llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate);
-  void lowerAtomic(ir::OpId op, const std::string &instruction, unsigned numValues,
-                   ir::ValueId mask);
+  [[nodiscard]] std::string atomicText(ir::OpId op, const ir::Type &type, bool wantsOld) const;
+  llvm::Value *atomic(ir::OpId op, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
+                      llvm::Value *predicate, bool wantsOld);
+  // The first operands, the pointer among them, are values; the next one is the mask.
+  void lowerAtomic(ir::OpId op, unsigned numValues);
   // The scalar that thread 0 has, in every thread (passes/gpu/shared_accesses.h: tellsOthers).
   llvm::Value *tellOthers(ir::OpId op, llvm::Value *value);
   // ---- emit_control.cpp

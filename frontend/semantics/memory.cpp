@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: loads, stores, atomics. The pointer (or tile of pointers) gives the shape; mask, value
-// and other are brought to it. An int1 in memory is a byte: read as != 0, written as 0 or 1.
-#include "frontend/semantics/operations.h"
+// Loads and stores, by pointers and by block pointers. An int1 in memory is a byte: read as != 0, written
+// as 0 or 1.
+#include "frontend/semantics/accesses.h"
+#include "frontend/semantics/blocks.h"
 #include "ir/ops.h"
 
-#include <array>
-
-namespace libtile::frontend::operations {
+namespace libtile::frontend {
 
 namespace {
 
@@ -15,6 +14,26 @@ using ir::AttrValue;
 
 constexpr DType kInt1{ir::Elem::I1, false};
 constexpr DType kByte{ir::Elem::I8, false};
+
+// `x` in the shape of the pointer.
+Tensor likePointer(Semantics &s, const Tensor &x, const Tensor &pointer, const Value &argument,
+                   const char *what) {
+  if (x.shape == pointer.shape) {
+    return x;
+  }
+  if (pointer.isScalar()) {
+    s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
+                         " but the pointer is a scalar");
+  }
+  if (commonShape(s, x.shape, pointer.shape) != pointer.shape) {
+    s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
+                         ", which the pointer's shape " + shapeText(pointer.shape) +
+                         " does not hold");
+  }
+  return stretch(s, x, pointer.shape);
+}
+
+} // namespace
 
 Tensor requirePointer(const Semantics &s, const Value &value, const char *what) {
   const Tensor *tensor = value.tensor();
@@ -36,25 +55,6 @@ Tensor requireWritable(const Semantics &s, const Value &value, const char *what)
   return pointer;
 }
 
-// `x` in the shape of the pointer.
-Tensor likePointer(Semantics &s, const Tensor &x, const Tensor &pointer, const Value &argument,
-                   const char *what) {
-  if (x.shape == pointer.shape) {
-    return x;
-  }
-  if (pointer.isScalar()) {
-    s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
-                         " but the pointer is a scalar");
-  }
-  if (commonShape(s, x.shape, pointer.shape) != pointer.shape) {
-    s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
-                         ", which the pointer's shape " + shapeText(pointer.shape) +
-                         " does not hold");
-  }
-  return stretch(s, x, pointer.shape);
-}
-
-// The mask in the pointer's shape; nullopt for None and for a constant that is true.
 std::optional<Tensor> maskFor(Semantics &s, const Value &mask, const Tensor &pointer) {
   if (mask.isNone()) {
     return std::nullopt;
@@ -72,7 +72,6 @@ std::optional<Tensor> maskFor(Semantics &s, const Value &mask, const Tensor &poi
   return likePointer(s, tensor, pointer, mask, "mask");
 }
 
-// A value in the element type and shape of the pointer.
 Tensor valueFor(Semantics &s, const Value &value, const Tensor &pointer, const char *what) {
   const DType element = pointer.dtype.pointee();
   const bool fits =
@@ -83,24 +82,47 @@ Tensor valueFor(Semantics &s, const Value &value, const Tensor &pointer, const c
   return s.cast(likePointer(s, s.toTensor(value), pointer, value, what), element);
 }
 
-// Pointers to int1 as pointers to bytes.
 Tensor asBytes(Semantics &s, const Tensor &pointer) {
   return pointer.dtype.pointee().isBool() ? s.cast(pointer, kByte.pointerTo()) : pointer;
 }
 
-template <class E, size_t N>
-E choice(const Semantics &s, const Value &value, const std::string &what,
-         const std::array<std::pair<const char *, E>, N> &choices) {
-  const std::string text = optionalString(s, value, what);
-  std::string known;
-  for (const auto &[name, result] : choices) {
-    if (text == name) {
-      return result;
-    }
-    known += (known.empty() ? "'" : ", '") + std::string(name) + "'";
+MadeAccess makeLoad(Semantics &s, Tensor pointer, const Value &mask, const Value &other) {
+  if (mask.isNone() && !other.isNone()) {
+    s.fail(other, "load takes other only with a mask");
   }
-  s.fail(value, what + " must be one of " + known + ", got '" + text + "'");
+  // A tile of pointers grows to a larger mask, as in Triton.
+  if (mask.tensor() != nullptr && !pointer.isScalar()) {
+    pointer = stretch(s, pointer, commonShape(s, pointer.shape, mask.tensor()->shape));
+  }
+  const DType element = pointer.dtype.pointee();
+  const Tensor source = asBytes(s, pointer);
+  const DType loaded = source.dtype.pointee();
+  std::vector<ir::ValueId> operands = {source.id};
+  if (const std::optional<Tensor> on = maskFor(s, mask, pointer)) {
+    operands.push_back(on->id);
+    if (!other.isNone()) {
+      operands.push_back(s.cast(valueFor(s, other, pointer, "other"), loaded).id);
+    }
+  }
+  const ir::ValueId id = s.builder.make(ir::Opcode::Load, operands);
+  const ir::OpId op = s.builder.function().def(id);
+  return {Value(s.cast(s.makeTensor(id, loaded), element)), op};
 }
+
+MadeAccess makeStore(Semantics &s, const Tensor &pointer, const Value &value, const Value &mask) {
+  const Tensor given = valueFor(s, value, pointer, "value");
+  const std::optional<Tensor> on = maskFor(s, mask, pointer);
+  const Tensor target = asBytes(s, pointer);
+  std::vector<ir::ValueId> operands = {target.id, s.cast(given, target.dtype.pointee()).id};
+  if (on) {
+    operands.push_back(on->id);
+  }
+  return {Value::none(), s.builder.op(ir::Opcode::Store, operands)};
+}
+
+namespace operations {
+
+namespace {
 
 void setHints(Semantics &s, ir::OpId op, const Value &cache, const Value &evict, bool isLoad) {
   using enum ir::CacheHint;
@@ -123,113 +145,59 @@ void setHints(Semantics &s, ir::OpId op, const Value &cache, const Value &evict,
   }
 }
 
-void setOrder(Semantics &s, ir::OpId op, const Value &sem, const Value &scope) {
-  using enum ir::MemOrder;
-  constexpr std::array<std::pair<const char *, ir::MemOrder>, 5> kOrders = {{{"", acq_rel},
-                                                                             {"relaxed", relaxed},
-                                                                             {"acquire", acquire},
-                                                                             {"release", release},
-                                                                             {"acq_rel", acq_rel}}};
-  constexpr std::array<std::pair<const char *, ir::MemScope>, 4> kScopes = {
-      {{"", ir::MemScope::gpu},
-       {"cta", ir::MemScope::cta},
-       {"gpu", ir::MemScope::gpu},
-       {"sys", ir::MemScope::sys}}};
-  ir::Function &fn = s.builder.function();
-  fn.setAttr(op, Attr::sem, choice(s, sem, "sem", kOrders));
-  fn.setAttr(op, Attr::scope, choice(s, scope, "scope", kScopes));
-}
-
-// The atomics that there are: scalars of 32-bit integers.
-void checkAtomic(const Semantics &s, const Tensor &pointer, const char *what) {
-  const DType element = pointer.dtype.pointee();
-  if (!pointer.isScalar() || !element.isInt() || ir::bitWidth(element.elem) != 32) {
-    s.unsupported(std::string(what) + " of " + Value(pointer).describe() +
-                  " is not there yet: it takes a scalar pointer to int32 or uint32");
+// boundary_check and padding_option belong to block pointers, which know where their array ends.
+void refuseBoundary(const Semantics &s, const Value &check, const Value &padding, const char *what) {
+  const bool checks = check.tuple() == nullptr || !check.tuple()->fields.empty();
+  if (checks || !optionalString(s, padding, "padding_option").empty()) {
+    s.fail(checks ? check : padding, std::string(what) + " takes " +
+                                         (checks ? "boundary_check" : "padding_option") +
+                                         " for a block pointer (tl.make_block_ptr) only");
   }
 }
 
-Value atomicRmw(Semantics &s, Args args, ir::AtomicKind kind, const char *what) {
-  const Tensor pointer = requireWritable(s, args[0], what);
-  checkAtomic(s, pointer, what);
-  const Tensor value = valueFor(s, args[1], pointer, "val");
-  const std::optional<Tensor> mask = maskFor(s, args[2], pointer);
-  const ir::ValueId id =
-      mask ? s.builder.make(ir::Opcode::AtomicRmw, {pointer.id, value.id, mask->id})
-           : s.builder.make(ir::Opcode::AtomicRmw, {pointer.id, value.id});
-  ir::Function &fn = s.builder.function();
-  fn.setAttr(fn.def(id), Attr::kind, kind);
-  setOrder(s, fn.def(id), args[3], args[4]);
-  return Value(s.makeTensor(id, pointer.dtype.pointee()));
+void refuseMask(const Semantics &s, const Value &mask, const char *name, const char *what) {
+  if (!mask.isNone()) {
+    s.fail(mask, std::string(what) + " takes no " + name +
+                     " for a block pointer: boundary_check says along which axes it may leave its array");
+  }
 }
 
 } // namespace
 
 Value load(Semantics &s, Args args) {
-  Tensor pointer = requirePointer(s, args[0], "load");
-  if (args[1].isNone() && !args[2].isNone()) {
-    s.fail(args[2], "load takes other only with a mask");
+  MadeAccess made;
+  if (isBlockPointer(args[0])) {
+    refuseMask(s, args[1], "mask", "load");
+    refuseMask(s, args[2], "other", "load");
+    const BlockAccess block = accessBlock(s, *args[0].aggregate(), args[3], args[4]);
+    made = makeLoad(s, *block.pointers.tensor(), block.mask, block.other);
+  } else {
+    refuseBoundary(s, args[3], args[4], "load");
+    made = makeLoad(s, requirePointer(s, args[0], "load"), args[1], args[2]);
   }
-  // A tile of pointers grows to a larger mask, as in Triton.
-  if (args[1].tensor() != nullptr && !pointer.isScalar()) {
-    pointer = stretch(s, pointer, commonShape(s, pointer.shape, args[1].tensor()->shape));
+  setHints(s, made.op, args[5], args[6], true);
+  if (constantBool(s, args[7], "volatile")) {
+    s.builder.function().setAttr(made.op, Attr::is_volatile, AttrValue(int64_t{1}));
   }
-  const DType element = pointer.dtype.pointee();
-  const std::optional<Tensor> mask = maskFor(s, args[1], pointer);
-  std::optional<Tensor> other;
-  if (mask && !args[2].isNone()) {
-    other = valueFor(s, args[2], pointer, "other");
-  }
-  const Tensor source = asBytes(s, pointer);
-  const DType loaded = source.dtype.pointee();
-  if (other) {
-    other = s.cast(*other, loaded);
-  }
-  const ir::ValueId id = other  ? s.builder.make(ir::Opcode::Load, {source.id, mask->id, other->id})
-                         : mask ? s.builder.make(ir::Opcode::Load, {source.id, mask->id})
-                                : s.builder.make(ir::Opcode::Load, {source.id});
-  ir::Function &fn = s.builder.function();
-  setHints(s, fn.def(id), args[3], args[4], true);
-  if (constantBool(s, args[5], "volatile")) {
-    fn.setAttr(fn.def(id), Attr::is_volatile, AttrValue(int64_t{1}));
-  }
-  return Value(s.cast(s.makeTensor(id, loaded), element));
+  return made.result;
 }
 
 Value store(Semantics &s, Args args) {
-  const Tensor pointer = requireWritable(s, args[0], "store");
-  const Tensor value = valueFor(s, args[1], pointer, "value");
-  const std::optional<Tensor> mask = maskFor(s, args[2], pointer);
-  const Tensor target = asBytes(s, pointer);
-  const Tensor stored = s.cast(value, target.dtype.pointee());
-  std::vector<ir::ValueId> operands = {target.id, stored.id};
-  if (mask) {
-    operands.push_back(mask->id);
+  MadeAccess made;
+  if (isBlockPointer(args[0])) {
+    refuseMask(s, args[2], "mask", "store");
+    const BlockAccess block = accessBlock(s, *args[0].aggregate(), args[3], Value::none());
+    made = makeStore(s, requireWritable(s, block.pointers, "store"), args[1], block.mask);
+  } else {
+    refuseBoundary(s, args[3], Value::none(), "store");
+    made = makeStore(s, requireWritable(s, args[0], "store"), args[1], args[2]);
   }
-  const ir::OpId op = s.builder.op(ir::Opcode::Store, operands);
-  setHints(s, op, args[3], args[4], false);
+  setHints(s, made.op, args[4], args[5], false);
   return Value::none();
-}
-
-Value atomicAdd(Semantics &s, Args args) {
-  return atomicRmw(s, args, ir::AtomicKind::add, "atomic_add");
-}
-
-Value atomicXchg(Semantics &s, Args args) {
-  return atomicRmw(s, args, ir::AtomicKind::xchg, "atomic_xchg");
-}
-
-Value atomicCas(Semantics &s, Args args) {
-  const Tensor pointer = requireWritable(s, args[0], "atomic_cas");
-  checkAtomic(s, pointer, "atomic_cas");
-  const Tensor expected = valueFor(s, args[1], pointer, "cmp");
-  const Tensor value = valueFor(s, args[2], pointer, "val");
-  const ir::ValueId id = s.builder.make(ir::Opcode::AtomicCas, {pointer.id, expected.id, value.id});
-  ir::Function &fn = s.builder.function();
-  setOrder(s, fn.def(id), args[3], args[4]);
-  return Value(s.makeTensor(id, pointer.dtype.pointee()));
 }
 
 Value debugBarrier(Semantics &, Args) { return Value::none(); }
 
-} // namespace libtile::frontend::operations
+} // namespace operations
+
+} // namespace libtile::frontend

@@ -18,6 +18,9 @@ Value literal(std::string_view text) {
   if (text == "None") {
     return Value::none();
   }
+  if (text == "()") {
+    return Value::tuple({});
+  }
   if (text == "True" || text == "False") {
     return Value::boolean(text == "True");
   }
@@ -127,6 +130,20 @@ size_t editDistance(std::string_view a, std::string_view b) {
 
 } // namespace
 
+bool Operation::isMemberOf(Receiver receiver) const {
+  switch (receiver) {
+  case Receiver::Tensor:
+    return kind == Member || kind == MemberOnly || kind == PointerMember;
+  case Receiver::Type:
+    return kind == TypeMember;
+  case Receiver::BlockPointer:
+    return kind == PointerMember;
+  case Receiver::Descriptor:
+    return kind == DescriptorMember;
+  }
+  return false;
+}
+
 std::string countText(size_t number, const std::string &what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
@@ -180,8 +197,7 @@ std::span<const Operation> Semantics::operations() { return table(); }
 
 const Operation *Semantics::find(std::string_view name) {
   for (const Operation &row : table()) {
-    if (row.name == name && row.kind != Operation::MemberOnly &&
-        row.kind != Operation::TypeMember && row.kind != Operation::Internal) {
+    if (row.name == name && row.isPublic()) {
       return &row;
     }
   }
@@ -197,9 +213,9 @@ const Operation *Semantics::findInternal(std::string_view name) {
   return nullptr;
 }
 
-const Operation *Semantics::findMember(std::string_view name, bool ofType) {
+const Operation *Semantics::findMember(std::string_view name, Operation::Receiver receiver) {
   for (const Operation &row : table()) {
-    if (row.name == name && (ofType ? row.kind == Operation::TypeMember : row.isMember())) {
+    if (row.name == name && row.isMemberOf(receiver)) {
       return &row;
     }
   }

@@ -31,6 +31,45 @@ enum class BinaryOp : uint8_t {
 enum class CompareOp : uint8_t { Eq, Ne, Lt, Le, Gt, Ge, Is, IsNot, In, NotIn };
 enum class UnaryOp : uint8_t { Not, Invert, Neg, Pos };
 
+class Semantics;
+
+// A parameter of an operation, read from the signature of its row.
+struct OperationParam {
+  std::string name;
+  Value deflt; // unbound: required
+  enum Form : uint8_t { Normal, VarArgs, KeywordOnly } form = Normal;
+};
+// A row of language.def.
+struct Operation {
+  enum Kind : uint8_t {
+    Function,   // tl.name(...)
+    Member,     // also x.name(...), with x as the first argument
+    MemberOnly, // x.name(...) alone
+    TypeMember, // dtype.name(...) of types
+    PointerMember,    // as Member, also of block pointers
+    DescriptorMember, // x.name(...) of tensor descriptors alone
+    Construct,  // carried out by the walker (tl.range)
+    Internal,   // tl.name(...) in the prelude alone
+  };
+  const char *name;
+  Kind kind;
+  const char *signature; // "pointer, mask=None, *, volatile=False", as the user reads it
+  std::vector<OperationParam> params;
+  // One argument a parameter, in order; nullptr: the body is the prelude's function of that name.
+  Value (*fn)(Semantics &, std::span<const Value> arguments);
+  const char *doc;
+  // Of a LIBDEVICE row: the types that the prelude's function takes and gives.
+  const char *overloads = nullptr;
+
+  // tl.name is it.
+  [[nodiscard]] bool isPublic() const {
+    return kind == Function || kind == Member || kind == PointerMember || kind == Construct;
+  }
+  // What has it as x.name.
+  enum class Receiver : uint8_t { Tensor, Type, BlockPointer, Descriptor };
+  [[nodiscard]] bool isMemberOf(Receiver receiver) const;
+};
+
 class Semantics {
 public:
   // Operations are added where `builder` stands.
@@ -82,8 +121,8 @@ public:
   static Value partName(const LanguagePart &part, std::string_view name);
   // A name of the language that is not there yet.
   static bool isLater(std::string_view name);
-  // The member function x.name of tensors, or of types; nullptr if there is none.
-  static const Operation *findMember(std::string_view name, bool ofType);
+  // The member function x.name; nullptr if there is none.
+  static const Operation *findMember(std::string_view name, Operation::Receiver receiver);
   // Of the language where languageName() gives none, as noAttribute() does.
   [[noreturn]] void unknownName(const std::string &name) const;
 
@@ -140,35 +179,6 @@ struct LanguagePart {
   std::vector<std::string> members;
   // "extra.libdevice.": its names are those of the language that begin so. Empty: those without a dot.
   std::string prefix;
-};
-
-// A parameter of an operation, read from the signature of its row.
-struct OperationParam {
-  std::string name;
-  Value deflt; // unbound: required
-  enum Form : uint8_t { Normal, VarArgs, KeywordOnly } form = Normal;
-};
-// A row of language.def.
-struct Operation {
-  enum Kind : uint8_t {
-    Function,   // tl.name(...)
-    Member,     // also x.name(...), with x as the first argument
-    MemberOnly, // x.name(...) alone
-    TypeMember, // dtype.name(...) of types
-    Construct,  // carried out by the walker (tl.range)
-    Internal,   // tl.name(...) in the prelude alone
-  };
-  const char *name;
-  Kind kind;
-  const char *signature; // "pointer, mask=None, *, volatile=False", as the user reads it
-  std::vector<OperationParam> params;
-  // One argument a parameter, in order; nullptr: the body is the prelude's function of that name.
-  Value (*fn)(Semantics &, std::span<const Value> arguments);
-  const char *doc;
-  // Of a LIBDEVICE row: the types that the prelude's function takes and gives.
-  const char *overloads = nullptr;
-
-  [[nodiscard]] bool isMember() const { return kind == Member || kind == MemberOnly; }
 };
 
 // The arguments of a call in the order of the operation's parameters, defaults filled; a `*name`

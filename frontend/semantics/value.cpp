@@ -175,6 +175,21 @@ const std::shared_ptr<const Class> &Class::slice() {
   return made;
 }
 
+const std::shared_ptr<const Class> &Class::blockPointer() {
+  static const auto &made = *new std::shared_ptr<const Class>(new Class{
+      "block_pointer", {"base", "shape", "strides", "offsets", "block_shape", "order"}, false, nullptr});
+  return made;
+}
+
+const std::shared_ptr<const Class> &Class::tensorDescriptor() {
+  static const auto &made = *new std::shared_ptr<const Class>(
+      new Class{"tensor_descriptor",
+                {"base", "shape", "strides", "block_shape", "padding", "round_f32_to_tf32"},
+                false,
+                nullptr});
+  return made;
+}
+
 void Arguments::prepend(Value first) {
   positional.insert(positional.begin(), std::move(first));
   if (!places.empty()) {

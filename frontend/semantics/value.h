@@ -98,6 +98,8 @@ struct Class {
   }
   static const std::shared_ptr<const Class> &tuple();
   static const std::shared_ptr<const Class> &slice(); // start, stop, step
+  static const std::shared_ptr<const Class> &blockPointer();     // frontend/semantics/blocks.h
+  static const std::shared_ptr<const Class> &tensorDescriptor(); // the same
 };
 
 struct Aggregate;

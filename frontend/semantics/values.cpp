@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the walker asks of values (decay, conditions, constants), the arguments that operations
 // expect, and the types' own members.
-#include "frontend/semantics/operations.h"
+#include "frontend/semantics/blocks.h"
 
 #include <algorithm>
 #include <array>
@@ -199,7 +199,7 @@ Value tensorAttribute(Semantics &s, const Tensor &x, const std::string &name) {
     constexpr std::array<int64_t, 2> kSwapped = {1, 0};
     return Value(permuteTo(s, x, kSwapped));
   }
-  const Operation *operation = Semantics::findMember(name, false);
+  const Operation *operation = Semantics::findMember(name, Operation::Receiver::Tensor);
   return operation != nullptr ? boundMethod(Value(x), operation) : Value();
 }
 
@@ -237,7 +237,7 @@ Value typeAttribute(const TypeValue &type, const std::string &name) {
   if (name == "fp_mantissa_width" && dtype.isFloat()) {
     return Value::integer(mantissaBits(dtype.elem));
   }
-  const Operation *operation = Semantics::findMember(name, true);
+  const Operation *operation = Semantics::findMember(name, Operation::Receiver::Type);
   return operation != nullptr ? boundMethod(Value(type), operation) : Value();
 }
 
@@ -361,7 +361,8 @@ Value Semantics::attribute(const Value &object, const std::string &name) {
     return typeAttribute(*type, name);
   }
   if (const Aggregate *aggregate = object.aggregate()) {
-    return fieldOf(*aggregate, name);
+    const Value field = fieldOf(*aggregate, name);
+    return field.bound() ? field : blockAttribute(*aggregate, name);
   }
   if (const auto *part = object.as<const LanguagePart *>()) {
     return partName(**part, name);
@@ -371,9 +372,9 @@ Value Semantics::attribute(const Value &object, const std::string &name) {
 
 void Semantics::noAttribute(const Value &object, const std::string &name) const {
   std::vector<std::string> names;
-  const auto addMembers = [&](bool ofType) {
+  const auto addMembers = [&](Operation::Receiver receiver) {
     for (const Operation &row : operations()) {
-      if (ofType ? row.kind == Operation::TypeMember : row.isMember()) {
+      if (row.isMemberOf(receiver)) {
         names.emplace_back(row.name);
       }
     }
@@ -383,12 +384,15 @@ void Semantics::noAttribute(const Value &object, const std::string &name) const 
       unsupported("tl." + name + " is not there yet");
     }
     names = {"dtype", "type", "shape", "numel"};
-    addMembers(false);
+    addMembers(Operation::Receiver::Tensor);
   } else if (object.as<TypeValue>() != nullptr) {
     names = {"scalar", "element_ty", "shape", "primitive_bitwidth", "itemsize", "int_bitwidth"};
-    addMembers(true);
+    addMembers(Operation::Receiver::Type);
   } else if (const Aggregate *aggregate = object.aggregate()) {
     names = aggregate->cls->fields;
+    if (aggregate->cls == Class::tensorDescriptor()) {
+      addMembers(Operation::Receiver::Descriptor);
+    }
   } else if (const auto *part = object.as<const LanguagePart *>()) {
     const std::string &prefix = (*part)->prefix;
     if ((*part)->members.empty() && prefix.empty()) {

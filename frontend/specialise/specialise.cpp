@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry points: a function of a text, and a kernel as tile IR for one signature.
 #include "frontend/syntax/parser.h"
+#include "frontend/semantics/blocks.h"
 #include "frontend/specialise/walker.h"
 #include "ir/ops.h"
 
@@ -168,7 +169,8 @@ Value Walker::argumentValue(const ParameterSource &param, const Argument &argume
       const std::string index = "[" + std::to_string(fields.size()) + "]";
       fields.push_back(argumentValue(param, item, name + index, range));
     }
-    return Value::aggregate(argument.itemsClass(), std::move(fields));
+    const Value made = Value::aggregate(argument.itemsClass(), std::move(fields));
+    return isDescriptor(made) ? hostDescriptor(sem_, *made.aggregate()) : made;
   }
   if (!argument.dtype) {
     return argument.constant;

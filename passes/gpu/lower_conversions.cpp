@@ -89,6 +89,37 @@ bool lowerOperands(ir::Function &fn, OpId op, const ir::Target &target) {
   return true;
 }
 
+bool holdsReplicas(const Layout &layout) {
+  const auto all = [&](ir::HwDim dim) { return layout.subtileSize(dim) - 1; };
+  return (all(ir::HwDim::Lane) & ~layout.canonicalBits(ir::HwDim::Lane)) != 0 ||
+         (all(ir::HwDim::Warp) & ~layout.canonicalBits(ir::HwDim::Warp)) != 0;
+}
+
+// The elements that each thread was given for itself, from the one that has the first replica.
+bool spreadElements(ir::Function &fn, OpId op) {
+  const ir::Effects effects = fn.ownEffects(op);
+  if (!effects.has(ir::Effects::Ordered) || !effects.has(ir::Effects::ReadsGlobal) ||
+      fn.results(op).size() != 1) {
+    return false;
+  }
+  const ValueId result = fn.result(op);
+  const Type type = fn.type(result);
+  if (!type.isTile() || fn.unused(result) || !holdsReplicas(fn.layout(type.layout()))) {
+    return false;
+  }
+  const Layout registers = fn.layout(type.layout());
+  const Layout layout = chooseBuffer(type.shape(), {.writers = {&registers, 1},
+                                                    .readers = {&registers, 1},
+                                                    .elementBytes = static_cast<int32_t>(type.elementBytes())});
+  ir::Builder builder(fn, fn.next(op));
+  const ValueId buffer = makeBuffer(builder, type.shape(), storedElem(type), layout);
+  const ValueId read = builder.make(Opcode::BufferRead, {buffer}, type.withElement(storedElem(type)));
+  fn.replaceAllUses(result, fromStored(builder, read, type));
+  builder.setBefore(fn.def(read));
+  writeBuffer(builder, buffer, asStored(builder, result));
+  return true;
+}
+
 } // namespace
 
 bool lowerConversions(ir::Function &fn, const PassContext &context) {
@@ -101,7 +132,7 @@ bool lowerConversions(ir::Function &fn, const PassContext &context) {
     } else if (fn.opcode(op) == Opcode::Dot) {
       changed |= lowerOperands(fn, op, context.target);
     } else {
-      changed |= lowerAcross(fn, op);
+      changed |= lowerAcross(fn, op) || spreadElements(fn, op);
     }
   }
   return changed;

@@ -8,7 +8,8 @@
 // when no shuffle can do it (conversion.h). A reshape that moves data writes the tile in row-major
 // order and reads it under the other shape (flat_buffers.h). The operands of a dot by fused multiply-adds become
 // buffers, which such a dot reads element by element; one that comes from a buffer already is read
-// there.
+// there. What an atomic or a volatile load of a tile gives is known to the one thread that did an element
+// only: where others hold replicas of it, they read it from a buffer.
 #pragma once
 
 #include "passes/pass.h"

@@ -172,7 +172,7 @@ private:
 
   [[nodiscard]] bool isAsync(OpId op) const { return fn_.opcode(op) == Opcode::AsyncCopy; }
   [[nodiscard]] bool isAtomic(OpId op) const {
-    return fn_.opcode(op) == Opcode::AtomicRmw || fn_.opcode(op) == Opcode::AtomicCas;
+    return fn_.hasAttr(op, Attr::sem);
   }
   [[nodiscard]] bool touchesGlobal(OpId op) const {
     const Effects effects = fn_.ownEffects(op);
@@ -212,7 +212,7 @@ private:
     return orderIs(op, ir::MemOrder::acquire) || orderIs(op, ir::MemOrder::acq_rel);
   }
 
-  // Thread 0 alone stores scalars and does their atomics.
+  // Thread 0 alone stores scalars and does their atomics, reads with an order among them.
   [[nodiscard]] bool byFirstThread(OpId op) const {
     return (isAtomic(op) || fn_.opcode(op) == Opcode::Store) && fn_.type(fn_.operand(op, 0)).isScalar();
   }

@@ -72,6 +72,9 @@ Sort sortOf(PyObject *object) {
   if (hasBase(type, "constexpr")) {
     return Sort::Wrapped;
   }
+  if (hasBase(type, "TensorDescriptor")) {
+    return Sort::Descriptor;
+  }
   if (has(object, "__libtile_array__")) {
     return Sort::Own;
   }
@@ -256,6 +259,11 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device, st
     return readFloat(object, arg);
   case Sort::Wrapped:
     return readWrapped(object, false, name, arg, device, kept);
+  case Sort::Descriptor:
+    arg.kind = LT_ARG_TUPLE;
+    arg.dtype = kDescriptorFields;
+    return internConstant(reinterpret_cast<PyObject *>(Py_TYPE(object)),
+                          [] { return lt_value_descriptor_class(); }, arg, kept);
   case Sort::Constant:
   case Sort::Unknown:
     return readConstant(object, name, arg, kept);
@@ -264,6 +272,12 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device, st
 }
 
 } // namespace
+
+bool classifyConstant(PyObject *object, PyObject *name, lt_arg &arg, std::vector<Ref> &kept) {
+  arg.flags = 0;
+  arg.dtype = 0;
+  return readConstant(object, name, arg, kept);
+}
 
 bool classifyTuple(PyObject *tuple, lt_arg &arg, std::vector<Ref> &kept) {
   static PyObject *const fieldsName = intern("_fields");

@@ -14,7 +14,8 @@ enum class Sort : uint8_t {
   Unknown, Numpy, NumpySlow, NumpyScalar, Torch, Own, CudaInterface, Dlpack, Buffer, Index, Number,
   Constant,
   Masked, // numpy.ma
-  Wrapped // tl.constexpr(value)
+  Wrapped,   // tl.constexpr(value)
+  Descriptor // TensorDescriptor of libtile.tools.tensor_descriptor, or one like it
 };
 
 // The head of NumPy's PyArrayObject.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.h"
 
+#include "arrays.h"
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -25,7 +27,7 @@ struct OptionNames {
   std::vector<PyObject *> names;
   OptionNames() : rows(lt_option_rows(&count)) {
     for (size_t i = 0; i < count; ++i) {
-      names.push_back(PyUnicode_InternFromString(rows[i].name));
+      names.push_back(intern(rows[i].name));
     }
   }
 };
@@ -207,6 +209,43 @@ PyObject *packed(PyObject *const *items, size_t count, Call &call) {
   return made;
 }
 
+bool add(PyObject *self, Call &call, const Param &param, PyObject *value, bool allowTypes);
+
+// The fields of a tensor descriptor, whose head is added: the array, its shape and strides, and as constants
+// what a block is, the padding, and whether numbers are rounded.
+bool addFields(PyObject *self, Call &call, const Param &param, PyObject *descriptor) {
+  static PyObject *const names[kDescriptorFields] = {
+      intern("base"),        intern("shape"),   intern("strides"),
+      intern("block_shape"), intern("padding"), intern("round_f32_to_tf32")};
+  constexpr int kFirstTuple = 1, kFirstConstant = 3, kFirstPlain = 4;
+  for (int i = 0; i < kDescriptorFields; ++i) {
+    Ref field(PyObject_GetAttr(descriptor, names[i]));
+    if (field && i >= kFirstTuple && i < kFirstPlain) {
+      field = Ref(PySequence_Tuple(field.get()));
+    }
+    if (!field) {
+      return false;
+    }
+    PyObject *value = field.get();
+    call.kept.push_back(std::move(field));
+    if (i < kFirstConstant) {
+      if (!add(self, call, param, value, false)) {
+        return false;
+      }
+      continue;
+    }
+    if (call.count == LT_MAX_ARGUMENTS) {
+      return fail(PyExc_TypeError, self, "more than 256 arguments, with the items of '%U'", param.name);
+    }
+    lt_arg &arg = call.args[call.count];
+    call.objects[call.count++] = value;
+    if (!classifyConstant(value, param.name, arg, call.kept)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Adds the value to the call's arguments; behind a tuple its items.
 bool add(PyObject *self, Call &call, const Param &param, PyObject *value, bool allowTypes) {
   if (call.count == LT_MAX_ARGUMENTS) {
@@ -230,6 +269,9 @@ bool add(PyObject *self, Call &call, const Param &param, PyObject *value, bool a
   int device = kNoDevice;
   if (!classify(value, param.isConstexpr, param.name, arg, device, call.kept)) {
     return false;
+  }
+  if (arg.kind == LT_ARG_TUPLE) {
+    return addFields(self, call, param, value);
   }
   if (device == kNoDevice || device == call.device) {
     return true;

@@ -129,11 +129,15 @@ Ref functionBehind(PyObject *object);
 // ---- arrays.cpp
 constexpr int kNoDevice = -2; // of arguments that are no arrays
 constexpr int kCpu = -1;      // else the ordinal of a CUDA device
-// The argument as the launcher takes it. Constants that are no plain scalars are interned. False with
-// a Python error set; `name` is for messages.
+// The argument as the launcher takes it; of a tensor descriptor the head of a tuple of its
+// kDescriptorFields. Constants that are no plain scalars are interned. False with a Python error set;
+// `name` is for messages.
+constexpr uint16_t kDescriptorFields = 6;
 // `kept` gets what the argument needs to live beside the object.
 bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device,
               std::vector<Ref> &kept);
+// The same of what is a constant for any parameter.
+bool classifyConstant(PyObject *object, PyObject *name, lt_arg &arg, std::vector<Ref> &kept);
 // A tuple's head; its items follow as arguments of their own.
 bool classifyTuple(PyObject *tuple, lt_arg &arg, std::vector<Ref> &kept);
 // The bytes that the kernel may touch: LT_EXTENTS_OF_ARRAYS or LT_EXTENTS_OF_MEMORY.

@@ -56,6 +56,9 @@ add_rows[(1,)](out, 100, (m, 0), (m, 3), BLOCK=128)
 assert (out == a[0] + a[3]).all()
 ```
 
+**Descriptors** of arrays (`libtile.tools.tensor_descriptor.TensorDescriptor`) are arguments as well: an array with its
+shape, its strides and the shape of the blocks that a kernel reads and writes.
+
 **What a kernel names from outside** is read while it is compiled: its text as it was when the function was decorated, and
 globals, closure variables and attributes as they are at the launch. If one of them is another object at a later launch, or
 a list among them has changed, the kernel is compiled anew. Not noticed is what is made at each access (properties, slots),
@@ -92,7 +95,7 @@ from __future__ import annotations
 from . import _libtile, errors
 from .errors import CompilationError, DeviceError, Error, InternalError, OutOfBoundsError, UnsupportedError
 from .jit import CompiledKernel, JITFunction, constexpr_function, jit
-from .device import DeviceArray, available_devices, num_threads, set_num_threads, to_device
+from .device import DeviceArray, available_devices, num_threads, set_allocator, set_num_threads, to_device
 from .math import cdiv, next_power_of_2
 from . import hooks, language
 
@@ -101,13 +104,13 @@ __version__: str = _libtile.version
 __all__ = [
     "CompilationError", "CompiledKernel", "DeviceArray", "DeviceError", "Error", "InternalError",
     "JITFunction", "OutOfBoundsError", "UnsupportedError", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
-    "language", "next_power_of_2", "num_threads", "set_num_threads", "targets", "to_device",
+    "language", "next_power_of_2", "num_threads", "set_allocator", "set_num_threads", "targets", "to_device",
 ]
 
 
 _LATER = ("AsyncCompileMode", "Config", "FutureKernel", "KernelInterface", "MockTensor", "OutOfResources",
           "TensorWrapper", "aggregate", "autotune", "backends", "compile", "compiler", "heuristics", "knobs",
-          "must_use_result", "reinterpret", "runtime", "set_allocator", "tools")
+          "must_use_result", "reinterpret", "runtime")
 
 
 def targets() -> list[str]:
@@ -116,7 +119,7 @@ def targets() -> list[str]:
 
 
 def __getattr__(name: str):
-    if name == "testing":
+    if name in ("testing", "tools"):
         import importlib
-        return importlib.import_module(".testing", __name__)
+        return importlib.import_module("." + name, __name__)
     raise errors.missing("libtile", name, _LATER)

@@ -41,6 +41,10 @@ def ordinal(device: str) -> int:
     return int(number or 0)
 
 
+def set_allocator(allocator: Any) -> None:
+    """Takes a function as Triton does, and has no use for it: descriptors that kernels make need no memory."""
+
+
 class DeviceArray:
     """A contiguous array in a device's memory, freed with the object; made by `to_device`.
 

@@ -12,7 +12,7 @@ from .language import _objects
 
 _SUBMODULES = [name for sort, name, *_ in _objects.rows() if sort == "module"]
 _NAMES = [name for sort, name, kind, *_ in _objects.rows()
-          if sort not in ("module", "namespace") and kind not in ("MemberOnly", "TypeMember")]
+          if sort not in ("module", "namespace") and kind not in ("MemberOnly", "TypeMember", "DescriptorMember")]
 # (namespace, path that its names have)
 _NAMESPACES = [(name, of) for sort, name, of, *_ in _objects.rows() if sort == "namespace"]
 # id -> (object, name); "" is the language itself. The objects are kept, so an id is theirs.

@@ -62,6 +62,8 @@ LT_API lt_value *lt_value_class(void *object, const char *name, const char *cons
                                 size_t num_fields, int is_sequence);
 /* cls: one of lt_value_class with that many fields; NULL: a tuple. */
 LT_API lt_value *lt_value_aggregate(const lt_value *cls, const lt_value *const *fields, size_t count);
+/* The class of tensor descriptors of the host; its aggregates have the fields of frontend/semantics/blocks.h. */
+LT_API lt_value *lt_value_descriptor_class(void);
 LT_API lt_value *lt_value_slice(const lt_value *const parts[3]); /* start, stop, step */
 LT_API lt_value *lt_value_type(const char *dtype, const int32_t *shape, size_t rank);
 LT_API lt_value *lt_value_function(const lt_function *function);

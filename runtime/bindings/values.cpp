@@ -132,6 +132,9 @@ lt_value *lt_value_aggregate(const lt_value *cls, const lt_value *const *fields,
     return make(Value::aggregate(std::move(made), std::move(values)));
   });
 }
+lt_value *lt_value_descriptor_class(void) {
+  return guarded<lt_value *>(nullptr, [] { return make(Value(frontend::Class::tensorDescriptor())); });
+}
 lt_value *lt_value_slice(const lt_value *const parts[3]) {
   return guarded<lt_value *>(nullptr, [&] {
     return make(Value::aggregate(frontend::Class::slice(),

@@ -45,7 +45,7 @@ struct Kernel {
              std::vector<std::pair<std::string, Value>> keyword = {}) {
     const Operation *operation = Semantics::find(name);
     if (operation == nullptr) {
-      operation = Semantics::findMember(name, false);
+      operation = Semantics::findMember(name, Operation::Receiver::Tensor);
     }
     EXPECT_NE(operation, nullptr) << name;
     return s.call(*operation, {std::move(positional), std::move(keyword)});

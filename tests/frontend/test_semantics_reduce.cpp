@@ -153,8 +153,8 @@ TEST(Errors, Arguments) {
                     "arange() takes 2 positional arguments but 3 were given");
   EXPECT_USER_ERROR(k.call("load", {k.param("*f32")}, {{"maks", Value::none()}}),
                     "load() has no parameter `maks`; did you mean `mask`?");
-  EXPECT_USER_ERROR(k.call("load", {k.param("*f32")}, {{"boundary_check", Value::none()}}),
-                    "load() has no parameter `boundary_check`");
+  EXPECT_USER_ERROR(k.call("load", {k.param("*f32")}, {{"bounds", Value::none()}}),
+                    "load() has no parameter `bounds`");
   EXPECT_USER_ERROR(k.call("load", {k.param("*f32")}, {{"pointer", Value::none()}}),
                     "load() got two values for parameter `pointer`");
 }

@@ -416,9 +416,105 @@ def axis_of_the_grid(x, i, n):
     tl.store(x, tl.program_id(3))  # here
 
 
-@mistake("int32 or uint32", libtile.UnsupportedError)
-def atomic_of_floats(x, i, n):
-    tl.atomic_add(x, 1.0)  # here
+@mistake("takes pointers to integers", at="x")
+def bits_of_floats(x, i, n):
+    tl.atomic_and(x, 1)  # here
+
+
+@mistake("takes pointers to integers of 8 to 64 bits or floats")
+def atomic_of_pointers(x, i, n):
+    tl.atomic_xchg(x.to(tl.pi32_t, bitcast=True).to(tl.pointer_type(tl.pi32_t), bitcast=True), i)  # here
+
+
+@mistake("sem must be one of '', 'relaxed', 'acquire', got 'release'", at='sem="release"')
+def a_load_that_releases(x, i, n):
+    tl.atomic_load(i, sem="release")  # here
+
+
+@mistake("scope must be one of", at="scope='grid'")
+def a_scope_of_its_own(x, i, n):
+    tl.atomic_add(i, 1, scope='grid')  # here
+
+
+# ---- blocks
+
+@mistake("load takes boundary_check for a block pointer", at="boundary_check=(0,)")
+def boundary_of_a_pointer(x, i, n):
+    tl.load(x + tl.arange(0, 8), boundary_check=(0,))  # here
+
+
+@mistake("load takes padding_option for a block pointer")
+def padding_of_a_pointer(x, i, n):
+    tl.load(x, padding_option="zero")  # here
+
+
+@mistake("load takes no mask for a block pointer", at="mask=n > 3")
+def mask_of_a_block(x, i, n):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))
+    tl.load(block, mask=n > 3)  # here
+
+
+@mistake("boundary_check names axes of the block, 0 to 0", at="boundary_check=(0, 1)")
+def boundary_without_an_axis(x, i, n):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))
+    tl.store(block, 1.0, boundary_check=(0, 1))  # here
+
+
+@mistake("the padding 'nan' is for floats, not for int32", at="padding_option='nan'")
+def integers_that_are_no_numbers(x, i, n):
+    block = tl.make_block_ptr(i, (n,), (1,), (0,), (8,), (0,))
+    tl.load(block, boundary_check=(0,), padding_option='nan')  # here
+
+
+@mistake("the strides must have an entry for each axis of the block: 2, not 1")
+def strides_that_are_too_few(x, i, n):
+    tl.make_block_ptr(x, (n, n), (n,), (0, 0), (8, 8), (1, 0))  # here
+
+
+@mistake("order must name each axis of the block once, 0 to 1", at="(1, 1)")
+def an_order_twice(x, i, n):
+    tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (8, 8), (1, 1))  # here
+
+
+@mistake("block_shape must be a constant integer")
+def a_block_of_any_size(x, i, n):
+    tl.make_block_ptr(x, (n,), (1,), (0,), (n,), (0,))  # here
+
+
+@mistake("the base of make_block_ptr must be a pointer to elements")
+def a_block_of_a_tile(x, i, n):
+    tl.make_block_ptr(x + tl.arange(0, 8), (n,), (1,), (0,), (8,), (0,))  # here
+
+
+@mistake("advance takes a block pointer", at="x")
+def a_pointer_that_advances(x, i, n):
+    tl.advance(x, (1,))  # here
+
+
+@mistake("the last stride of a tensor descriptor must be the constant 1")
+def a_descriptor_by_columns(x, i, n):
+    tl.make_tensor_descriptor(x, [n, n], [1, n], [8, 8])  # here
+
+
+@mistake("the value must have the shape of the block, \\[4, 8\\], got \\[8, 4\\]")
+def a_block_stored_turned(x, i, n):
+    described = tl.make_tensor_descriptor(x, [n, n], [n, 1], [4, 8])
+    described.store([0, 0], tl.zeros((8, 4), tl.float32))  # here
+
+
+@mistake("the offsets of a block must have an entry for each axis of the block: 2, not 1", at="[0]")
+def a_block_at_one_offset(x, i, n):
+    tl.make_tensor_descriptor(x, [n, n], [n, 1], [4, 8]).load([0])  # here
+
+
+@mistake("blocks of one row")
+def rows_of_larger_blocks(x, i, n):
+    tl.make_tensor_descriptor(x, [n, n], [n, 1], [4, 8]).gather(tl.arange(0, 8), 0)  # here
+
+
+@mistake("has no attribute `laod`; did you mean `load`?")
+def a_mistyped_method(x, i, n):
+    tl.make_tensor_descriptor(x, [n, n], [n, 1], [4, 8]).laod([0, 0])  # here
 
 
 # ---- control

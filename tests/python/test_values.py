@@ -319,7 +319,8 @@ def test_hasattr_in_kernels():
 
 def test_hasattr_is_true_of_what_works():
     from libtile.language import _objects
-    rows = list(_objects.rows())
+    # Methods of descriptors bear the names of functions.
+    rows = [row for row in _objects.rows() if row[2] != "DescriptorMember"]
     for module in (tl, tl.math, tl.core, tl.standard):
         for sort, name, kind, *_ in rows:
             inside = sort == "module" and module is not tl

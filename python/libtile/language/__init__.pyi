@@ -115,17 +115,41 @@ class tensor:
     def __ne__(self, other: Any) -> tensor: ...  # type: ignore[override]
     def __neg__(self) -> tensor: ...
     def __invert__(self) -> tensor: ...
-    def store(self: Any, value: Any, mask: Any = None, *, cache_modifier: Any = '', eviction_policy: Any = '') -> None:
-        """Writes value, cast to the element type, where mask is true."""
+    def store(self: Any, value: Any, mask: Any = None, boundary_check: Any = (), cache_modifier: Any = '', eviction_policy: Any = '') -> None:
+        """Writes value, cast to the element type, where mask is true. Of a block pointer the axes in boundary_check may leave the array; nothing is written outside."""
         ...
     def atomic_add(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
         """Adds atomically and gives the old value."""
         ...
+    def atomic_max(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        """Stores the larger one of val and the memory, atomically, and gives the old value."""
+        ...
+    def atomic_min(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        """Stores the smaller one of val and the memory, atomically, and gives the old value."""
+        ...
+    def atomic_and(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        """Bitwise and with the memory, atomically; gives the old value."""
+        ...
+    def atomic_or(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        """Bitwise or with the memory, atomically; gives the old value."""
+        ...
+    def atomic_xor(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        """Bitwise exclusive or with the memory, atomically; gives the old value."""
+        ...
     def atomic_xchg(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
         """Exchanges atomically and gives the old value."""
         ...
-    def atomic_cas(self: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
-        """Stores val if the memory holds cmp, atomically, and gives the old value."""
+    def atomic_cas(self: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None, *, mask: Any = None) -> Any:
+        """Stores val if the memory holds the bits of cmp, atomically, and gives the old value."""
+        ...
+    def atomic_load(self: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        """Reads atomically; sem is 'acquire' (default) or 'relaxed'."""
+        ...
+    def atomic_store(self: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        """Writes atomically; sem is 'release' (default) or 'relaxed'."""
+        ...
+    def advance(self: Any, offsets: Any) -> Any:
+        """A block pointer whose block lies further by the offsets, in elements along each axis."""
         ...
     def logical_and(self: Any, other: Any) -> Any:
         """x and other of int1."""
@@ -260,6 +284,43 @@ class tensor:
         """int32 tile of how often 0, 1, ..., num_bins - 1 are among the integers of a one-dimensional tile, where mask is true; others are not counted."""
         ...
 
+class tensor_descriptor:
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    block_shape: tuple[int, ...]
+    block_type: Any
+    dtype: dtype
+    def load(self: Any, offsets: Any) -> Any:
+        """The block at these offsets."""
+        ...
+    def store(self: Any, offsets: Any, value: Any) -> None:
+        """Writes value, which has the block's shape, at these offsets."""
+        ...
+    def gather(self: Any, x_offsets: Any, y_offset: Any) -> Any:
+        """Of a matrix in blocks [1, N]: the rows x_offsets, a tile with one axis, in N columns from y_offset on."""
+        ...
+    def scatter(self: Any, value: Any, x_offsets: Any, y_offset: Any) -> Any:
+        """Writes the rows of value to the places that gather reads."""
+        ...
+    def atomic_add(self: Any, offsets: Any, value: Any) -> Any:
+        """Adds value to the block at these offsets, each element atomically; gives nothing."""
+        ...
+    def atomic_min(self: Any, offsets: Any, value: Any) -> Any:
+        """As atomic_add, with the smaller."""
+        ...
+    def atomic_max(self: Any, offsets: Any, value: Any) -> Any:
+        """As atomic_add, with the larger."""
+        ...
+    def atomic_and(self: Any, offsets: Any, value: Any) -> Any:
+        """As atomic_add, with a bitwise and."""
+        ...
+    def atomic_or(self: Any, offsets: Any, value: Any) -> Any:
+        """As atomic_add, with a bitwise or."""
+        ...
+    def atomic_xor(self: Any, offsets: Any, value: Any) -> Any:
+        """As atomic_add, with a bitwise exclusive or."""
+        ...
+
 void: dtype
 int1: dtype
 int8: dtype
@@ -300,23 +361,59 @@ def to_tensor(x: Any) -> Any:
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:
     """Indices of a row-major size_i x size_j matrix as those that run down the columns of each group of size_g rows."""
     ...
-def load(pointer: Any, mask: Any = None, other: Any = None, *, cache_modifier: Any = '', eviction_policy: Any = '', volatile: Any = False) -> Any:
-    """Reads through a pointer or a tile of pointers. Where mask is false memory is not touched and the element is other (0 without)."""
+def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (), padding_option: Any = '', cache_modifier: Any = '', eviction_policy: Any = '', volatile: Any = False) -> Any:
+    """Reads through a pointer, a tile of pointers or a block pointer. Where mask is false memory is not touched and the element is other (0 without). Of a block pointer the axes in boundary_check may leave the array; what lies outside is 0, or with padding_option 'nan' NaN."""
     ...
-def store(pointer: Any, value: Any, mask: Any = None, *, cache_modifier: Any = '', eviction_policy: Any = '') -> None:
-    """Writes value, cast to the element type, where mask is true."""
+def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), cache_modifier: Any = '', eviction_policy: Any = '') -> None:
+    """Writes value, cast to the element type, where mask is true. Of a block pointer the axes in boundary_check may leave the array; nothing is written outside."""
+    ...
+def debug_barrier() -> Any:
+    """Nothing: the accesses of a program are ordered already."""
     ...
 def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
     """Adds atomically and gives the old value."""
     ...
+def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Stores the larger one of val and the memory, atomically, and gives the old value."""
+    ...
+def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Stores the smaller one of val and the memory, atomically, and gives the old value."""
+    ...
+def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Bitwise and with the memory, atomically; gives the old value."""
+    ...
+def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Bitwise or with the memory, atomically; gives the old value."""
+    ...
+def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Bitwise exclusive or with the memory, atomically; gives the old value."""
+    ...
 def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
     """Exchanges atomically and gives the old value."""
     ...
-def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
-    """Stores val if the memory holds cmp, atomically, and gives the old value."""
+def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None, *, mask: Any = None) -> Any:
+    """Stores val if the memory holds the bits of cmp, atomically, and gives the old value."""
     ...
-def debug_barrier() -> Any:
-    """Nothing: the accesses of a program are ordered already."""
+def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Reads atomically; sem is 'acquire' (default) or 'relaxed'."""
+    ...
+def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Writes atomically; sem is 'release' (default) or 'relaxed'."""
+    ...
+def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> Any:
+    """A pointer to the block of that shape at the offsets of an array, for load, store and advance. Any extents; order, from the fastest axis on, is a hint."""
+    ...
+def advance(base: Any, offsets: Any) -> Any:
+    """A block pointer whose block lies further by the offsets, in elements along each axis."""
+    ...
+def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = 'zero') -> Any:
+    """A descriptor of an array of 1 to 5 axes that is read and written in blocks; the last stride is the constant 1. What lies outside of the array is 0 or NaN, and is not written."""
+    ...
+def load_tensor_descriptor(desc: Any, offsets: Any) -> Any:
+    """desc.load(offsets)."""
+    ...
+def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> Any:
+    """desc.store(offsets, value)."""
     ...
 def add(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
     """x + y."""
@@ -569,6 +666,9 @@ def const() -> Any:
     ...
 def tuple(args: Any, type: Any = None) -> Any:
     """The class of tuples, for isinstance."""
+    ...
+def tensor_descriptor_base(handle: Any, block_type: Any) -> Any:
+    """The same."""
     ...
 def slice(start: Any, stop: Any, step: Any) -> Any:
     """What : makes in a subscript."""

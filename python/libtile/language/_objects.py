@@ -300,7 +300,7 @@ def names():
     for sort, name, kind, signature, doc in rows():
         if name in CLASSES:
             made[name] = CLASSES[name]
-        elif sort == "operation" and kind not in ("MemberOnly", "TypeMember"):
+        elif sort == "operation" and kind not in ("MemberOnly", "TypeMember", "DescriptorMember"):
             made[name] = Operation(name, signature, doc)
         elif sort == "dtype":
             made[name] = dtype(kind)
