@@ -124,9 +124,7 @@ private:
   // The value in the form that `lanes` = 1 or lanes_.count asks for.
   llvm::Value *scalar(ir::ValueId value);
   llvm::Value *vector(ir::ValueId value);
-  llvm::Value *inForm(ir::ValueId value, bool asVector) {
-    return asVector ? vector(value) : scalar(value);
-  }
+  llvm::Value *inForm(ir::ValueId value, bool asVector) { return asVector ? vector(value) : scalar(value); }
   llvm::Value *splat(llvm::Value *value, unsigned lanes);
   // The value at lane index 0 and the scope of that.
   std::pair<llvm::Value *, unsigned> anchorOf(ir::ValueId value) const;
@@ -240,8 +238,7 @@ private:
   llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask,
                       llvm::Value *other);
   void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
-  void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align,
-                       llvm::Value *mask);
+  void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
   llvm::Value *allOf(llvm::Value *mask);
   llvm::Value *harmlessPointer();
 
