@@ -112,8 +112,8 @@ bool spreadElements(ir::Function &fn, OpId op) {
                                                     .readers = {&registers, 1},
                                                     .elementBytes = static_cast<int32_t>(type.elementBytes())});
   ir::Builder builder(fn, fn.next(op));
-  const ValueId buffer = makeBuffer(builder, type.shape(), storedElem(type), layout);
-  const ValueId read = builder.make(Opcode::BufferRead, {buffer}, type.withElement(storedElem(type)));
+  const ValueId buffer = makeBuffer(builder, type.shape(), storedType(type).elem(), layout);
+  const ValueId read = builder.make(Opcode::BufferRead, {buffer}, storedType(type));
   fn.replaceAllUses(result, fromStored(builder, read, type));
   builder.setBefore(fn.def(read));
   writeBuffer(builder, buffer, asStored(builder, result));
