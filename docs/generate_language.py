@@ -63,6 +63,14 @@ def page():
                 "DescriptorMember": "descriptor"}.get(kind, "")
         shown = f"`{name}({signature})`".replace("|", "\\|")
         lines.append(f"| {mark} | {shown} | {doc} |")
+    lines += ["", "## tl.extra.libdevice", "",
+              "Also under `tl.extra.cuda.libdevice`, and `from libtile.language.extra import libdevice`; on every "
+              "target. fp16 and bf16 go through fp32.", "", "| name | types | |", "|---|---|---|"]
+    for _, macro, row in rows():
+        if macro == "LIBDEVICE":
+            name, signature, overloads, doc = row
+            shown = doc.replace("|", "\\|").replace("*", "\\*")
+            lines.append(f"| `{name}({signature})` | {overloads} | {shown} |")
     lines += ["", "## Not there yet", "",
               ", ".join(f"`{row[0]}`" for row in names["LATER"]) + "."]
     return "\n".join(lines) + "\n"

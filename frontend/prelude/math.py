@@ -224,3 +224,28 @@ def log2(x):
 def rsqrt(x):
     """1 / sqrt(x): error below 1.5 ulp, from two correct roundings; inf for 0, NaN below 0."""
     return 1.0 / tl.sqrt(x)
+
+
+# ---- pieces of functions of other files
+
+@libtile.jit
+def power_less_one(x):
+    """(p, n): e^x = 2^n (1 + p) for fp64, p below 1 ulp also where it is small. x is at most 720, and counts as -60
+    below that."""
+    x = tl.where(x < -60.0, -60.0, x)
+    n = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 52) - 1.5 * 2.0 ** 52
+    r = tl.fma(-n, 2.8235290563031577e-13, tl.fma(-n, 0.693147180559663, x))
+    q = polynomial(r, (0.5000000000000001, 0.16666666666666669, 0.04166666666662413, 0.008333333333330062,
+                       0.0013888888917213717, 0.00019841269863053618, 2.4801521295954376e-05,
+                       2.7557268459997064e-06, 2.7620088445409746e-07, 2.510038549551032e-08))
+    return tl.fma(r * r, q, r), n
+
+
+@libtile.jit
+def log_of_one_and(x):
+    """log(1 + x) for fp64: below 1.6 ulp; the logarithm of the rounded sum, and what was lost as its derivative."""
+    whole = 1.0 + x
+    lost = tl.where(tl.abs(x) < 1.0, x - (whole - 1.0), 1.0 - (whole - x))
+    usual = (whole > 0.0) & (whole < float("inf"))
+    value = tl.log(whole) + tl.where(usual, lost / whole, 0.0)
+    return tl.where(x == 0.0, x, value)

@@ -90,13 +90,10 @@ def quarter_turns(size):
 
 
 @libtile.jit
-def sine_or_cosine(x, quadrants: tl.constexpr):
-    """sin(x + quadrants pi/2); NaN for infinities."""
-    size = tl.abs(x)
-    quadrant, r, low = quarter_turns(tl.where(size < float("inf"), size, 0.0))
-    quadrant += quadrants
+def sine_and_cosine(r, low):
+    """Of r + low for |r| <= pi/4 and a low far below r."""
     z = r * r
-    if x.dtype == tl.float64:
+    if r.dtype == tl.float64:
         s = polynomial(z, (-0.16666666666666666, 0.008333333333333331, -0.0001984126984126504,
                            2.755731921932058e-06, -2.50521062259944e-08, 1.6058530596645953e-10,
                            -7.586636882825159e-13))
@@ -109,7 +106,16 @@ def sine_or_cosine(x, quadrants: tl.constexpr):
     # sin(r + low) = sin r + low cos r, cos(r + low) = cos r - low sin r; 1 - z/2 is the head of the cosine.
     sine = r + tl.fma(r * z, s, tl.fma(-0.5 * z, low, low))
     head = 1.0 - 0.5 * z
-    cosine = head + tl.fma(z * z, c, tl.fma(-r, low, tl.fma(-0.5, z, 1.0 - head)))
+    return sine, head + tl.fma(z * z, c, tl.fma(-r, low, tl.fma(-0.5, z, 1.0 - head)))
+
+
+@libtile.jit
+def sine_or_cosine(x, quadrants: tl.constexpr):
+    """sin(x + quadrants pi/2); NaN for infinities."""
+    size = tl.abs(x)
+    quadrant, r, low = quarter_turns(tl.where(size < float("inf"), size, 0.0))
+    quadrant += quadrants
+    sine, cosine = sine_and_cosine(r, low)
     value = tl.where((quadrant & 1) != 0, cosine, sine)
     value = tl.where((quadrant & 2) != 0, -value, value)
     return tl.where(size < float("inf"), value, float("nan"))

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tl.extra.libdevice: functions against long double, integers and bits against Python's, each over its types."""
+import math
+
+import numpy as np
+import pytest
+from spine import BF16, DEVICES, F16, F32, F64, OnDevice, poisoned
+
+import libtile
+import libtile.language as tl
+from libtile.language.extra import libdevice
+
+everywhere = pytest.mark.parametrize("device", DEVICES)
+floats = pytest.mark.parametrize("dtype", [F32, F64], ids=lambda dtype: dtype.__name__)
+LONG = np.longdouble
+PI = LONG("3.14159265358979323846264338327950288")
+
+
+@libtile.jit
+def of_one(x, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, FN(tl.load(x + i, i < n, other=1)), i < n)
+
+
+@libtile.jit
+def of_two(x, y, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, FN(tl.load(x + i, i < n, other=1), tl.load(y + i, i < n, other=1)), i < n)
+
+
+@libtile.jit
+def of_three(x, y, z, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a, b, c = tl.load(x + i, i < n, other=1), tl.load(y + i, i < n, other=1), tl.load(z + i, i < n, other=1)
+    tl.store(out + i, FN(a, b, c), i < n)
+
+
+@libtile.jit
+def of_four(x, y, z, w, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a, b, c = tl.load(x + i, i < n, other=1), tl.load(y + i, i < n, other=1), tl.load(z + i, i < n, other=1)
+    tl.store(out + i, FN(a, b, c, tl.load(w + i, i < n, other=1)), i < n)
+
+
+def apply(device, name, *arrays, to=None):
+    """libdevice.name of the arrays, in programs of 200 elements, as an array of type `to`."""
+    put = OnDevice(device)
+    n = arrays[0].size
+    out = put(poisoned(n, to or arrays[0].dtype))
+    kernel = (of_one, of_two, of_three, of_four)[len(arrays) - 1]
+    kernel[(libtile.cdiv(n, 200),)](*map(put, arrays), out, n, FN=getattr(libdevice, name), BLOCK=200)
+    return put.back(out)
+
+
+def numbers(dtype, rng, n=700):
+    """Special ones, all magnitudes, and those around 0 and 1 where functions change most."""
+    bits = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    special = np.array([0.0, -0.0, 1, -1, 0.5, -0.5, 2, 3, -2, 1.5, -1.5, 2.5, np.inf, -np.inf, np.nan, 100, -100, 1e30,
+                        -1e-30], dtype)
+    tiny = np.array([1, 2, 3, 77], bits).view(dtype)
+    most = np.array([np.finfo(dtype).max, -np.finfo(dtype).max, np.finfo(dtype).tiny], dtype)
+    anything = rng.integers(0, 2**63, n, dtype=np.uint64) * np.uint64(2) + rng.integers(0, 2, n).astype(np.uint64)
+    anything = anything.view(dtype)[:n] if dtype is F64 else (anything >> np.uint64(32)).astype(bits).view(dtype)
+    near = rng.uniform(-1, 1, n) * 2.0 ** rng.uniform(-30, 1, n)
+    parts = [special, tiny, -tiny, most, anything, rng.uniform(-2, 2, n), near, rng.uniform(-100, 100, n),
+             rng.uniform(-800, 800, n)]
+    with np.errstate(all="ignore"):
+        return rng.permutation(np.concatenate([part.astype(dtype) for part in parts]))
+
+
+def ulps(got, want):
+    """Distances from exact results, in units of the last place of the type."""
+    dtype = got.dtype.type
+    with np.errstate(all="ignore"):
+        nearest = want.astype(dtype)
+        unit = np.spacing(np.maximum(np.abs(nearest), np.finfo(dtype).tiny)).astype(LONG)
+        off = np.abs(got.astype(LONG) - want) / unit
+    same = (np.isnan(want) & np.isnan(got)) | ((got == nearest) & (np.isinf(nearest) | (nearest == 0)))
+    return np.where(same, 0, np.where(np.isnan(off), np.inf, off))
+
+
+def check(name, got, want, bound, *arguments):
+    off = ulps(got, want)
+    worst = int(np.argmax(off))
+    shown = ", ".join(str(argument[worst]) for argument in arguments)
+    assert off[worst] <= bound, f"{name}({shown}) = {got[worst]}, not {want[worst]}: {float(off[worst]):.3g} ulp"
+
+
+def exact_sine_of_turns(x, ahead):
+    """sin(pi x + ahead pi/2); whole quarters are exact."""
+    r = x - 2 * np.rint(x / 2)
+    quarters = np.rint(2 * r)
+    r = (r - quarters / 2) * PI
+    which = np.where(np.isfinite(quarters), quarters, 0).astype(int) + ahead & 3
+    value = np.choose(which, [np.sin(r), np.cos(r), -np.sin(r), -np.cos(r)])
+    return np.where(np.isfinite(x), value, np.nan)
+
+
+# name: (the function on long double, bounds in ulp for fp32 and fp64)
+ONE = {
+    "exp": (np.exp, 1.1, 1.1), "exp2": (np.exp2, 0.9, 0.9), "exp10": (lambda v: np.power(LONG(10), v), 0.51, 2.5),
+    "expm1": (np.expm1, 0.51, 2.5), "log": (np.log, 0.7, 0.7), "log2": (np.log2, 0.8, 0.8),
+    "log10": (np.log10, 0.51, 1), "log1p": (np.log1p, 0.51, 1.6), "sqrt": (np.sqrt, 0.5, 0.5),
+    "rsqrt": (lambda v: 1 / np.sqrt(v), 1.5, 1.5), "cbrt": (np.cbrt, 0.51, 0.6),
+    "rcbrt": (lambda v: 1 / np.cbrt(v), 0.51, 1.6), "sin": (np.sin, 1.5, 1), "cos": (np.cos, 1.5, 1),
+    "tan": (np.tan, 4, 3), "sinpi": (lambda v: exact_sine_of_turns(v, 0), 0.51, 1),
+    "cospi": (lambda v: exact_sine_of_turns(v, 1), 0.51, 1), "asin": (np.arcsin, 0.51, 2.5),
+    "acos": (np.arccos, 0.51, 2.5), "atan": (np.arctan, 0.51, 1.8), "sinh": (np.sinh, 0.51, 4),
+    "cosh": (np.cosh, 0.51, 2), "tanh": (np.tanh, 2, 2.5), "asinh": (np.arcsinh, 0.51, 3),
+    "acosh": (np.arccosh, 0.51, 3), "atanh": (np.arctanh, 0.51, 3),
+    "ceil": (np.ceil, 0, 0), "floor": (np.floor, 0, 0), "trunc": (np.trunc, 0, 0), "rint": (np.rint, 0, 0),
+    "nearbyint": (np.rint, 0, 0), "abs": (np.abs, 0, 0), "rcp_rn": (lambda v: 1 / v, 0.5, 0.5),
+    "sqrt_rn": (np.sqrt, 0.5, 0.5),
+    "round": (lambda v: np.trunc(v) + np.where(np.abs(v - np.trunc(v)) >= 0.5, np.sign(v), 0), 0, 0),
+    "logb": (lambda v: np.where(np.isfinite(v) & (v != 0), np.frexp(v)[1] - LONG(1), np.log(np.abs(v))), 0, 0),
+}
+# The hardware's own, which a GPU takes for fp32.
+HARDWARE = {"exp": 3, "exp2": 3, "rsqrt": 3, "tanh": 4}
+
+
+def exact_complement(x):
+    """erfc in long double, for x > 0: an integral that the trapezoidal rule has to the last place."""
+    x = np.asarray(x, LONG)[:, None]
+    s = np.arange(-46 * 16, 5 * 16 + 1).astype(LONG) / 16
+    # erfc(x) = 2 / pi integral over t > 0 of exp(-x^2 (1 + t^2)) / (1 + t^2), with t = exp(s): no cancellation.
+    weights = np.exp(s) / (1 + np.exp(2 * s)) / 16
+    return 2 / PI * (weights * np.exp(-x * x * (1 + np.exp(2 * s)))).sum(1)
+
+
+@everywhere
+@floats
+@pytest.mark.parametrize("name", ["erf", "erfc", "erfcx", "normcdf"])
+def test_error_functions(device, dtype, name):
+    rng = np.random.default_rng(39)
+    x = np.concatenate([rng.uniform(-6, 6, 200), rng.uniform(0.3, 26, 200), [0.25, 0.5, 1, -1, 8, 12.5]]).astype(dtype)
+    wide = x.astype(LONG)
+    inner = -wide / np.sqrt(LONG(2)) if name == "normcdf" else wide
+    complement = exact_complement(np.abs(inner))
+    complement = np.where(inner < 0, 2 - complement, complement)
+    want = {"erf": 1 - complement, "erfc": complement, "erfcx": complement * np.exp(wide**2),
+            "normcdf": complement / 2}[name]
+    # 1 - erfc says nothing of small results.
+    used = np.abs(wide) > 0.3 if name == "erf" else np.abs(inner) > 0.25
+    bound = 1.5 if name == "erf" else 6 if dtype is F64 else 0.51
+    check(name, apply(device, name, x)[used], want[used], bound, x[used])
+    small = (rng.uniform(-1, 1, 200) * 2.0 ** rng.uniform(-60, 0, 200)).astype(dtype)
+    exact = np.array([math.erf(float(v)) for v in small]).astype(LONG)
+    if name == "erf":
+        check(name, apply(device, name, small), exact, 2.5 if dtype is F64 else 1.5, small)
+    limits = {"erf": (1, -1), "erfc": (0, 2), "erfcx": (0, np.inf), "normcdf": (1, 0)}[name]
+    ends = np.array([np.inf, -np.inf, np.nan], dtype)
+    np.testing.assert_array_equal(apply(device, name, ends), np.array([*limits, np.nan], dtype))
+
+
+@everywhere
+@floats
+@pytest.mark.parametrize("name", sorted(ONE))
+def test_functions_of_one(device, dtype, name):
+    exact, *bounds = ONE[name]
+    x = numbers(dtype, np.random.default_rng(31))
+    got = apply(device, name, x)
+    with np.errstate(all="ignore"):
+        want = exact(x.astype(LONG))
+    bound = bounds[dtype is F64]
+    if device != "cpu" and dtype is F32:
+        bound = HARDWARE.get(name, bound)
+    check(name, got, want, bound, x)
+    if name in ("rint", "ceil", "round", "trunc", "floor", "asin", "atan", "sinh", "tanh", "asinh", "expm1", "log1p",
+                "cbrt", "sin", "tan", "sqrt", "sinpi"):
+        known = ~np.isnan(want)
+        zero = known & (want == 0)
+        np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(x[zero]))
+
+
+def exact_norm(*parts):
+    parts = np.abs(np.array(parts))
+    return np.where(np.isinf(parts).any(0), np.inf, np.sqrt((parts**2).sum(0)))
+
+
+MORE = {
+    "pow": (2, np.power, 0.51, 1.2), "atan2": (2, np.arctan2, 0.51, 1.8), "hypot": (2, exact_norm, 0.51, 1.5),
+    "rhypot": (2, lambda *v: 1 / exact_norm(*v), 0.51, 2.5), "norm3d": (3, exact_norm, 0.51, 1.5),
+    "rnorm3d": (3, lambda *v: 1 / exact_norm(*v), 0.51, 2.5), "norm4d": (4, exact_norm, 0.51, 1.5),
+    "rnorm4d": (4, lambda *v: 1 / exact_norm(*v), 0.51, 2.5), "fmod": (2, np.fmod, 0, 0),
+    "fdim": (2, lambda a, b: np.where(np.isnan(a + b) & (np.isnan(a) | np.isnan(b)), np.nan, np.where(a > b, a - b, 0)),
+             0.5, 0.5),
+    "copysign": (2, np.copysign, 0, 0), "add_rn": (2, np.add, 0.5, 0.5), "sub_rn": (2, np.subtract, 0.5, 0.5),
+    "mul_rn": (2, np.multiply, 0.5, 0.5), "div_rn": (2, np.divide, 0.5, 0.5),
+}
+
+
+@everywhere
+@floats
+@pytest.mark.parametrize("name", sorted(MORE))
+def test_functions_of_more(device, dtype, name):
+    count, exact, *bounds = MORE[name]
+    rng = np.random.default_rng(32)
+    x = [rng.permutation(numbers(dtype, rng)) for _ in range(count)]
+    if name == "pow":
+        # Exponents that keep results finite, and whole ones.
+        x[1] = np.where(rng.random(x[1].size) < 0.6, rng.uniform(-30, 30, x[1].size), x[1]).astype(dtype)
+        x[1] = np.where(rng.random(x[1].size) < 0.3, np.rint(x[1]), x[1]).astype(dtype)
+    got = apply(device, name, *x)
+    with np.errstate(all="ignore"):
+        want = exact(*[each.astype(LONG) for each in x])
+    # Long double has no more than 11 bits beyond fp64: a tie of the last one may go either way.
+    check(name, got, want, bounds[dtype is F64] + (0.01 if dtype is F64 and bounds[1] else 0), *x)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, math.inf, -math.inf, math.nan, 1e300,
+           -1e300, 2.0**53, 2.0**53 + 2, -(2.0**53) + 1]
+
+
+@everywhere
+@pytest.mark.parametrize("name, python", [("pow", np.float_power), ("atan2", np.arctan2), ("hypot", np.hypot)])
+def test_special_pairs(device, name, python):
+    x, y = (np.array(part) for part in zip(*[(a, b) for a in SPECIAL for b in SPECIAL]))
+    with np.errstate(all="ignore"):
+        want = python(x, y)
+    got = apply(device, name, x, y)
+    np.testing.assert_allclose(got, want, rtol=1e-15)
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+@everywhere
+@floats
+def test_power_of_an_integer(device, dtype):
+    rng = np.random.default_rng(33)
+    x = rng.uniform(-3, 3, 900).astype(dtype)
+    n = rng.integers(-20, 21, 900, dtype=np.int32)
+    n[:4], x[:4] = [0, -2**31, 2**31 - 1, 3], [np.nan, 1, -1, -0.0]
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(LONG), n.astype(LONG))
+    check("pow", apply(device, "pow", x, n), want, 0.51 if dtype is F32 else 1.2, x, n)
+
+
+@everywhere
+@floats
+def test_remainder(device, dtype):
+    rng = np.random.default_rng(34)
+    x, y = numbers(dtype, rng), rng.permutation(numbers(dtype, rng))
+    k = x.size // 3
+    with np.errstate(all="ignore"):
+        x[:k] = (y[:k].astype(F64) * (rng.integers(-9, 9, k) / 2)).astype(dtype)
+    got = apply(device, "remainder", x, y)
+
+    def exact(a, b):
+        return math.remainder(a, b) if math.isfinite(a) and b != 0 and not math.isnan(b) else math.nan
+
+    want = np.array([exact(float(a), float(b)) for a, b in zip(x, y)])
+    np.testing.assert_array_equal(got, want)
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+@everywhere
+@floats
+def test_neighbours(device, dtype):
+    rng = np.random.default_rng(35)
+    x, y = numbers(dtype, rng), rng.permutation(numbers(dtype, rng))
+    y[:50] = x[:50]
+    want = np.nextafter(x, y)
+    got = apply(device, "nextafter", x, y)
+    bits = f"u{got.itemsize}"
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(got[known].view(bits), want[known].view(bits))
+    assert np.isnan(got[~known]).all()
+
+
+@everywhere
+@floats
+@pytest.mark.parametrize("name", ["ldexp", "scalbn"])
+def test_scales(device, dtype, name):
+    rng = np.random.default_rng(36)
+    x = numbers(dtype, rng)
+    n = rng.integers(-2200, 2200, x.size, dtype=np.int32) // rng.choice([1, 8, 100], x.size).astype(np.int32)
+    n[:3] = [-2**31, 2**31 - 1, 0]
+    with np.errstate(all="ignore"):
+        want = np.ldexp(x, n)
+    got = apply(device, name, x, n)
+    np.testing.assert_array_equal(got, want)
+
+
+@everywhere
+@floats
+def test_classes(device, dtype):
+    x = numbers(dtype, np.random.default_rng(37))
+    finite = "isfinited" if dtype is F64 else "finitef"
+    for name, want in ((finite, np.isfinite(x)), ("isinf", np.isinf(x)), ("isnan", np.isnan(x))):
+        np.testing.assert_array_equal(apply(device, name, x, to=np.bool_), want)
+    np.testing.assert_array_equal(apply(device, "signbit", x, to=np.int32) != 0, np.signbit(x))
+    with np.errstate(all="ignore"):
+        exponents = np.where(np.isinf(x), 2**31 - 1, np.frexp(x)[1] - 1)
+    exponents = np.where((x == 0) | np.isnan(x), -2**31, exponents)
+    np.testing.assert_array_equal(apply(device, "ilogb", x, to=np.int32), exponents)
+    if dtype is F32:
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(apply(device, "saturatef", x), np.where(x > 0, np.minimum(x, 1), 0))
+    else:
+        bits = x.view(np.uint64)
+        np.testing.assert_array_equal(apply(device, "double2hiint", x, to=np.uint32), bits >> np.uint64(32))
+        np.testing.assert_array_equal(apply(device, "double2loint", x, to=np.uint32), bits & np.uint64(2**32 - 1))
+        halves = bits.view(np.int32).reshape(-1, 2)
+        joined = apply(device, "hiloint2double", halves[:, 1].copy(), halves[:, 0].copy(), to=F64)
+        np.testing.assert_array_equal(joined.view(np.uint64), bits)
+        got = apply(device, "rcp64h", x)
+        assert not (got.view(np.uint64) & np.uint64(2**32 - 1))[~np.isnan(got)].any()
+
+
+# ---- overloads
+
+@everywhere
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=lambda dtype: dtype.__name__)
+def test_narrow_floats_are_rounded_once(device, dtype):
+    x = np.random.default_rng(38).uniform(-3, 3, 700).astype(dtype)
+    got = apply(device, "tanh", x)
+    np.testing.assert_allclose(got.astype(F64), np.tanh(x.astype(F64)), rtol=2.0**-8 if dtype is BF16 else 2.0**-10.9)
+    got = apply(device, "pow", np.abs(x), x)
+    np.testing.assert_allclose(got.astype(F64), np.abs(x.astype(F64)) ** x.astype(F64), rtol=2.0**-7.9)
+
+
+@libtile.jit
+def mixed(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i, i < n, other=1.0)
+    tl.store(out + i, tl.extra.libdevice.pow(a, 2.5) + libdevice.atan2(1, a) + tl.extra.cuda.libdevice.hypot(a, a), i < n)
+
+
+@everywhere
+def test_constants_and_mixed_types_meet(device):
+    put = OnDevice(device)
+    for dtype in (F32, F64):
+        x = np.linspace(0.1, 4, 37).astype(dtype)
+        out = put(poisoned(37, dtype))
+        mixed[(1,)](put(x), out, 37, BLOCK=64)
+        wide = x.astype(F64)
+        want = wide**2.5 + np.arctan2(1, wide) + np.hypot(wide, wide)
+        np.testing.assert_allclose(put.back(out), want, rtol=1e-6 if dtype is F32 else 1e-14)
+
+
+def test_wrong_types_are_refused():
+    with pytest.raises(libtile.CompilationError, match=r"extra.libdevice.sqrt takes \(fp32\) or \(fp64\), got \(int32\)"):
+        of_one.warmup("*i32", "*fp32", "i32", grid=(1,), FN=libdevice.sqrt, BLOCK=16)
+    with pytest.raises(libtile.CompilationError, match=r"finitef takes \(fp32\), got \(fp64\)"):
+        of_one.warmup("*fp64", "*i1", "i32", grid=(1,), FN=libdevice.finitef, BLOCK=16)
+    with pytest.raises(AttributeError, match="tl.extra.libdevice has no attribute 'sqr'"):
+        libdevice.sqr  # noqa: B018
+
+
+@libtile.jit
+def mistaken(x):
+    tl.store(x, tl.extra.libdevice.tanhh(tl.load(x)))
+
+
+def test_mistyped_names_are_told():
+    with pytest.raises(libtile.CompilationError, match="tanhh.*did you mean `tanh`"):
+        mistaken.warmup("*fp32", grid=(1,))
