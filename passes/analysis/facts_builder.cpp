@@ -243,6 +243,9 @@ void FactsBuilder::visitOp(OpId op, unsigned depth) {
     return visitOther(op, depth);
   }
   if (fn_.results(op).size() != 1) {
+    for (ValueId result : fn_.results(op)) {
+      set(result, unknown(result));
+    }
     return;
   }
   ValueFacts facts = unknown(fn_.result(op));

@@ -214,6 +214,13 @@ private:
                            Type::tile({8, 4}, Type::scalar(Elem::I16)));
     const Type type = fn_.type(a);
     std::vector<int32_t> shape(type.shape().begin(), type.shape().end());
+    if (flip() && flip()) {
+      const ValueId result = keep(builder_.make(Opcode::Slice, {a}, type));
+      fn_.setAttr(fn_.def(result), Attr::axis, AttrValue(int64_t{0}));
+      fn_.setAttr(fn_.def(result), Attr::start, AttrValue(int64_t{shape[0]} - 1));
+      fn_.setAttr(fn_.def(result), Attr::step, AttrValue(int64_t{-1}));
+      return;
+    }
     if (shape.size() == 2) {
       const ValueId result = keep(builder_.make(
           Opcode::Trans, {a}, type.withShape(std::vector<int32_t>{shape[1], shape[0]})));

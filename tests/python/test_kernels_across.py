@@ -349,3 +349,130 @@ def test_map_elementwise_on_floats(device, n):
     maps_floats[(1,)](on(x), out, 1.5, n)
     want = np.where(x > 0, x, 1.5 * np.expm1(x.astype(F64)))
     np.testing.assert_allclose(on.back(out), want, rtol=1e-5, atol=1e-6)
+
+@libtile.jit
+def assembly_words(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    r = tl.inline_asm_elementwise("shf.l.wrap.b32 $0, $1, $2, $3;", "=r,r,r,r", [a, b, i], dtype=tl.int32,
+                                  is_pure=True, pack=1)
+    tl.store(out + i, r)
+    less, more = tl.inline_asm_elementwise("""
+        sub.u32 $0, $2, $3;   // both orders
+        sub.u32 $1, $3, $2;
+    """, "=&r,=r,r,r", [a, b], dtype=(tl.int32, tl.int32), is_pure=True, pack=1)
+    tl.store(out + N + i, less)
+    tl.store(out + 2 * N + i, more)
+    odd = tl.inline_asm_elementwise("""{
+        .reg .pred p;
+        .reg .b32 t<2>;
+        and.b32 t0, $1, 1;
+        setp.eq.s32 p, t0, 1;
+        mad.lo.s32 $0, $1, 3, 1;
+        @!p shr.s32 $0, $1, 1;
+    }""", "=&r,r", [a], dtype=tl.int32, is_pure=False, pack=1)
+    tl.store(out + 3 * N + i, odd)
+    tl.store(out + 4 * N + i, tl.inline_asm_elementwise("lop3.b32 $0, $1, $2, $3, 0xE8;", "=r,r,r,r", [a, b, i],
+                                                        dtype=tl.int32, is_pure=True, pack=1))
+    tl.store(out + 5 * N + i, tl.inline_asm_elementwise("prmt.b32 $0, $1, $2, 0x6420;", "=r,r,r", [a, b],
+                                                        dtype=tl.int32, is_pure=True, pack=1))
+    one = tl.inline_asm_elementwise("mul.hi.u32 $0, $1, $2;", "=r,r,r", [tl.load(x), tl.load(y)], tl.int32, True, 1)
+    tl.store(out + 6 * N + i, one)
+
+
+@everywhere
+@pytest.mark.parametrize("n", [1, 64, 100, 1024])
+def test_inline_assembly_on_words(device, n):
+    on = OnDevice(device)
+    a, b = numbers(n, np.int32), numbers(n, np.int32, 1)
+    out = on(poisoned((7, n), np.int32))
+    assembly_words[(1,)](on(a), on(b), out, n)
+    i, u, v = np.arange(n, dtype=np.uint64), a.view(np.uint32).astype(np.uint64), b.view(np.uint32).astype(np.uint64)
+    shifted = ((v << 32 | u) << (i & 31)) >> 32
+    bits = (u & v) | (u & i) | (v & i)
+    picked = (u & 255) | (u >> 8 & 0xFF00) | (v & 255) << 16 | (v >> 16 & 255) << 24
+    wants = [shifted, u - v, v - u, np.where(a & 1, 3 * a.astype(np.int64) + 1, a >> 1).astype(np.uint64), bits, picked,
+             np.full(n, u[0] * v[0] >> 32)]
+    same(on.back(out), np.stack([(want & 0xFFFFFFFF).astype(np.uint32).view(np.int32) for want in wants]))
+
+
+@libtile.jit
+def assembly_packed(x, y, out, wide, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    # Four bytes to a register.
+    tl.store(out + i, tl.inline_asm_elementwise("and.b32 $0, $1, 0x1F1F1F1F; shl.b32 $0, $0, 3;", "=r,r", [a],
+                                                dtype=tl.int8, is_pure=True, pack=4))
+    # Bytes and halves: two registers of halves for one of bytes.
+    b = tl.load(y + i)
+    h, g = tl.inline_asm_elementwise("""{
+        .reg .b8 b<4>;
+        .reg .b16 h<4>;
+        .reg .b16 k<4>;
+        mov.b32 {b0, b1, b2, b3}, $4;
+        mov.b32 {k0, k1}, $5;
+        mov.b32 {k2, k3}, $6;
+        cvt.s16.s8 h0, b0;
+        cvt.s16.s8 h1, b1;
+        cvt.s16.s8 h2, b2;
+        cvt.s16.s8 h3, b3;
+        add.s16 h0, h0, k0;
+        add.s16 h1, h1, k1;
+        add.s16 h2, h2, k2;
+        add.s16 h3, h3, k3;
+        mov.b32 $0, {h0, h1};
+        mov.b32 $1, {h2, h3};
+        mov.b32 $2, $5;
+        mov.b32 $3, $6;
+    }""", "=&r,=&r,=&r,=&r,r,r,r", [a, b], dtype=(tl.int16, tl.int16), is_pure=True, pack=4)
+    tl.store(wide + i, h)
+    tl.store(wide + N + i, g)
+
+
+@everywhere
+@pytest.mark.parametrize("n", [4, 6, 64, 100, 1024])
+def test_inline_assembly_on_packed_elements(device, n):
+    on = OnDevice(device)
+    a, b = numbers(n, np.int8), numbers(n, np.int16, 1)
+    out, wide = on(poisoned(n, np.int8)), on(poisoned((2, n), np.int16))
+    assembly_packed[(1,)](on(a), on(b), out, wide, n)
+    same(on.back(out), ((a.view(np.uint8) & 31) << 3).view(np.int8))
+    same(on.back(wide), np.stack([a.astype(np.int16) + b, b]))
+
+
+@libtile.jit
+def assembly_floats(x, y, out, narrow, back, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, tl.inline_asm_elementwise("fma.rn.f32 $0, $1, $2, $1;", "=f,f,f", [a, b], tl.float32, True, 1))
+    tl.store(out + N + i, tl.inline_asm_elementwise("max.f32 $0, $1, $2;", "=f,f,f", [a, 0.5], tl.float32, True, 1))
+    tl.store(narrow + i, tl.inline_asm_elementwise("cvt.rn.f16.f32 $0, $1;", "=h,f", [a], tl.float16, True, 1))
+    tl.store(back + i, tl.inline_asm_elementwise("cvt.rzi.s32.f32 $0, $1;", "=r,f", [a * 100], tl.int32, True, 1))
+
+
+@everywhere
+@pytest.mark.parametrize("n", [33, 256])
+def test_inline_assembly_on_floats(device, n):
+    on = OnDevice(device)
+    a, b = numbers(n, F32), numbers(n, F32, 1)
+    out, narrow, back = on(poisoned((2, n), F32)), on(poisoned(n, F16)), on(poisoned(n, np.int32))
+    assembly_floats[(1,)](on(a), on(b), out, narrow, back, n)
+    fused = (a.astype(F64) * b + a).astype(F32)
+    np.testing.assert_allclose(on.back(out)[0], fused, rtol=1e-7)
+    same(on.back(out)[1], np.maximum(a, F32(0.5)))
+    same(on.back(narrow), a.astype(F16))
+    same(on.back(back), (a * F32(100)).astype(np.int32))
+
+
+@libtile.jit
+def assembly_unknown(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    r = tl.inline_asm_elementwise("popc.b32 $0, $1;", "=r,r", [tl.load(x + i)], tl.int32, True, 1)  # here
+    tl.store(out + i, r)
+
+
+def test_an_instruction_that_the_cpu_does_not_know():
+    with pytest.raises(libtile.UnsupportedError, match="inline assembly on a CPU: `popc.b32 .0, .1`") as caught:
+        assembly_unknown[(1,)](np.zeros(8, np.int32), np.zeros(8, np.int32), 8)
+    assert "# here" in str(caught.value)
+    assert "popc.b32" in assembly_unknown.warmup("*i32", "*i32", N=64, grid=(1,), target="sm_80").asm["ptx"]
