@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants 21 to 24 and 28: ops with regions (the list is in verifier.cpp).
+#include "ir/assembly_text.h"
 #include "ir/ops.h"
 #include "ir/verifier_impl.h"
 
@@ -82,6 +83,17 @@ struct ControlChecks {
     }
   }
 
+  void assembly(OpId op, const Types &inputs, const Types &results) {
+    std::vector<unsigned> in, out;
+    std::ranges::transform(inputs, std::back_inserter(in), &Type::elementBits);
+    std::ranges::transform(results, std::back_inserter(out), &Type::elementBits);
+    const AssemblyFault fault = findFault(fn.getText(op, Attr::text), fn.getText(op, Attr::constraints),
+                                          fn.getInt(op, Attr::pack), out, in);
+    if (fault.part != AssemblyFault::None) {
+      c.fail(21, op, fault.message);
+    }
+  }
+
   void map(OpId op) {
     const Types inputs = c.types(fn.operands(op));
     const Types results = c.types(fn.results(op));
@@ -100,9 +112,9 @@ struct ControlChecks {
                   std::ranges::all_of(results, fits),
               21, op, "operands and results are no tiles of one shape and layout");
     if (fn.opcode(op) == Opcode::Assembly) {
-      c.require(fn.getInt(op, Attr::pack) >= 1, 21, op, "pack is at least 1");
-      return;
+      return assembly(op, from, to);
     }
+    c.require(like.isTile(), 21, op, "a map of scalars");
     same(21, op, "body takes", c.argTypes(op, 0), from);
     same(21, op, "body yields", c.yieldedTypes(op, 0), to);
     for (const OpId inner : fn.walk(fn.region(op))) {

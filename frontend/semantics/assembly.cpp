@@ -14,43 +14,29 @@ std::span<const Value> itemsOf(const Value &value) {
   return value.tuple() != nullptr ? std::span(value.tuple()->fields) : std::span(&value, 1);
 }
 
-// Registers that elements of these types take, `pack` of each.
-size_t registersOf(const Semantics &s, std::span<const DType> types, int64_t pack,
-                   const Value &argument) {
-  size_t count = 0;
+std::vector<unsigned> widthsOf(std::span<const DType> types) {
+  std::vector<unsigned> widths;
   for (const DType type : types) {
-    const ir::AssemblyWord word = ir::assemblyWord(
-        type.irType().elementBits(), static_cast<unsigned>(pack));
-    if (pack % word.elements != 0) {
-      s.fail(argument, std::to_string(pack) + " elements of " + type.name() +
-                           " fill no whole registers");
-    }
-    count += static_cast<size_t>(pack) / word.elements;
+    widths.push_back(type.irType().elementBits());
   }
-  return count;
-}
-
-void requireCount(const Semantics &s, const Value &constraints, size_t given, size_t wanted,
-                  const char *what) {
-  if (given != wanted) {
-    s.fail(constraints, "the constraints name " + std::to_string(given) + " registers of " + what +
-                            ", which take " + std::to_string(wanted));
-  }
+  return widths;
 }
 
 void checkTexts(const Semantics &s, Args args, std::span<const DType> results,
                 std::span<const DType> inputs, int64_t pack) {
   const std::string text = constantString(s, args[0], "the assembly");
-  const auto parsed = ir::parseConstraints(constantString(s, args[1], "the constraints"));
-  if (!parsed) {
-    s.fail(args[1], "expected constraints such as '=r,r', got " + args[1].quoted());
-  }
-  requireCount(s, args[1], parsed->results.size(), registersOf(s, results, pack, args[5]), "results");
-  requireCount(s, args[1], parsed->inputs.size(), registersOf(s, inputs, pack, args[5]), "arguments");
-  const std::string wrong =
-      ir::wrongRegister(text, parsed->results.size() + parsed->inputs.size());
-  if (!wrong.empty()) {
-    s.fail(args[0], wrong);
+  const std::string constraints = constantString(s, args[1], "the constraints");
+  const ir::AssemblyFault fault =
+      ir::findFault(text, constraints, pack, widthsOf(results), widthsOf(inputs));
+  switch (fault.part) {
+  case ir::AssemblyFault::None:
+    return;
+  case ir::AssemblyFault::Text:
+    s.fail(args[0], fault.message);
+  case ir::AssemblyFault::Constraints:
+    s.fail(args[1], fault.message);
+  case ir::AssemblyFault::Pack:
+    s.fail(args[5], fault.message);
   }
 }
 
@@ -58,9 +44,6 @@ void checkTexts(const Semantics &s, Args args, std::span<const DType> results,
 
 Value inlineAsmElementwise(Semantics &s, Args args) {
   const int64_t pack = s.constantInt(args[5], "pack");
-  if (pack < 1 || pack > 64) {
-    s.fail(args[5], "pack lies between 1 and 64, got " + std::to_string(pack));
-  }
   std::vector<Tensor> inputs;
   for (const Value &item : itemsOf(args[2])) {
     inputs.push_back(s.toTensor(item));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roots that take elements one by one: histograms, and maps whose body has control flow of its own. The
-// body of another map runs in lanes, as all element-by-element code does.
+// Roots that take elements one by one: histograms, and maps whose body has loops. The body of another map
+// runs in lanes, as all element-by-element code does; of a branch both sides are computed, which no op
+// minds.
 #include "ir/ops.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
@@ -19,9 +20,14 @@ const Type kI32 = Type::scalar(Elem::I32);
 
 LaneChoice oneByOne(std::span<const int32_t> shape) { return {unsigned(shape.size()) - 1, 1}; }
 
-bool hasControl(const Function &fn, OpId map) {
-  return std::ranges::any_of(fn.opsIn(fn.region(map)),
-                             [&](OpId op) { return !fn.regions(op).empty(); });
+// Has no control flow but branches.
+bool runsInLanes(const Function &fn, BlockId body) {
+  return std::ranges::all_of(fn.opsIn(body), [&](OpId op) {
+    return fn.regions(op).empty() ||
+           (fn.opcode(op) == Opcode::If && std::ranges::all_of(fn.regions(op), [&](BlockId side) {
+              return runsInLanes(fn, side);
+            }));
+  });
 }
 
 void zeroCounts(NestState &state, OpId position, ValueId buffer) {
@@ -35,24 +41,60 @@ void zeroCounts(NestState &state, OpId position, ValueId buffer) {
            });
 }
 
-// The map's body on the elements; gives what it yields.
-Values mapElement(Function &fn, OpId map, ElementBuilder &elements,
-                  const ElementBuilder::Indices &indices) {
-  const BlockId body = fn.region(map);
-  IndexMap<ValueId, ValueId> copies;
-  for (unsigned i = 0; i < fn.numOperands(map); ++i) {
-    copies.set(fn.arg(body, i), elements.element(fn.operand(map, i), indices));
+using Copies = IndexMap<ValueId, ValueId>;
+
+ValueId copyOf(const Copies &copies, ValueId value) {
+  return copies[value].valid() ? copies[value] : value;
+}
+
+void copyInLanes(Function &fn, BlockId body, ElementBuilder &elements, Copies &copies);
+
+// if c: x else: y  ->  select c, x, y
+void copyBranch(Function &fn, OpId branch, ElementBuilder &elements, Copies &copies) {
+  for (BlockId side : fn.regions(branch)) {
+    copyInLanes(fn, side, elements, copies);
   }
-  const OpId last = fn.last(body);
+  const auto yielded = [&](unsigned side, unsigned i) {
+    return copyOf(copies, fn.operand(fn.last(fn.region(branch, side)), i));
+  };
+  const ValueId condition = copyOf(copies, fn.operand(branch, 0));
+  for (unsigned i = 0; i < fn.results(branch).size(); ++i) {
+    copies.set(fn.result(branch, i), elements.builder().make(Opcode::Select,
+                                                             {condition, yielded(0, i), yielded(1, i)}));
+    elements.countOps(1);
+  }
+}
+
+void copyInLanes(Function &fn, BlockId body, ElementBuilder &elements, Copies &copies) {
   for (OpId op : fn.opsIn(body)) {
-    if (op != last) {
+    if (fn.opcode(op) == Opcode::If) {
+      copyBranch(fn, op, elements, copies);
+    } else if (op != fn.last(body)) {
       elements.builder().insert(fn.copyOp(op, copies));
       elements.countOps(1);
     }
   }
+}
+
+// The map's body on the elements; gives what it yields.
+Values mapElement(Function &fn, OpId map, ElementBuilder &elements,
+                  const ElementBuilder::Indices &indices, bool inLanes) {
+  const BlockId body = fn.region(map);
+  Copies copies;
+  for (unsigned i = 0; i < fn.numOperands(map); ++i) {
+    copies.set(fn.arg(body, i), elements.element(fn.operand(map, i), indices));
+  }
+  const OpId last = fn.last(body);
+  if (inLanes) {
+    copyInLanes(fn, body, elements, copies);
+  } else {
+    for (OpId op = fn.first(body); op != last; op = fn.next(op)) {
+      elements.builder().insert(fn.copyOp(op, copies));
+    }
+  }
   Values yielded;
   for (ValueId value : fn.operands(last)) {
-    yielded.push_back(copies[value].valid() ? copies[value] : value);
+    yielded.push_back(copyOf(copies, value));
   }
   return yielded;
 }
@@ -94,17 +136,18 @@ void lowerMap(NestState &state, OpId op) {
   for (ValueId result : fn.results(op)) {
     buffers.push_back(allocBuffer(before, work.shape, fn.type(result).element()));
   }
+  const bool inLanes = runsInLanes(fn, fn.region(op));
   const auto body = [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
-    const Values yielded = mapElement(fn, op, elements, indices);
+    const Values yielded = mapElement(fn, op, elements, indices, inLanes);
     for (unsigned i = 0; i < buffers.size(); ++i) {
       elements.write(buffers[i], indices, yielded[i]);
     }
   };
-  if (hasControl(fn, op)) {
+  if (inLanes) {
+    emitNest(state, op, work, body);
+  } else {
     prepareExpression(state, op, work);
     emitNest(state, op, work.shape, oneByOne(work.shape), body);
-  } else {
-    emitNest(state, op, work, body);
   }
   for (unsigned i = 0; i < buffers.size(); ++i) {
     state.buffer.set(fn.result(op, i), buffers[i]);
