@@ -81,7 +81,7 @@ def stub(name, signature, doc, indent=""):
     for part in re.findall(r"(?:'(?:[^'\\]|\\.)*'|[^,'])+", signature):
         part = part.strip()
         if part and part != "*":
-            part = re.sub(r"^(\*?)(\w+)(=.*)?$", lambda m: f"{m[1]}{m[2]}: Any" +
+            part = re.sub(r"^(\*{0,2})(\w+)(=.*)?$", lambda m: f"{m[1]}{m[2]}: Any" +
                           (f" {m[3][0]} {m[3][1:]}" if m[3] else ""), part)
         parts.append(part)
     result = "None" if name in ("store", "assume", "static_assert", "static_print") else "Any"

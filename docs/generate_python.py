@@ -13,7 +13,8 @@ PACKAGE = ROOT / "python" / "libtile"
 PAGE = ROOT / "docs" / "python.md"
 # (section, module, names), in the page's order.
 SECTIONS = [
-    ("Kernels", "jit", ["jit", "JITFunction", "constexpr_function"]),
+    ("Kernels", "jit", ["jit", "JITFunction", "constexpr_function", "must_use_result"]),
+    ("Objects", "aggregates", ["aggregate"]),
     ("Compiled kernels", "jit", ["CompiledKernel"]),
     ("Targets, devices and memory", "__init__", ["targets"]),
     ("", "device", ["available_devices", "to_device", "DeviceArray", "num_threads", "set_num_threads"]),
@@ -57,7 +58,7 @@ def members(tree, name):
 
 
 def entry(node, module):
-    full = f"libtile.{'' if module in ('__init__', 'jit', 'device', 'math', 'errors') else module + '.'}{node.name}"
+    full = f"libtile.{'' if module in ('__init__', 'jit', 'device', 'math', 'errors', 'aggregates') else module + '.'}{node.name}"
     if isinstance(node, ast.FunctionDef):
         return [f"### `{full}({signature(node, False)})`", "", doc_of(node, full), ""]
     lines = [f"### `{full}`", "", doc_of(node, full), ""]

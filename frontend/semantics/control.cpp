@@ -77,7 +77,10 @@ Value staticPrint(Semantics &s, Args args) {
   for (size_t i = 0; i < items.size(); ++i) {
     line += (i == 0 ? "" : separator) + items[i].text();
   }
-  s.printed.push_back(line + optionalString(s, args[2], "end"));
+  line += optionalString(s, args[2], "end");
+  if (s.print) {
+    s.print(line);
+  }
   return Value::none();
 }
 

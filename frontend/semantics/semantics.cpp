@@ -222,6 +222,11 @@ const Operation *Semantics::findMember(std::string_view name, Operation::Receive
   return nullptr;
 }
 
+const Operation *Semantics::notImplemented() {
+  static const Operation only{"NotImplemented", Operation::Construct, "", {}, nullptr, ""};
+  return &only;
+}
+
 const LanguagePart *Semantics::language() { return parts().data(); }
 
 Value Semantics::languageName(std::string_view name) {

@@ -97,6 +97,9 @@ public:
   Value logical(bool isAnd, const Value &a, const Value &b);
   // x[index]: tuples by constants and slices; tensors by None and full slices.
   Value subscript(const Value &object, const Value &index);
+  // The text of a value in an f-string: Python's format() of a constant; what has none takes no
+  // specification.
+  [[nodiscard]] std::string format(const Value &value, const std::string &specification) const;
   // x.name for tensors, types, aggregates (fields), constants and parts of the language; unbound if
   // there is none. A member function comes back as BoundMethod.
   Value attribute(const Value &object, const std::string &name);
@@ -112,6 +115,9 @@ public:
   static const Operation *find(std::string_view name);
   // The operation of that name that only the prelude may use.
   static const Operation *findInternal(std::string_view name);
+  // What a member that carries out an operator returns where it does not take the other operand:
+  // Python's NotImplemented.
+  static const Operation *notImplemented();
   // `tl`, the whole language.
   static const LanguagePart *language();
   // What `tl.name` is: an operation, a type, a part; unbound for an unknown one and for one that is
@@ -156,8 +162,8 @@ public:
   Tensor toComputation(const Value &value, DType dtype, std::span<const int32_t> shape = {});
   // A tensor (id of this type) with its shape taken from the IR.
   Tensor makeTensor(ir::ValueId id, DType dtype);
-  // What static_print prints, in order; the caller shows it.
-  std::vector<std::string> printed;
+  // Shows what static_print prints; none: nobody listens.
+  std::function<void(const std::string &)> print;
 
 private:
   friend class BoundArguments;

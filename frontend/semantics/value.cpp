@@ -278,6 +278,11 @@ const Aggregate *Value::tuple() const {
   return all != nullptr && all->cls->isSequence ? all : nullptr;
 }
 
+const Aggregate *Value::object() const {
+  const Aggregate *all = aggregate();
+  return all != nullptr && all->cls->host != nullptr && !all->cls->isSequence ? all : nullptr;
+}
+
 std::string Value::describe() const { return std::visit(Describe{}, data_); }
 
 std::string Value::text() const {

@@ -81,27 +81,7 @@ using Constant = std::variant<None, bool, BigInt, double, std::string>;
 
 class Value;
 
-// What aggregates are made by.
-struct Class {
-  std::string name; // for messages: "tuple", "Point"
-  // One name a field; none: a tuple of as many fields as it is given.
-  std::vector<std::string> fields;
-  // Its aggregates are tuples: they have items in order, which len(), [], +, *, ==, in and an
-  // assignment to several names take.
-  bool isSequence = false;
-  // The host's class, which answers for defaults of fields and for members that are no fields
-  // (methods); null: a class of the language.
-  std::shared_ptr<HostObject> host;
-
-  [[nodiscard]] bool is(const Class &other) const {
-    return host == other.host && (host != nullptr || name == other.name);
-  }
-  static const std::shared_ptr<const Class> &tuple();
-  static const std::shared_ptr<const Class> &slice(); // start, stop, step
-  static const std::shared_ptr<const Class> &blockPointer();     // frontend/semantics/blocks.h
-  static const std::shared_ptr<const Class> &tensorDescriptor(); // the same
-};
-
+struct Class; // what aggregates are made by
 struct Aggregate;
 // x.method before its call: the callee gets `self` in front of its arguments.
 struct BoundMethod;
@@ -135,6 +115,8 @@ public:
   }
   // The aggregate if it is a sequence: a tuple or a named tuple.
   [[nodiscard]] const Aggregate *tuple() const;
+  // The aggregate if it is of a class of the host and no sequence: its members carry out operators.
+  [[nodiscard]] const Aggregate *object() const;
   [[nodiscard]] bool isNone() const {
     return constant() != nullptr && std::holds_alternative<None>(*constant());
   }
@@ -147,6 +129,32 @@ public:
 
 private:
   Data data_;
+};
+
+// What aggregates are made by.
+struct Class {
+  std::string name; // for messages: "tuple", "Point"
+  // One name a field; none: a tuple of as many fields as it is given.
+  std::vector<std::string> fields;
+  // Its aggregates are tuples: they have items in order, which len(), [], +, *, ==, in and an
+  // assignment to several names take.
+  bool isSequence = false;
+  // The host's class, which answers for defaults of fields and for members that are no fields
+  // (methods); null: a class of the language.
+  std::shared_ptr<HostObject> host;
+  // What each field must be: a class, a name of the language for isinstance, or a tuple of those;
+  // None: anything. No types: all fields may be anything.
+  std::vector<Value> types = {};
+  // A call goes to the host's class, which has a constructor of its own.
+  bool isMadeByHost = false;
+
+  [[nodiscard]] bool is(const Class &other) const {
+    return host == other.host && (host != nullptr || name == other.name);
+  }
+  static const std::shared_ptr<const Class> &tuple();
+  static const std::shared_ptr<const Class> &slice(); // start, stop, step
+  static const std::shared_ptr<const Class> &blockPointer();     // frontend/semantics/blocks.h
+  static const std::shared_ptr<const Class> &tensorDescriptor(); // the same
 };
 
 struct Aggregate {

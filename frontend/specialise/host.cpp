@@ -7,6 +7,7 @@
 #include "frontend/syntax/source.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace libtile::frontend {
 
@@ -60,6 +61,11 @@ Value imported(std::string_view path) {
 }
 
 } // namespace
+
+void Host::print(const std::string &text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
 
 bool stillHolds(Host &host, const HostAnswer &answer) {
   try {

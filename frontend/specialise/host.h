@@ -47,6 +47,11 @@ public:
   // function that takes _semantic (which may call back into `semantics`).
   virtual Value call(const std::shared_ptr<HostObject> &callee, const Arguments &arguments,
                      Semantics &semantics) = 0;
+  // The specialisation whose `semantics` call() was given is over: what was made in it means nothing
+  // any more.
+  virtual void ended(Semantics &semantics) noexcept {}
+  // Shows what a kernel prints while it is compiled.
+  virtual void print(const std::string &text);
   // The names that global() of a function, or attribute() of another object, answers for; to say in
   // errors which one may have been meant.
   virtual std::vector<std::string> names(const std::shared_ptr<HostObject> &object) { return {}; }

@@ -124,6 +124,7 @@ Walker::Walker(ir::Function &fn, Host &host, std::vector<HostAnswer> *answers)
   sem_.callFunction = [this](const Value &callee, const Arguments &arguments) {
     return callValue(callee, arguments);
   };
+  sem_.print = [this](const std::string &text) { host_.print(text); };
 }
 
 void Walker::kernel(const FunctionSource &source, const Signature &signature) {
@@ -226,9 +227,7 @@ Value Walker::defaultValue(const FunctionSource &source, size_t parameter) {
 Value defaultValue(const FunctionSource &fn, size_t parameter, Host &host) {
   ir::Function nothing(fn.name);
   Value value = Walker(nothing, host, nullptr).defaultValue(fn, parameter);
-  std::vector<ir::ValueId> tensors;
-  flatten(value, tensors);
-  if (!tensors.empty()) {
+  if (hasTensors(value)) {
     throw ir::UserError("the default of `" + fn.params[parameter].name + "` is no constant");
   }
   return value;

@@ -19,6 +19,7 @@
 
 #include "frontend/syntax/ast.h"
 #include "frontend/specialise/host.h"
+#include "frontend/specialise/path.h"
 #include "frontend/semantics/semantics.h"
 #include "frontend/syntax/source.h"
 
@@ -33,6 +34,9 @@ namespace libtile::frontend {
 class Walker {
 public:
   Walker(ir::Function &fn, Host &host, std::vector<HostAnswer> *answers);
+  ~Walker() { host_.ended(sem_); }
+  Walker(const Walker &) = delete;
+  Walker &operator=(const Walker &) = delete;
   void kernel(const FunctionSource &source, const Signature &signature);
   void scalarBody(const FunctionSource &source, std::span<const DType> parameters);
   Value defaultValue(const FunctionSource &source, size_t parameter);
@@ -43,43 +47,6 @@ private:
   Value argumentValue(const ParameterSource &param, const Argument &argument, const std::string &name,
                       SourceRange range);
   // ---- state
-  // Why a name has no value, for the message.
-  enum class Why : uint8_t { None, OneBranch, InLoop };
-  struct Binding {
-    NameId name;
-    Value value; // unbound: see why
-    SourceRange where;
-    Why why = Why::None;
-  };
-  // The names of one function, in the order of their first binding.
-  struct Scope {
-    std::vector<Binding> bindings;
-    [[nodiscard]] const Binding *find(NameId name) const;
-    [[nodiscard]] Binding *find(NameId name) {
-      return const_cast<Binding *>(std::as_const(*this).find(name));
-    }
-    void set(NameId name, Value value, SourceRange where);
-    void remove(NameId name, Why why);
-  };
-  struct Flag {
-    enum Kind : uint8_t { Never, Sometimes, Always } kind = Never;
-    ir::ValueId value; // Sometimes: an i1
-  };
-  struct Flow {
-    Flag broke, continued, returned;
-    bool dead = false; // every path has left
-    Value returnValue; // on the paths that returned
-    SourceRange returnedAt;
-    [[nodiscard]] bool maybeLeft() const {
-      return !dead && (broke.kind != Flag::Never || continued.kind != Flag::Never ||
-                       returned.kind != Flag::Never);
-    }
-  };
-  // Where one region's walk has come to.
-  struct Path {
-    Scope scope;
-    Flow flow;
-  };
   struct Frame {
     const FunctionSource *source = nullptr;
     const Ast *ast = nullptr;
@@ -135,7 +102,7 @@ private:
   [[nodiscard]] ir::Location location(SourceRange range) const;
   void at(SourceRange range) { sem_.setLocation(location(range)); }
   [[noreturn]] void fail(SourceRange range, const std::string &message) const;
-  [[noreturn]] void refused(SourceRange range, uint32_t text, bool notYet) const;
+  [[noreturn]] void refused(SourceRange range, uint32_t text) const;
   void step(SourceRange range);
   // Constants that would fill the memory.
   void checkSize(const Value &value, SourceRange range);
@@ -149,12 +116,28 @@ private:
   Value subscript(const Expr &expr);
   Value slice(const Expr &expr);
   Value tuple(const Expr &expr);
+  Value comprehension(const Expr &expr);
+  // The values that a comprehension runs over.
+  std::vector<Value> items(ExprId iterable);
+  Value formatted(const Expr &expr);
   // The value of an item, or the items of the tuple behind a `*`.
   void addItem(ExprId id, std::vector<Value> &values);
   Value attribute(const Value &object, const std::string &name, SourceRange range);
   // Unbound if there is none.
   Value findAttribute(const Value &object, const std::string &name, SourceRange range);
   static Value bindMethod(const Value &self, const Value &member);
+
+  // ---- operators, by the members of objects first (walker_operators.cpp)
+  Value applyBinary(BinaryOp op, const Value &a, const Value &b);
+  Value applyCompare(CompareOp op, const Value &a, const Value &b);
+  Value applyUnary(UnaryOp op, const Value &a);
+  Value applyLogical(bool isAnd, const Value &a, const Value &b);
+  // By a member of a, or else the reflected one of b. Unbound: neither is an object that has one.
+  Value objectOperator(const char *forward, const char *reflected, const Value &a, const Value &b);
+  // object.member(arguments); unbound: there is none.
+  Value callMember(const Value &object, const char *member, std::vector<Value> arguments);
+  // The place of sem_.location().
+  [[nodiscard]] SourceRange here() const;
 
   // ---- names (walker_names.cpp)
   Value name(NameId name, SourceRange range);
@@ -175,11 +158,14 @@ private:
   bool isFixed(const Stmt &loop, ExprId id, bool identity);
 
   // ---- calls (walker_call.cpp)
-  Value call(const Expr &expr);
+  Value call(const Expr &expr, bool isUsed = true);
+  void checkUnused(const Value &callee);
   Arguments arguments(const Expr &expr);
   Value callValue(const Value &callee, const Arguments &arguments);
   Value callOperation(const Operation &operation, const Arguments &arguments);
   Value callClass(const std::shared_ptr<const Class> &cls, const Arguments &arguments);
+  Value fieldValue(const Class &cls, size_t field, const Value &value);
+  Value replaceFields(const Arguments &arguments);
   Value callFunction(const std::shared_ptr<const FunctionSource> &callee,
                      const Arguments &arguments);
   void bindArguments(const std::shared_ptr<const FunctionSource> &callee, const AstFunction &fn,
@@ -190,6 +176,8 @@ private:
   // ---- built-in functions (walker_builtins.cpp)
   Value builtin(const Operation &operation, const Arguments &arguments);
   bool isInstance(const Value &value, const Value &cls);
+  // What the annotation of a field asks for: as isInstance, but constexpr is anything without tensors.
+  bool fitsField(const Value &value, const Value &type);
   Value toNumber(const Value &value, bool isFloat);
   Value minMax(bool isMin, const std::vector<Value> &values);
 
@@ -201,6 +189,7 @@ private:
   void augmented(const Stmt &stmt);
   void assignTo(ExprId target, const Value &value);
   void returnStatement(const Stmt &stmt);
+  void withStatement(const Stmt &stmt);
   // True if `rest` was walked inside.
   bool ifStatement(const Stmt &stmt, llvm::function_ref<void()> rest);
   Value functionResult(const AstFunction &fn);
@@ -284,6 +273,7 @@ private:
 [[nodiscard]] std::string annotationName(const Ast &ast, ExprId annotation);
 // The ids of the tensors inside, in order; and the same value with other ids.
 void flatten(const Value &value, std::vector<ir::ValueId> &out);
+[[nodiscard]] bool hasTensors(const Value &value);
 [[nodiscard]] Value rebuild(const Value &value, std::span<const ir::ValueId> ids, size_t &next);
 // Built-in functions of Python that kernels may call; nullptr for others.
 [[nodiscard]] const Operation *findBuiltin(std::string_view name);

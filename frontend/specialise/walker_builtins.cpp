@@ -27,11 +27,24 @@ const Operation kMax{"max",   Operation::Construct,          "*values", {},
 constexpr std::array kBuiltins = {&kLen,     &kFloat,   &kInt,   &kList, &kIsInstance,
                                   &kGetAttr, &kHasAttr, &kPrint, &kMin,  &kMax};
 
+// The name of an attribute.
+std::string attributeText(const Semantics &s, const Value &value, const std::string &function) {
+  const Constant *constant = value.constant();
+  const std::string *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
+  if (text == nullptr) {
+    s.fail("`" + function + "` needs a text as the attribute's name, not " + value.describe());
+  }
+  return *text;
+}
+
 } // namespace
 
 const Operation *findBuiltin(std::string_view name) {
   if (name == "range") {
     return Semantics::find("range");
+  }
+  if (name == Semantics::notImplemented()->name) {
+    return Semantics::notImplemented();
   }
   for (const Operation *builtin : kBuiltins) {
     if (builtin->name == name) {
@@ -68,16 +81,8 @@ Value Walker::builtin(const Operation &operation, const Arguments &arguments) {
                 std::to_string(given.size()));
     }
   };
-  const auto attributeName = [&]() -> const std::string & {
-    const Constant *constant = given[1].constant();
-    const std::string *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
-    if (text == nullptr) {
-      sem_.fail("`" + name + "` needs a text as the attribute's name, not " + given[1].describe());
-    }
-    return *text;
-  };
-  const ir::Location &here = sem_.location();
-  const SourceRange range{here.line, here.column, here.endColumn};
+  const auto attributeName = [&] { return attributeText(sem_, given[1], name); };
+  const SourceRange range = here();
   if (&operation == &kMin || &operation == &kMax) {
     return minMax(&operation == &kMin, given);
   }
@@ -96,6 +101,11 @@ Value Walker::builtin(const Operation &operation, const Arguments &arguments) {
     return Value::boolean(findAttribute(given[0], attributeName(), range).bound());
   }
   expect(1, 1);
+  if (&operation == &kLen && given[0].object() != nullptr) {
+    if (Value length = callMember(given[0], "__len__", {}); length.bound()) {
+      return length;
+    }
+  }
   if (&operation == &kLen || &operation == &kList) {
     if (given[0].tuple() == nullptr) {
       sem_.fail("`" + name + "` needs a tuple, not " + given[0].describe());
@@ -146,6 +156,16 @@ bool Walker::isInstance(const Value &value, const Value &cls) {
   sem_.fail(
       "isinstance needs a class (tl.tensor, tl.constexpr, tl.tuple, tl.dtype, int, float), not " +
       cls.describe());
+}
+
+bool Walker::fitsField(const Value &value, const Value &type) {
+  if (const Aggregate *any = type.tuple()) {
+    return std::ranges::any_of(any->fields,
+                               [&](const Value &one) { return fitsField(value, one); });
+  }
+  const auto *operation = type.as<const Operation *>();
+  const bool isConstexpr = operation != nullptr && (*operation)->name == std::string_view("constexpr");
+  return isConstexpr ? !hasTensors(value) : isInstance(value, type);
 }
 
 Value Walker::toNumber(const Value &value, bool isFloat) {

@@ -6,14 +6,33 @@
 
 namespace libtile::frontend {
 
-Value Walker::call(const Expr &expr) {
+Value Walker::call(const Expr &expr, bool isUsed) {
   const Value callee = eval(expr.a);
   const Arguments given = arguments(expr);
   at(expr.range);
   Value result = callValue(callee, given);
   at(expr.range);
+  if (!isUsed) {
+    checkUnused(callee);
+  }
   checkSize(result, expr.range);
   return result;
+}
+
+// The call of a function stands alone whose result may have to be used.
+void Walker::checkUnused(const Value &callee) {
+  const auto *function = callee.as<std::shared_ptr<const FunctionSource>>();
+  const auto *object = callee.as<std::shared_ptr<HostObject>>();
+  const std::shared_ptr<HostObject> owner = function != nullptr ? (*function)->host
+                                            : object != nullptr ? *object
+                                                                : nullptr;
+  const Value must = owner != nullptr ? hostAttribute(owner, "_must_use_result") : Value();
+  const Constant *constant = must.constant();
+  const std::string *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
+  if (text != nullptr || (constant != nullptr && *constant == Constant(true))) {
+    sem_.fail("the result of " + callee.describe() + " is not used" +
+              (text != nullptr ? ": " + *text : ""));
+  }
 }
 
 Arguments Walker::arguments(const Expr &expr) {
@@ -60,10 +79,18 @@ Value Walker::callValue(const Value &callee, const Arguments &arguments) {
   if (const auto *object = callee.as<std::shared_ptr<HostObject>>()) {
     return ask([&] { return host_.call(*object, arguments, sem_); });
   }
+  if (callee.object() != nullptr) {
+    if (const Value member = findAttribute(callee, "__call__", here()); member.bound()) {
+      return callValue(member, arguments);
+    }
+  }
   sem_.fail(callee.describe() + " cannot be called");
 }
 
 Value Walker::callOperation(const Operation &operation, const Arguments &arguments) {
+  if (&operation == Semantics::notImplemented()) {
+    sem_.fail("NotImplemented cannot be called");
+  }
   if (findBuiltin(operation.name) == &operation && operation.fn == nullptr) {
     return builtin(operation, arguments);
   }
@@ -73,6 +100,9 @@ Value Walker::callOperation(const Operation &operation, const Arguments &argumen
   }
   if (operation.kind == Operation::Construct && name == "condition") {
     return BoundArguments(sem_, operation, arguments)[0];
+  }
+  if (operation.kind == Operation::Construct && name == "aggregate_replace") {
+    return replaceFields(arguments);
   }
   return sem_.call(operation, arguments);
 }
@@ -174,6 +204,9 @@ void Walker::bindArguments(const std::shared_ptr<const FunctionSource> &callee,
 
 // An aggregate with the arguments as its fields.
 Value Walker::callClass(const std::shared_ptr<const Class> &cls, const Arguments &arguments) {
+  if (cls->isMadeByHost) {
+    return ask([&] { return host_.call(cls->host, arguments, sem_); });
+  }
   const std::vector<std::string> &names = cls->fields;
   const size_t numPositional = arguments.positional.size();
   if (numPositional > names.size()) {
@@ -203,8 +236,64 @@ Value Walker::callClass(const std::shared_ptr<const Class> &cls, const Arguments
     if (!fields[i].bound()) {
       sem_.fail("`" + cls->name + "` needs a value for `" + names[i] + "`");
     }
+    fields[i] = fieldValue(*cls, i, fields[i]);
   }
   return Value::aggregate(cls, std::move(fields));
+}
+
+// A class or names of the language, for messages.
+static std::string typeName(const Value &type) {
+  if (const Aggregate *any = type.tuple()) {
+    std::string text;
+    for (const Value &one : any->fields) {
+      text += (text.empty() ? "" : " | ") + typeName(one);
+    }
+    return text;
+  }
+  const auto *operation = type.as<const Operation *>();
+  const auto *cls = type.as<std::shared_ptr<const Class>>();
+  return operation != nullptr ? std::string("tl.") + (*operation)->name
+         : cls != nullptr     ? (*cls)->name
+                              : type.describe();
+}
+
+// The value as the field holds it: a number becomes a tensor where one is declared.
+Value Walker::fieldValue(const Class &cls, size_t field, const Value &value) {
+  const Value type = field < cls.types.size() ? cls.types[field] : Value::none();
+  if (type.isNone() || fitsField(value, type)) {
+    return value;
+  }
+  Value decayed = sem_.decay(value);
+  if (!fitsField(decayed, type)) {
+    sem_.fail("the field `" + cls.fields[field] + "` of `" + cls.name + "` is declared as " +
+              typeName(type) + " and cannot hold " + value.describe());
+  }
+  return decayed;
+}
+
+// aggregate_replace(instance, field=value, ...): its class is called with all fields.
+Value Walker::replaceFields(const Arguments &arguments) {
+  const Aggregate *instance =
+      arguments.positional.size() == 1 ? arguments.positional[0].object() : nullptr;
+  if (instance == nullptr) {
+    sem_.fail("aggregate_replace takes an aggregate, and its new fields by name");
+  }
+  const std::vector<std::string> &names = instance->cls->fields;
+  Arguments all;
+  for (size_t i = 0; i < names.size(); ++i) {
+    all.keyword.emplace_back(names[i], instance->fields[i]);
+    all.places.emplace_back();
+  }
+  for (size_t k = 0; k < arguments.keyword.size(); ++k) {
+    const auto &[keyword, value] = arguments.keyword[k];
+    const auto found = std::ranges::find(names, keyword);
+    if (found == names.end()) {
+      failAt(arguments, 1 + k, "`" + instance->cls->name + "` has no field `" + keyword + "`" +
+                                   didYouMean(keyword, names));
+    }
+    all.keyword[static_cast<size_t>(found - names.begin())].second = value;
+  }
+  return callClass(instance->cls, all);
 }
 
 } // namespace libtile::frontend

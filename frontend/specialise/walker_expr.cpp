@@ -23,7 +23,7 @@ Value Walker::eval(ExprId id) {
   case ExprKind::Unary: {
     const Value operand = eval(expr.a);
     at(expr.range);
-    return sem_.unary(static_cast<UnaryOp>(expr.op), operand);
+    return applyUnary(static_cast<UnaryOp>(expr.op), operand);
   }
   case ExprKind::BoolOp:
     return boolean(expr);
@@ -47,8 +47,14 @@ Value Walker::eval(ExprId id) {
     bind(expr.name, eval(expr.b), expr.range);
     return name(expr.name, expr.range);
   }
+  case ExprKind::Comprehension:
+    return comprehension(expr);
+  case ExprKind::Formatted:
+    return formatted(expr);
+  case ExprKind::Replacement:
+    break; // stands in an f-string, which looks into it
   case ExprKind::Refused:
-    refused(expr.range, expr.index, expr.op != 0);
+    refused(expr.range, expr.index);
   }
   return {};
 }
@@ -66,10 +72,15 @@ Value Walker::binary(ExprId id) {
     step(expr.range);
     const Value right = eval(expr.b);
     at(expr.range);
-    value = sem_.binary(static_cast<BinaryOp>(expr.op), value, right);
+    value = applyBinary(static_cast<BinaryOp>(expr.op), value, right);
     checkSize(value, expr.range);
   }
   return value;
+}
+
+// Its truth is not a constant's.
+static bool isDynamic(const Value &value) {
+  return value.tensor() != nullptr || value.object() != nullptr;
 }
 
 // Constants decide as in Python, at compile time; from the first tensor on all operands count.
@@ -78,10 +89,10 @@ Value Walker::boolean(const Expr &expr) {
   Value value = eval(ast().expr(expr.list, 0));
   for (uint32_t i = 1; i < expr.list.count; ++i) {
     at(expr.range);
-    if (value.tensor() != nullptr) {
+    if (isDynamic(value)) {
       const Value right = eval(ast().expr(expr.list, i));
       at(expr.range);
-      value = sem_.logical(isAnd, value, right);
+      value = applyLogical(isAnd, value, right);
     } else if (sem_.constantTruth(value).value_or(false) == isAnd) {
       value = eval(ast().expr(expr.list, i));
     } else {
@@ -99,15 +110,10 @@ Value Walker::compare(const Expr &expr) {
     const Value right = eval(ast().expr(expr.list, i + 1));
     at(expr.range);
     const auto op = static_cast<CompareOp>(ast().lists[expr.list2.first + i]);
-    const Value link = sem_.compare(op, left, right);
-    if (i == 0) {
-      result = link;
-    } else if (result.tensor() != nullptr || link.tensor() != nullptr) {
-      result = sem_.logical(true, result, link);
-    } else {
-      result = link;
-    }
-    if (result.tensor() == nullptr && !sem_.constantTruth(result).value_or(true)) {
+    const Value link = applyCompare(op, left, right);
+    const bool both = i != 0 && (isDynamic(result) || isDynamic(link));
+    result = both ? applyLogical(true, result, link) : link;
+    if (!isDynamic(result) && !*sem_.constantTruth(result)) {
       return result;
     }
     left = right;
@@ -129,7 +135,7 @@ Value Walker::conditional(const Expr &expr) {
       condition, [&] { scope().set(kResult, eval(expr.b), ast()[expr.b].range); },
       [&] { scope().set(kResult, eval(expr.c), ast()[expr.c].range); });
   const Value result = scope().find(kResult)->value;
-  std::erase_if(scope().bindings, [](const Binding &binding) { return binding.name == kResult; });
+  std::erase_if(scope().bindings, [&](const Binding &binding) { return binding.name == kResult; });
   return result;
 }
 
@@ -148,7 +154,8 @@ Value Walker::subscript(const Expr &expr) {
   }
   const Value index = eval(expr.b);
   at(expr.range);
-  return sem_.subscript(object, index);
+  const Value found = object.object() != nullptr ? callMember(object, "__getitem__", {index}) : Value();
+  return found.bound() ? found : sem_.subscript(object, index);
 }
 
 Value Walker::tuple(const Expr &expr) {
@@ -165,6 +172,91 @@ Value Walker::tuple(const Expr &expr) {
   Value made = Value::tuple(std::move(items));
   checkSize(made, expr.range);
   return made;
+}
+
+Value Walker::comprehension(const Expr &expr) {
+  const Expr &target = ast()[expr.c];
+  std::vector<NameId> names;
+  for (uint32_t i = 0; i < target.list.count; ++i) {
+    names.push_back(ast()[ast().expr(target.list, i)].name);
+  }
+  const bool isOne = target.kind == ExprKind::Name;
+  if (isOne) {
+    names.push_back(target.name);
+  }
+  // Its names are its own: what they mean outside comes back.
+  std::vector<Binding> outside;
+  for (const NameId name : names) {
+    const Binding *before = scope().find(name);
+    outside.push_back(before != nullptr ? *before : Binding{name, Value(), target.range});
+  }
+  std::vector<Value> made;
+  for (const Value &item : items(expr.b)) {
+    step(expr.range);
+    if (!isOne && (item.tuple() == nullptr || item.tuple()->fields.size() != names.size())) {
+      fail(target.range, std::to_string(names.size()) + " names cannot take " + item.describe());
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      scope().set(names[i], isOne ? item : item.tuple()->fields[i], target.range);
+    }
+    bool isTaken = true;
+    for (uint32_t i = 0; i < expr.list.count && isTaken; ++i) {
+      const ExprId condition = ast().expr(expr.list, i);
+      const Value truth = eval(condition);
+      at(ast()[condition].range);
+      if (truth.tensor() != nullptr) {
+        sem_.fail("the condition of a comprehension must be a constant, got " + truth.describe());
+      }
+      isTaken = *sem_.constantTruth(truth);
+    }
+    if (isTaken) {
+      made.push_back(eval(expr.a));
+    }
+  }
+  for (Binding &before : outside) {
+    if (Binding *own = scope().find(before.name)) {
+      *own = std::move(before);
+    }
+  }
+  Value result = Value::tuple(std::move(made));
+  checkSize(result, expr.range);
+  return result;
+}
+
+std::vector<Value> Walker::items(ExprId iterable) {
+  const Value value = eval(iterable);
+  if (value.tuple() == nullptr) {
+    fail(ast()[iterable].range, "a comprehension runs over a tuple, not " + value.describe());
+  }
+  return value.tuple()->fields;
+}
+
+// The text of an f-string.
+Value Walker::formatted(const Expr &expr) {
+  std::string text;
+  for (uint32_t i = 0; i < expr.list.count; ++i) {
+    const ExprId id = ast().expr(expr.list, i);
+    const Expr &piece = ast()[id];
+    if (piece.kind != ExprKind::Replacement) {
+      text += eval(id).text();
+      continue;
+    }
+    const Value value = eval(piece.a);
+    if (hasTensors(value)) {
+      fail(ast()[piece.a].range,
+           "an f-string is made while compiling and cannot show " + value.describe());
+    }
+    const std::string spec = piece.b.valid() ? eval(piece.b).text() : "";
+    at(ast()[piece.a].range);
+    const bool isQuoted = piece.op == 'r' || piece.op == 'a';
+    text += sem_.format(isQuoted          ? Value::string(value.quoted())
+                        : piece.op == 's' ? Value::string(value.text())
+                                          : value,
+                        spec);
+  }
+  Value result = Value::string(std::move(text));
+  checkSize(result, expr.range);
+  return result;
 }
 
 void Walker::addItem(ExprId id, std::vector<Value> &values) {

@@ -34,11 +34,11 @@ void Walker::forStatement(const Stmt &stmt) {
   }
   const Expr &target = ast()[stmt.target];
   if (target.kind == ExprKind::Refused) {
-    refused(target.range, target.index, target.op != 0);
+    refused(target.range, target.index);
   }
   const Expr &iterable = ast()[stmt.value];
   if (iterable.kind == ExprKind::Refused) {
-    refused(iterable.range, iterable.index, iterable.op != 0);
+    refused(iterable.range, iterable.index);
   }
   const Value callee = iterable.kind == ExprKind::Call ? eval(iterable.a) : Value();
   const auto *operation = callee.as<const Operation *>();

@@ -18,6 +18,12 @@ void flatten(const Value &value, std::vector<ir::ValueId> &out) {
   }
 }
 
+bool hasTensors(const Value &value) {
+  std::vector<ir::ValueId> ids;
+  flatten(value, ids);
+  return !ids.empty();
+}
+
 Value rebuild(const Value &value, std::span<const ir::ValueId> ids, size_t &next) {
   if (const Tensor *tensor = value.tensor()) {
     Tensor made = *tensor;
@@ -236,7 +242,7 @@ Value Walker::mergeFilled(Merge &merge, const Value &value, int side) {
 
 // ---- flags
 
-Walker::Flag Walker::mergeFlag(Merge &merge, Flag a, Flag b) {
+Flag Walker::mergeFlag(Merge &merge, Flag a, Flag b) {
   if (a.kind == b.kind && a.kind != Flag::Sometimes) {
     return a;
   }

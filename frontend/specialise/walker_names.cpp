@@ -32,7 +32,7 @@ size_t countLeaves(const Value &value, size_t most, unsigned depth) {
 
 } // namespace
 
-const Walker::Binding *Walker::Scope::find(NameId name) const {
+const Binding *Scope::find(NameId name) const {
   for (const Binding &binding : bindings) {
     if (binding.name == name) {
       return &binding;
@@ -41,7 +41,7 @@ const Walker::Binding *Walker::Scope::find(NameId name) const {
   return nullptr;
 }
 
-void Walker::Scope::set(NameId name, Value value, SourceRange where) {
+void Scope::set(NameId name, Value value, SourceRange where) {
   if (Binding *binding = find(name)) {
     *binding = {name, std::move(value), where, Why::None};
   } else {
@@ -49,7 +49,7 @@ void Walker::Scope::set(NameId name, Value value, SourceRange where) {
   }
 }
 
-void Walker::Scope::remove(NameId name, Why why) {
+void Scope::remove(NameId name, Why why) {
   if (Binding *binding = find(name)) {
     binding->value = Value();
     binding->why = why;
@@ -64,12 +64,8 @@ void Walker::fail(SourceRange range, const std::string &message) const {
   throw ir::UserError(message, location(range));
 }
 
-void Walker::refused(SourceRange range, uint32_t text, bool notYet) const {
-  const std::string &what = ast().texts[text];
-  if (notYet) {
-    throw ir::Unsupported(what + " in a kernel is not there yet", location(range));
-  }
-  fail(range, what + " is not allowed in a kernel");
+void Walker::refused(SourceRange range, uint32_t text) const {
+  fail(range, ast().texts[text] + " is not allowed in a kernel");
 }
 
 void Walker::step(SourceRange range) {

@@ -32,7 +32,8 @@ void Walker::statement(const Stmt &stmt) {
   case StmtKind::Expression: {
     const Expr &expr = ast()[stmt.value];
     if (expr.kind != ExprKind::Ellipsis && expr.kind != ExprKind::Constant) {
-      eval(stmt.value);
+      step(expr.range);
+      expr.kind == ExprKind::Call ? call(expr, false) : eval(stmt.value);
     }
     break;
   }
@@ -72,8 +73,11 @@ void Walker::statement(const Stmt &stmt) {
   case StmtKind::Assert:
     eval(stmt.test);
     break; // checks nothing: a kernel has no debug mode
+  case StmtKind::With:
+    withStatement(stmt);
+    break;
   case StmtKind::Refused:
-    refused(stmt.range, stmt.index, stmt.op != 0);
+    refused(stmt.range, stmt.index);
   }
 }
 
@@ -94,7 +98,7 @@ void Walker::assignTo(ExprId target, const Value &value) {
     return;
   }
   if (expr.kind == ExprKind::Refused) {
-    refused(expr.range, expr.index, expr.op != 0);
+    refused(expr.range, expr.index);
   }
   if (expr.kind == ExprKind::Attribute || expr.kind == ExprKind::Subscript) {
     fail(expr.range, std::string("assignment to ") +
@@ -163,7 +167,7 @@ void Walker::augmented(const Stmt &stmt) {
   const Value left = name(target.name, target.range);
   const Value right = eval(stmt.value);
   at(stmt.range);
-  const Value value = sem_.binary(static_cast<BinaryOp>(stmt.op), left, right);
+  const Value value = applyBinary(static_cast<BinaryOp>(stmt.op), left, right);
   checkSize(value, stmt.range);
   bind(target.name, value, target.range);
 }
@@ -186,6 +190,32 @@ void Walker::returnStatement(const Stmt &stmt) {
   flow().returnValue = frame_->isKernel || !value.bound() ? Value::none() : std::move(value);
   flow().returnedAt = stmt.range;
   flow().dead = true;
+}
+
+// The members of what stands behind `with` are called before and after the body.
+void Walker::withStatement(const Stmt &stmt) {
+  const SourceRange range = ast()[stmt.value].range;
+  const Value manager = eval(stmt.value);
+  at(range);
+  const Value entered = callMember(manager, "__enter__", {});
+  if (!entered.bound()) {
+    fail(range, manager.describe() + " has no `__enter__`, which `with` needs");
+  }
+  if (stmt.target.valid()) {
+    const Expr &target = ast()[stmt.target];
+    if (target.kind != ExprKind::Name) {
+      fail(target.range, "`as` needs a plain name");
+    }
+    scope().set(target.name, entered, target.range);
+  }
+  statements(stmt.body);
+  if (flow().dead || flow().maybeLeft()) {
+    fail(stmt.range, "`return`, `break` and `continue` are not allowed inside of `with`");
+  }
+  at(range);
+  if (!callMember(manager, "__exit__", {Value::none(), Value::none(), Value::none()}).bound()) {
+    fail(range, manager.describe() + " has no `__exit__`, which `with` needs");
+  }
 }
 
 Value Walker::functionResult(const AstFunction &fn) {

@@ -46,7 +46,10 @@ enum class ExprKind : uint8_t {
   Starred,     // *a
   Keyword,     // name=a, an argument of a call
   Walrus,      // name := b
-  Refused,     // index: texts; op: 1 for what is not there yet, 0 for what is not allowed
+  Comprehension, // [a for c in b if ...]; list: conditions
+  Formatted,   // an f-string; list: its pieces, texts (Constant) and Replacements
+  Replacement, // {a!op:b} of an f-string; op: the letter behind `!`, or 0; b may be missing
+  Refused,     // index: texts
 };
 
 struct Expr {
@@ -74,7 +77,8 @@ enum class StmtKind : uint8_t {
   Continue,
   Pass,
   Assert,  // test; value: message, may be missing
-  Refused, // index: texts; op as in Expr
+  With,    // value; target, may be missing; body
+  Refused, // index: texts
 };
 
 struct Stmt {

@@ -54,6 +54,28 @@ public:
     return std::move(tokens_);
   }
 
+  ReplacementTokens replacement(const Token &string, size_t begin) {
+    const auto start = static_cast<size_t>(string.text.data() - text_.data());
+    text_ = text_.substr(0, start + string.text.size());
+    line_ = string.line;
+    lineStart_ = start + 1 - string.column;
+    for (at_ = start; at_ < begin;) {
+      const size_t length = lineEnd(at_);
+      length != 0 ? newLine(length) : void(++at_);
+    }
+    // Inside of a bracket lines do not end.
+    brackets_.push_back({'{', line_, columnOf(at_)});
+    const auto ends = [this] {
+      const char c = peek();
+      return brackets_.size() == 1 && (c == '}' || c == ':' || (c == '!' && peek(1) != '='));
+    };
+    while (at_ < text_.size() && !ends()) {
+      token();
+    }
+    push(TokenKind::End, at_, at_);
+    return {std::move(tokens_), at_};
+  }
+
 private:
   static constexpr size_t kLongestText = size_t{1} << 24;
   static constexpr size_t kDeepestIndent = 100;
@@ -420,6 +442,11 @@ private:
 
 std::vector<Token> lex(const std::shared_ptr<const ir::SourceFile> &file) {
   return Lexer(file).run();
+}
+
+ReplacementTokens lexReplacement(const std::shared_ptr<const ir::SourceFile> &file,
+                                 const Token &string, size_t begin) {
+  return Lexer(file).replacement(string, begin);
 }
 
 } // namespace libtile::frontend

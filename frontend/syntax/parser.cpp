@@ -168,19 +168,17 @@ StmtId Parser::add(Stmt stmt, SourceRange start) {
   return {static_cast<uint32_t>(ast_.stmts.size() - 1)};
 }
 
-ExprId Parser::refuse(const std::string &what, SourceRange start, bool notYet) {
+ExprId Parser::refuse(const std::string &what, SourceRange start) {
   Expr expr;
   expr.kind = ExprKind::Refused;
-  expr.op = notYet ? 1 : 0;
   expr.index = static_cast<uint32_t>(ast_.texts.size());
   ast_.texts.push_back(what);
   return add(expr, start);
 }
 
-StmtId Parser::refuseStmt(const std::string &what, SourceRange start, bool notYet) {
+StmtId Parser::refuseStmt(const std::string &what, SourceRange start) {
   Stmt stmt;
   stmt.kind = StmtKind::Refused;
-  stmt.op = notYet ? 1 : 0;
   stmt.index = static_cast<uint32_t>(ast_.texts.size());
   ast_.texts.push_back(what);
   return add(stmt, start);

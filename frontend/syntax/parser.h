@@ -82,8 +82,8 @@ private:
   }
   ExprId add(Expr expr, SourceRange start);
   StmtId add(Stmt stmt, SourceRange start);
-  ExprId refuse(const std::string &what, SourceRange start, bool notYet = false);
-  StmtId refuseStmt(const std::string &what, SourceRange start, bool notYet = false);
+  ExprId refuse(const std::string &what, SourceRange start);
+  StmtId refuseStmt(const std::string &what, SourceRange start);
 
   // ---- expressions, weakest first
   ExprId expressions(bool starred = true); // a, b, c: a tuple where there is a comma
@@ -106,10 +106,22 @@ private:
   ExprId bracketed();
   ExprId braced();
   ExprId strings();
+  // The pieces of an f-string's text from `at` to `end`, in the file's text; of a format specification
+  // up to its `}`. Returns where it has come to.
+  struct Format {
+    const Token &string;
+    bool isRaw;
+  };
+  size_t formatPieces(const Format &format, size_t at, size_t end, bool isSpec,
+                      std::vector<ExprId> &pieces);
+  size_t replacement(const Format &format, size_t at, size_t end, std::vector<ExprId> &pieces);
+  ExprId textConstant(std::string text, SourceRange start);
   ExprId number();
   ExprId starredOrNamed();
   // After the first element: `for x in y if z` up to the closing bracket.
-  ExprId comprehension(const std::string &what, bool notYet, SourceRange start);
+  ExprId comprehension(ExprId element, SourceRange start, size_t firstRead);
+  ExprId comprehensionTarget();
+  ExprId refusedComprehension(const std::string &what, SourceRange start);
   [[nodiscard]] bool atComprehension() const { return is("for") || is("async"); }
 
   // ---- statements
@@ -121,6 +133,8 @@ private:
   StmtId ifStatement();
   StmtId forStatement();
   StmtId whileStatement();
+  StmtId withStatement();
+  StmtId withItem(bool inBrackets);
   bool refusedCompound(std::vector<StmtId> &out);
   [[nodiscard]] bool atMatch() const;
   // Records what an assignment to the target binds; refuses what cannot be one.

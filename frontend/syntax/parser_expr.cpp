@@ -330,7 +330,7 @@ ExprId Parser::callArguments(ExprId callee, SourceRange whole) {
     } else {
       ExprId value = starredOrNamed();
       if (atComprehension()) {
-        value = comprehension("a generator expression", false, start);
+        value = refusedComprehension("a generator expression", start);
       }
       if (!keywords.empty() && ast_[value].kind != ExprKind::Starred) {
         fail("a positional argument behind a keyword argument", start);

@@ -61,6 +61,8 @@ void Parser::statement(std::vector<StmtId> &out) {
     out.push_back(forStatement());
   } else if (is("while")) {
     out.push_back(whileStatement());
+  } else if (is("with")) {
+    out.push_back(withStatement());
   } else if (!refusedCompound(out)) {
     simpleLine(out);
   }
@@ -79,24 +81,22 @@ bool Parser::refusedCompound(std::vector<StmtId> &out) {
   struct Row {
     std::string_view keyword;
     const char *what;
-    bool notYet;
   };
-  static constexpr std::array<Row, 9> kRows = {{{"def", "a nested function", false},
-                                                {"class", "`class`", false},
-                                                {"try", "`try`", false},
-                                                {"with", "`with`", true},
-                                                {"async", "`async`", false},
-                                                {"@", "a nested definition", false},
-                                                {"except", "", false},
-                                                {"finally", "", false},
-                                                {"else", "", false}}};
+  static constexpr std::array<Row, 8> kRows = {{{"def", "a nested function"},
+                                                {"class", "`class`"},
+                                                {"try", "`try`"},
+                                                {"async", "`async`"},
+                                                {"@", "a nested definition"},
+                                                {"except", ""},
+                                                {"finally", ""},
+                                                {"else", ""}}};
   const SourceRange start = rangeOf(now());
   const Row *found = nullptr;
   for (const Row &row : kRows) {
     found = is(row.keyword) ? &row : found;
   }
   if (found == nullptr && atMatch()) {
-    static constexpr Row kMatch = {"match", "`match`", false};
+    static constexpr Row kMatch = {"match", "`match`"};
     found = &kMatch;
   }
   if (found == nullptr) {
@@ -110,7 +110,7 @@ bool Parser::refusedCompound(std::vector<StmtId> &out) {
     decorators();
   }
   next();
-  out.push_back(refuseStmt(found->what, start, found->notYet));
+  out.push_back(refuseStmt(found->what, start));
   skipBlock();
   while (isTry && (is("except") || is("finally") || is("else"))) {
     skipBlock();
@@ -213,6 +213,46 @@ StmtId Parser::whileStatement() {
   recordAssigned(stmt, mark);
   if (accept("else")) {
     stmt.orelse = block();
+  }
+  return add(stmt, start);
+}
+
+// `with a as x, b as y:`, in brackets perhaps, is one statement inside of the other.
+StmtId Parser::withStatement() {
+  next();
+  // Brackets around all items are told from those of an expression by what stands behind them.
+  size_t i = at_;
+  int depth = 0;
+  do {
+    depth += is(tokens_[i], "(") ? 1 : is(tokens_[i], ")") ? -1 : 0;
+    ++i;
+  } while (depth > 0 && i < tokens_.size());
+  const bool inBrackets = is("(") && i < tokens_.size() && is(tokens_[i], ":");
+  if (inBrackets) {
+    next();
+  }
+  return withItem(inBrackets);
+}
+
+StmtId Parser::withItem(bool inBrackets) {
+  const Nesting nesting(*this);
+  const SourceRange start = rangeOf(now());
+  Stmt stmt;
+  stmt.kind = StmtKind::With;
+  stmt.value = expression();
+  if (accept("as")) {
+    stmt.target = primary();
+    bind(stmt.target);
+  }
+  const bool hasMore = accept(",") && !is(")");
+  if (hasMore) {
+    const std::vector<StmtId> inner = {withItem(inBrackets)};
+    stmt.body = list(inner);
+  } else {
+    if (inBrackets) {
+      expect(")");
+    }
+    stmt.body = block();
   }
   return add(stmt, start);
 }
@@ -323,6 +363,9 @@ void Parser::bind(ExprId target) {
   case ExprKind::Keyword:
   case ExprKind::Slice:
   case ExprKind::Walrus:
+  case ExprKind::Comprehension:
+  case ExprKind::Formatted:
+  case ExprKind::Replacement:
     fail("cannot assign to this expression", expr.range);
   }
 }

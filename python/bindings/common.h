@@ -90,6 +90,8 @@ struct Installed {
   PyObject *names;        // host.names(object) -> list of str
   PyObject *callValue;    // host.call(callee, semantic, args, kwargs)
   PyObject *describe;     // host.describe(object)
+  PyObject *print;        // host.print_text(text)
+  PyObject *unbound;      // host.Unbound
   PyObject *launchInfo;   // hooks.LaunchInfo(kernel, function, grid, stream, arguments)
   PyObject *constant;     // host.constant(object) -> key, for constants that are no plain scalar
   PyObject *convert;      // host.convert(object) -> one that toValue understands by itself
@@ -114,10 +116,32 @@ lt_value *toValue(PyObject *object);
 lt_value *namedTupleClass(PyObject *tuple);
 // A _libtile.Value that owns `value`.
 PyObject *wrapValue(lt_value *value);
-// Semantic handles: valid until ended, in this thread.
+bool addValueTypes(PyObject *module);
+// Owned values for a scope.
+struct Values {
+  std::vector<lt_value *> items;
+  Values() = default;
+  Values(const Values &) = delete;
+  Values &operator=(const Values &) = delete;
+  ~Values() {
+    for (lt_value *item : items) {
+      lt_value_free(item);
+    }
+  }
+  bool add(lt_value *value) {
+    if (value != nullptr) {
+      items.push_back(value);
+    }
+    return value != nullptr;
+  }
+  bool add(PyObject *object) { return add(toValue(object)); }
+};
+
+// ---- semantic.cpp
+bool addSemanticType(PyObject *module);
+// Handles: valid until ended, in this thread.
 PyObject *makeSemantic(lt_semantics *semantics);
 void endSemantic(PyObject *semantic);
-bool addValueTypes(PyObject *module);
 
 // ---- host.cpp
 void installHost();

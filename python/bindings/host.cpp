@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace libtile::python {
 
@@ -39,12 +41,12 @@ lt_status failed(const char *doing) {
   return LT_ERROR;
 }
 
-// The result of host.py as a value; Unbound is NotImplemented.
+// The result of host.py as a value.
 lt_status give(const Ref &result, const char *doing, lt_value **out) {
   if (!result) {
     return failed(doing);
   }
-  if (result.get() == Py_NotImplemented) {
+  if (result.get() == installed.unbound) {
     *out = nullptr;
     return LT_OK;
   }
@@ -86,14 +88,41 @@ Ref wrapCopies(lt_value *const *arguments, size_t count) {
   return items;
 }
 
+// The Python objects of the specialisations that run in this thread, one inside of the other.
+thread_local std::vector<std::pair<lt_semantics *, PyObject *>> runningSemantics;
+
+// Borrowed; nullptr with an error set.
+PyObject *semanticOf(lt_semantics *semantics) {
+  for (const auto &[known, object] : runningSemantics) {
+    if (known == semantics) {
+      return object;
+    }
+  }
+  PyObject *made = makeSemantic(semantics);
+  if (made != nullptr) {
+    runningSemantics.emplace_back(semantics, made);
+  }
+  return made;
+}
+
+void endSemantics(lt_semantics *semantics) {
+  if (runningSemantics.empty() || runningSemantics.back().first != semantics) {
+    return;
+  }
+  const WithGil gil;
+  endSemantic(runningSemantics.back().second);
+  Py_DECREF(runningSemantics.back().second);
+  runningSemantics.pop_back();
+}
+
 lt_status askCall(void *callee, lt_semantics *semantics, lt_value *const *arguments, size_t positional,
                   const char *const *keywords, size_t num_keywords, lt_value **out) {
   const WithGil gil;
-  const Ref semantic(makeSemantic(semantics));
+  PyObject *semantic = semanticOf(semantics);
   const Ref args = wrapCopies(arguments, positional);
   const Ref values = wrapCopies(arguments + positional, num_keywords);
   const Ref kwargs(PyDict_New());
-  if (!semantic || !args || !values || !kwargs) {
+  if (semantic == nullptr || !args || !values || !kwargs) {
     return failed("call");
   }
   for (size_t i = 0; i < num_keywords; ++i) {
@@ -104,11 +133,9 @@ lt_status askCall(void *callee, lt_semantics *semantics, lt_value *const *argume
   }
   const Ref result(takingGil([&] {
     return PyObject_CallFunctionObjArgs(installed.callValue, static_cast<PyObject *>(callee),
-                                        semantic.get(), args.get(), kwargs.get(), nullptr);
+                                        semantic, args.get(), kwargs.get(), nullptr);
   }));
-  const lt_status status = give(result, "call", out);
-  endSemantic(semantic.get());
-  return status;
+  return give(result, "call", out);
 }
 
 // For messages: an error here only costs the names.
@@ -136,6 +163,15 @@ void describeObject(void *object, char *buffer, size_t size) {
   PyErr_Clear();
 }
 
+lt_status printText(const char *text, size_t length) {
+  const WithGil gil;
+  const Ref printed(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(length), "replace"));
+  const Ref done(printed ? takingGil([&] {
+    return PyObject_CallOneArg(installed.print, printed.get());
+  }) : nullptr);
+  return done ? LT_OK : failed("print");
+}
+
 void retainObject(void *object) {
   const WithGil gil;
   Py_INCREF(static_cast<PyObject *>(object));
@@ -149,7 +185,7 @@ void releaseObject(void *object) {
 }
 
 const lt_host kHost = {askGlobal,      askDefault,   askAttribute, askCall, askNames,
-                       describeObject, retainObject, releaseObject};
+                       describeObject, endSemantics, printText,    retainObject, releaseObject};
 
 } // namespace
 

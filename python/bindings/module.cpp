@@ -21,6 +21,7 @@ void install(const py::kwargs &objects) {
       {"global_value", &installed.globalValue},   {"default_value", &installed.defaultValue},
       {"attribute_value", &installed.attributeValue}, {"names", &installed.names},
       {"call", &installed.callValue},             {"describe", &installed.describe},
+      {"print", &installed.print},                {"unbound", &installed.unbound},
       {"constant", &installed.constant},          {"convert", &installed.convert},
       {"launch_info", &installed.launchInfo},
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// _libtile.Value (an immutable value of the language) and _libtile.Semantic (a running specialisation).
+// _libtile.Value: an immutable value of the language.
 #include "common.h"
 
 #include <vector>
@@ -12,14 +12,8 @@ struct ValueObject {
   PyObject_HEAD
   lt_value *value;
 };
-struct SemanticObject {
-  PyObject_HEAD
-  lt_semantics *semantics; // null after the end
-  unsigned long thread;
-};
 
 PyTypeObject *valueType = nullptr;
-PyTypeObject *semanticType = nullptr;
 PyObject *valueAttribute = nullptr;
 
 lt_value *intValue(PyObject *object) {
@@ -43,26 +37,6 @@ lt_value *intValue(PyObject *object) {
   return lt_value_int(top, PyLong_AsUnsignedLongLongMask(object));
 }
 
-// Owned values for a scope.
-struct Values {
-  std::vector<lt_value *> items;
-  Values() = default;
-  Values(const Values &) = delete;
-  Values &operator=(const Values &) = delete;
-  ~Values() {
-    for (lt_value *item : items) {
-      lt_value_free(item);
-    }
-  }
-  bool add(lt_value *value) {
-    if (value != nullptr) {
-      items.push_back(value);
-    }
-    return value != nullptr;
-  }
-  bool add(PyObject *object) { return add(toValue(object)); }
-};
-
 lt_value *orRaise(lt_value *value) {
   if (value == nullptr) {
     raiseError(Doing::Compiling);
@@ -72,8 +46,9 @@ lt_value *orRaise(lt_value *value) {
 
 const lt_value *valueOf(PyObject *self) { return reinterpret_cast<ValueObject *>(self)->value; }
 
-// The class of that name with the fields, a tuple of str.
-lt_value *classValue(PyObject *cls, const char *name, PyObject *fields, bool isSequence) {
+// The class of that name with the fields, a tuple of str; `types`: a tuple of as many, or null.
+lt_value *classValue(PyObject *cls, const char *name, PyObject *fields, PyObject *types, int flags) {
+  Values typeValues;
   std::vector<const char *> names;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields); ++i) {
     const char *field = PyUnicode_AsUTF8(PyTuple_GET_ITEM(fields, i));
@@ -81,8 +56,13 @@ lt_value *classValue(PyObject *cls, const char *name, PyObject *fields, bool isS
       return nullptr;
     }
     names.push_back(field);
+    if (types != nullptr && !typeValues.add(PyTuple_GET_ITEM(types, i))) {
+      return nullptr;
+    }
   }
-  return orRaise(lt_value_class(cls, name, names.data(), names.size(), isSequence ? 1 : 0));
+  return orRaise(lt_value_class(cls, name, names.data(),
+                                types != nullptr ? typeValues.items.data() : nullptr, names.size(),
+                                flags));
 }
 
 lt_value *tupleValue(PyObject *object) {
@@ -206,133 +186,6 @@ PyType_Slot valueSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(valueDeallo
 PyType_Spec valueSpec = {"_libtile.Value", sizeof(ValueObject), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, valueSlots};
 
-// ---- Semantic
-
-// nullptr with an error set if the specialisation is over or runs in another thread.
-lt_semantics *running(PyObject *self) {
-  auto *object = reinterpret_cast<SemanticObject *>(self);
-  if (object->semantics == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "a tensor is used after the end of its specialisation");
-    return nullptr;
-  }
-  if (object->thread != PyThread_get_thread_ident()) {
-    PyErr_SetString(PyExc_RuntimeError, "a tensor is used in another thread than its specialisation's");
-    return nullptr;
-  }
-  return object->semantics;
-}
-
-PyObject *give(lt_status status, lt_value *out) {
-  return status == LT_OK ? wrapValue(out) : raiseError(Doing::Compiling);
-}
-
-// call(callee, args, kwargs)
-PyObject *semanticCall(PyObject *self, PyObject *args) {
-  PyObject *callee = nullptr, *positional = nullptr, *keyword = nullptr;
-  lt_semantics *semantics = running(self);
-  if (semantics == nullptr ||
-      !PyArg_ParseTuple(args, "OO!O!", &callee, &PyTuple_Type, &positional, &PyDict_Type, &keyword)) {
-    return nullptr;
-  }
-  Values values;
-  if (!values.add(callee)) {
-    return nullptr;
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); ++i) {
-    if (!values.add(PyTuple_GET_ITEM(positional, i))) {
-      return nullptr;
-    }
-  }
-  std::vector<const char *> names;
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(keyword, &at, &key, &value) != 0;) {
-    const char *name = PyUnicode_AsUTF8(key);
-    if (name == nullptr || !values.add(value)) {
-      return nullptr;
-    }
-    names.push_back(name);
-  }
-  lt_value *out = nullptr;
-  const lt_status status =
-      lt_call(semantics, values.items[0], values.items.data() + 1,
-              static_cast<size_t>(PyTuple_GET_SIZE(positional)), names.data(), names.size(), &out);
-  return give(status, out);
-}
-
-// operator(text, a, b=Unary)
-PyObject *semanticOperator(PyObject *self, PyObject *args) {
-  const char *text = nullptr;
-  PyObject *a = nullptr, *b = nullptr;
-  lt_semantics *semantics = running(self);
-  if (semantics == nullptr || !PyArg_ParseTuple(args, "sO|O", &text, &a, &b)) {
-    return nullptr;
-  }
-  Values values;
-  if (!values.add(a) || (b != nullptr && !values.add(b))) {
-    return nullptr;
-  }
-  lt_value *out = nullptr;
-  const lt_status status =
-      lt_operator(semantics, text, values.items[0], b != nullptr ? values.items[1] : nullptr, &out);
-  return give(status, out);
-}
-
-PyObject *semanticSubscript(PyObject *self, PyObject *args) {
-  PyObject *object = nullptr, *index = nullptr;
-  lt_semantics *semantics = running(self);
-  Values values;
-  if (semantics == nullptr || !PyArg_ParseTuple(args, "OO", &object, &index) || !values.add(object) ||
-      !values.add(index)) {
-    return nullptr;
-  }
-  lt_value *out = nullptr;
-  const lt_status status = lt_subscript(semantics, values.items[0], values.items[1], &out);
-  return give(status, out);
-}
-
-PyObject *semanticAttribute(PyObject *self, PyObject *args) {
-  PyObject *object = nullptr;
-  const char *name = nullptr;
-  lt_semantics *semantics = running(self);
-  Values values;
-  if (semantics == nullptr || !PyArg_ParseTuple(args, "Os", &object, &name) || !values.add(object)) {
-    return nullptr;
-  }
-  lt_value *out = nullptr;
-  const lt_status status = lt_attribute(semantics, values.items[0], name, &out);
-  return give(status, out);
-}
-
-PyObject *semanticToTensor(PyObject *self, PyObject *object) {
-  lt_semantics *semantics = running(self);
-  Values values;
-  if (semantics == nullptr || !values.add(object)) {
-    return nullptr;
-  }
-  lt_value *out = nullptr;
-  const lt_status status = lt_to_tensor(semantics, values.items[0], &out);
-  return give(status, out);
-}
-
-void semanticDealloc(PyObject *self) {
-  PyTypeObject *type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyMethodDef semanticMethods[] = {
-    {"call", semanticCall, METH_VARARGS, "call(callee, args, kwargs)"},
-    {"operator", semanticOperator, METH_VARARGS, "operator(text, a[, b])"},
-    {"subscript", semanticSubscript, METH_VARARGS, "subscript(object, index)"},
-    {"attribute", semanticAttribute, METH_VARARGS, "attribute(object, name)"},
-    {"to_tensor", semanticToTensor, METH_O, "A number as a tensor."},
-    {nullptr, nullptr, 0, nullptr}};
-PyType_Slot semanticSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(semanticDealloc)},
-                               {Py_tp_methods, semanticMethods},
-                               {0, nullptr}};
-PyType_Spec semanticSpec = {"_libtile.Semantic", sizeof(SemanticObject), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, semanticSlots};
-
 // ---- makers for host.py
 
 PyObject *languageValue(PyObject *, PyObject *name) {
@@ -340,13 +193,35 @@ PyObject *languageValue(PyObject *, PyObject *name) {
   return text != nullptr ? wrapValue(orRaise(lt_value_language(text))) : nullptr;
 }
 PyObject *classValueOf(PyObject *, PyObject *args) {
-  PyObject *cls = nullptr, *fields = nullptr;
+  PyObject *cls = nullptr, *fields = nullptr, *types = nullptr;
   const char *name = nullptr;
-  int isSequence = 0;
-  if (!PyArg_ParseTuple(args, "OsO!p", &cls, &name, &PyTuple_Type, &fields, &isSequence)) {
+  int isSequence = 0, isMadeByHost = 0;
+  if (!PyArg_ParseTuple(args, "OsO!|O!pp", &cls, &name, &PyTuple_Type, &fields, &PyTuple_Type, &types,
+                        &isSequence, &isMadeByHost)) {
     return nullptr;
   }
-  return wrapValue(classValue(cls, name, fields, isSequence != 0));
+  if (types != nullptr && PyTuple_GET_SIZE(types) != PyTuple_GET_SIZE(fields)) {
+    PyErr_SetString(PyExc_ValueError, "a class has one type a field");
+    return nullptr;
+  }
+  return wrapValue(classValue(cls, name, fields, types,
+                              (isSequence != 0 ? LT_CLASS_SEQUENCE : 0) |
+                                  (isMadeByHost != 0 ? LT_CLASS_MADE_BY_HOST : 0)));
+}
+// An aggregate of a class, a Value, with the fields of a tuple.
+PyObject *aggregateValue(PyObject *, PyObject *args) {
+  PyObject *cls = nullptr, *fields = nullptr;
+  Values values;
+  if (!PyArg_ParseTuple(args, "O!O!", valueType, &cls, &PyTuple_Type, &fields)) {
+    return nullptr;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields); ++i) {
+    if (!values.add(PyTuple_GET_ITEM(fields, i))) {
+      return nullptr;
+    }
+  }
+  return wrapValue(
+      orRaise(lt_value_aggregate(valueOf(cls), values.items.data(), values.items.size())));
 }
 PyObject *objectValue(PyObject *, PyObject *object) {
   return wrapValue(orRaise(lt_value_object(object, PyFunction_Check(object) ? 1 : 0)));
@@ -375,7 +250,8 @@ PyObject *sliceValue(PyObject *, PyObject *args) {
 
 PyMethodDef makers[] = {{"language_value", languageValue, METH_O, "language_value(name)"},
                         {"class_value", classValueOf, METH_VARARGS,
-                         "class_value(cls, name, fields, is_sequence)"},
+                         "class_value(cls, name, fields, types=None, is_sequence=False, is_made_by_host=False)"},
+                        {"aggregate_value", aggregateValue, METH_VARARGS, "aggregate_value(class, fields)"},
                         {"object_value", objectValue, METH_O, "object_value(object)"},
                         {"type_value", typeValue, METH_VARARGS, "type_value(name)"},
                         {"slice_value", sliceValue, METH_VARARGS, "slice_value(start, stop, step)"},
@@ -391,13 +267,16 @@ lt_value *namedTupleClass(PyObject *tuple) {
   const Ref fields(PyObject_GetAttrString(cls, "_fields"));
   PyErr_Clear();
   return fields && PyTuple_Check(fields.get())
-             ? classValue(cls, Py_TYPE(tuple)->tp_name, fields.get(), true)
+             ? classValue(cls, Py_TYPE(tuple)->tp_name, fields.get(), nullptr, LT_CLASS_SEQUENCE)
              : nullptr;
 }
 
 lt_value *toValue(PyObject *object) {
   if (object == Py_None) {
     return lt_value_none();
+  }
+  if (object == Py_NotImplemented) {
+    return lt_value_not_implemented();
   }
   if (PyBool_Check(object)) {
     return lt_value_bool(object == Py_True ? 1 : 0);
@@ -452,26 +331,11 @@ PyObject *wrapValue(lt_value *value) {
   return reinterpret_cast<PyObject *>(object);
 }
 
-PyObject *makeSemantic(lt_semantics *semantics) {
-  auto *object = reinterpret_cast<SemanticObject *>(semanticType->tp_alloc(semanticType, 0));
-  if (object != nullptr) {
-    object->semantics = semantics;
-    object->thread = PyThread_get_thread_ident();
-  }
-  return reinterpret_cast<PyObject *>(object);
-}
-
-void endSemantic(PyObject *semantic) {
-  reinterpret_cast<SemanticObject *>(semantic)->semantics = nullptr;
-}
-
 bool addValueTypes(PyObject *module) {
   valueAttribute = PyUnicode_InternFromString("_value");
   valueType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&valueSpec));
-  semanticType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&semanticSpec));
-  return valueAttribute != nullptr && valueType != nullptr && semanticType != nullptr &&
+  return valueAttribute != nullptr && valueType != nullptr && addSemanticType(module) &&
          PyModule_AddObjectRef(module, "Value", reinterpret_cast<PyObject *>(valueType)) == 0 &&
-         PyModule_AddObjectRef(module, "Semantic", reinterpret_cast<PyObject *>(semanticType)) == 0 &&
          PyModule_AddFunctions(module, makers) == 0;
 }
 

@@ -93,8 +93,9 @@ NumPy, torch and DLPack are not imported by libtile: their arrays are recognised
 from __future__ import annotations
 
 from . import _libtile, errors
+from .aggregates import aggregate
 from .errors import CompilationError, DeviceError, Error, InternalError, OutOfBoundsError, UnsupportedError
-from .jit import CompiledKernel, JITFunction, constexpr_function, jit
+from .jit import CompiledKernel, JITFunction, constexpr_function, jit, must_use_result
 from .device import DeviceArray, available_devices, num_threads, set_allocator, set_num_threads, to_device
 from .math import cdiv, next_power_of_2
 from . import hooks, language
@@ -103,14 +104,14 @@ __version__: str = _libtile.version
 
 __all__ = [
     "CompilationError", "CompiledKernel", "DeviceArray", "DeviceError", "Error", "InternalError",
-    "JITFunction", "OutOfBoundsError", "UnsupportedError", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
-    "language", "next_power_of_2", "num_threads", "set_allocator", "set_num_threads", "targets", "to_device",
+    "JITFunction", "OutOfBoundsError", "UnsupportedError", "aggregate", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
+    "language", "must_use_result", "next_power_of_2", "num_threads", "set_allocator", "set_num_threads", "targets", "to_device",
 ]
 
 
 _LATER = ("AsyncCompileMode", "Config", "FutureKernel", "KernelInterface", "MockTensor", "OutOfResources",
-          "TensorWrapper", "aggregate", "autotune", "backends", "compile", "compiler", "heuristics", "knobs",
-          "must_use_result", "reinterpret", "runtime")
+          "TensorWrapper", "autotune", "backends", "compile", "compiler", "heuristics", "knobs",
+          "reinterpret", "runtime")
 
 
 def targets() -> list[str]:

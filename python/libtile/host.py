@@ -10,10 +10,10 @@ import sys
 import types
 import weakref
 
-from . import _libtile, errors, known
+from . import _libtile, aggregates, errors, known
 from .language import _objects
 
-Unbound = NotImplemented
+Unbound = object()
 _PLAIN = (bool, int, float, str)
 # Modules of plain Python functions that kernels may call on constants.
 _CALLABLE_MODULES = ("math", "copy", "builtins")
@@ -32,7 +32,7 @@ def jit_of(fn):
 
 def _convert(value, name, is_plain_allowed, semantic=None):
     """The value as the compiler takes it. Tensors are those of a running `semantic` alone."""
-    if value is None or isinstance(value, (_libtile.Jit, _libtile.Value)):
+    if value is None or value is NotImplemented or isinstance(value, (_libtile.Jit, _libtile.Value)):
         return value
     word = known.name_of(value)
     if word in _objects.LATER:
@@ -55,7 +55,11 @@ def _convert(value, name, is_plain_allowed, semantic=None):
     if isinstance(value, _objects.LanguageObject):
         return value
     if isinstance(value, type) and _objects.is_named_tuple(value):
-        return _libtile.class_value(value, value.__name__, value._fields, True)
+        return _libtile.class_value(value, value.__name__, value._fields, (None,) * len(value._fields), True)
+    if isinstance(value, type) and aggregates.is_aggregate(value):
+        return aggregates.class_value(value)
+    if aggregates.is_aggregate(type(value)):
+        return aggregates.instance_value(value, lambda field: _convert(field, name, True, semantic))
     if isinstance(value, types.ModuleType) or callable(value) or is_plain_allowed:
         return _libtile.object_value(value)
     raise errors.CompilationError(
@@ -84,10 +88,10 @@ def global_value(fn, name):
 
 
 def default_value(callee, name):
-    """The default of a parameter of a function, or of a field of a named tuple."""
+    """The default of a parameter of a function, or of a field of a class."""
     import inspect
     if isinstance(callee, type):
-        defaults = getattr(callee, "_field_defaults", {})
+        defaults = getattr(callee, "__aggregate_defaults__", getattr(callee, "_field_defaults", {}))
         return _convert(defaults[name], name, True) if name in defaults else Unbound
     parameter = inspect.signature(callee).parameters.get(name)
     if parameter is None or parameter.default is inspect.Parameter.empty:
@@ -96,6 +100,9 @@ def default_value(callee, name):
 
 
 def attribute_value(owner, name):
+    # What every class of Python has is no member of it: the comparisons of `object`, say.
+    if isinstance(owner, type) and name in vars(object) and not any(name in vars(base) for base in owner.__mro__[:-1]):
+        return Unbound
     try:
         value = getattr(owner, name)
     except AttributeError:
@@ -123,8 +130,20 @@ def describe(value):
 # ---- calls
 
 def _takes_semantic(callee):
+    if isinstance(callee, type):
+        callee = callee.__init__
     code = getattr(callee, "__code__", None)
     return code is not None and "_semantic" in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+
+
+def _is_member(callee, args):
+    """Whether Python runs it as a member of an object that is there while a kernel is compiled: a plain method
+    of an aggregate, or what `with` calls."""
+    if isinstance(callee, types.MethodType):
+        return callee.__name__ in ("__enter__", "__exit__")
+    cls = args[0].object() if args and args[0].kind == "aggregate" else None
+    name = getattr(callee, "__name__", "")
+    return cls is not None and aggregates.is_aggregate(cls) and getattr(cls, name, None) is callee
 
 
 def to_python(value, semantic, wraps_constants):
@@ -139,6 +158,8 @@ def to_python(value, semantic, wraps_constants):
     if kind == "aggregate":
         fields = tuple(to_python(field, semantic, wraps_constants) for field in value.fields())
         cls = value.object()
+        if cls is not None and aggregates.is_aggregate(cls):
+            return aggregates.instance(cls, [to_python(field, semantic, True) for field in value.fields()])
         return fields if cls is None else tuple.__new__(cls, fields)
     if kind == "type":
         return _objects.type_of(value)
@@ -151,14 +172,17 @@ def to_python(value, semantic, wraps_constants):
 
 
 def call(callee, semantic, args, kwargs):
-    """Calls Python code that a kernel names; tensors only go to functions that take _semantic."""
-    if _takes_semantic(callee):
+    """Calls Python code that a kernel names; tensors only go to functions that take _semantic and to members
+    of aggregates."""
+    is_constant = getattr(callee, "__libtile_constexpr__", False)
+    takes_semantic = not is_constant and _takes_semantic(callee)
+    if takes_semantic or (not is_constant and _is_member(callee, args)) or aggregates.is_aggregate(callee):
         given = [to_python(value, semantic, True) for value in args]
         named = {name: to_python(value, semantic, True) for name, value in kwargs.items()}
-        named.setdefault("_semantic", semantic)
+        if takes_semantic:
+            named.setdefault("_semantic", semantic)
         return _convert(callee(*given, **named), "result", True, semantic)
-    is_constant = getattr(callee, "__libtile_constexpr__", False) or isinstance(callee, type)
-    if not is_constant and getattr(callee, "__module__", None) not in _CALLABLE_MODULES:
+    if not is_constant and not isinstance(callee, type) and getattr(callee, "__module__", None) not in _CALLABLE_MODULES:
         raise errors.CompilationError(
             f"{describe(callee)} cannot be called in a kernel: make it a jit function, or decorate it "
             "with libtile.constexpr_function")
@@ -167,7 +191,13 @@ def call(callee, semantic, args, kwargs):
             raise errors.CompilationError(f"{describe(callee)} takes constants, not tensors")
     result = callee(*[to_python(value, semantic, False) for value in args],
                     **{name: to_python(value, semantic, False) for name, value in kwargs.items()})
-    return _convert(result, "result", True)
+    return _convert(result, "result", True, semantic)
+
+
+def print_text(text):
+    """What a kernel prints while it is compiled."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 # ---- arguments of launches

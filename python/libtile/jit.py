@@ -270,7 +270,18 @@ def constexpr_function(fn):
     return fn
 
 
+def must_use_result(what, s=True):
+    """Decorates a function whose call may not stand alone in a kernel: its result is the point. With a text,
+    `@must_use_result("why")`, the error says it too."""
+    if isinstance(what, str):
+        return lambda function: must_use_result(function, what)
+    what._must_use_result = s
+    if isinstance(what, JITFunction):
+        what.fn._must_use_result = s
+    return what
+
+
 _libtile.install(make_error=errors.make, kernel_class=CompiledKernel, global_value=host.global_value,
                  default_value=host.default_value, attribute_value=host.attribute_value,
-                 names=host.names, call=host.call, describe=host.describe, constant=host.constant,
+                 names=host.names, call=host.call, describe=host.describe, print=host.print_text, unbound=host.Unbound, constant=host.constant,
                  convert=host.convert, launch_info=hooks.LaunchInfo)

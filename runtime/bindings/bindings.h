@@ -57,9 +57,12 @@ LT_API lt_value *lt_value_bool(int value);
 LT_API lt_value *lt_value_int(int64_t high, uint64_t low); /* 128 bits, two's complement */
 LT_API lt_value *lt_value_float(double value);
 LT_API lt_value *lt_value_string(const char *text, size_t length);
-/* The class of an object of the host: its fields; whether its aggregates are tuples. */
+LT_API lt_value *lt_value_not_implemented(void);
+/* The class of an object of the host: its fields, and what each must be (types: one a field, or NULL);
+   whether its aggregates are tuples; whether calls of it go to the host. */
+enum { LT_CLASS_SEQUENCE = 1, LT_CLASS_MADE_BY_HOST = 2 };
 LT_API lt_value *lt_value_class(void *object, const char *name, const char *const *fields,
-                                size_t num_fields, int is_sequence);
+                                const lt_value *const *types, size_t num_fields, int flags);
 /* cls: one of lt_value_class with that many fields; NULL: a tuple. */
 LT_API lt_value *lt_value_aggregate(const lt_value *cls, const lt_value *const *fields, size_t count);
 /* The class of tensor descriptors of the host; its aggregates have the fields of frontend/semantics/blocks.h. */
@@ -115,6 +118,9 @@ typedef struct lt_host {
   /* The names of a function's globals, or of an object's attributes. */
   void (*names)(void *object, void (*add)(const char *name, void *context), void *context);
   void (*describe)(void *object, char *buffer, size_t size);
+  void (*ended)(lt_semantics *semantics); /* of calls before */
+  /* What a kernel prints while it is compiled. */
+  lt_status (*print)(const char *text, size_t length);
   void (*retain)(void *object);
   void (*release)(void *object);
 } lt_host;

@@ -70,6 +70,11 @@ public:
     return all;
   }
 
+  void ended(frontend::Semantics &semantics) noexcept override { host().ended(wrap(semantics)); }
+  void print(const std::string &text) override {
+    take(ask(&lt_host::print, text.data(), text.size()), nullptr);
+  }
+
   Value call(const std::shared_ptr<frontend::HostObject> &callee,
              const frontend::Arguments &arguments, frontend::Semantics &semantics) override {
     // A deque: the pointers must not move.

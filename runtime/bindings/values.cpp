@@ -110,12 +110,22 @@ lt_value *lt_value_float(double value) { return make(Value(frontend::Constant(va
 lt_value *lt_value_string(const char *text, size_t length) {
   return guarded<lt_value *>(nullptr, [&] { return make(Value::string(std::string(text, length))); });
 }
-lt_value *lt_value_class(void *object, const char *name, const char *const *fields, size_t num_fields,
-                         int is_sequence) {
+lt_value *lt_value_not_implemented(void) {
+  return make(Value(frontend::Semantics::notImplemented()));
+}
+lt_value *lt_value_class(void *object, const char *name, const char *const *fields,
+                         const lt_value *const *types, size_t num_fields, int flags) {
   return guarded<lt_value *>(nullptr, [&] {
-    return make(Value(std::make_shared<const frontend::Class>(
-        frontend::Class{name, {fields, fields + num_fields}, is_sequence != 0,
-                        bindings::Object::of(object, false)})));
+    auto made = std::make_shared<frontend::Class>();
+    made->name = name;
+    made->fields.assign(fields, fields + num_fields);
+    made->isSequence = (flags & LT_CLASS_SEQUENCE) != 0;
+    made->isMadeByHost = (flags & LT_CLASS_MADE_BY_HOST) != 0;
+    made->host = bindings::Object::of(object, false);
+    for (size_t i = 0; types != nullptr && i < num_fields; ++i) {
+      made->types.push_back(types[i]->value);
+    }
+    return make(Value(std::shared_ptr<const frontend::Class>(std::move(made))));
   });
 }
 lt_value *lt_value_aggregate(const lt_value *cls, const lt_value *const *fields, size_t count) {

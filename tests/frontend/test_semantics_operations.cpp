@@ -333,9 +333,11 @@ TEST(Operations, HintsAndChecks) {
   k.call("max_constancy", {k.param("i32"), integer(1)});
   k.call("assume", {k.s.compare(CompareOp::Gt, k.param("i32"), integer(0))});
   k.call("static_assert", {Value::boolean(true), text("fine")});
+  std::vector<std::string> printed;
+  k.s.print = [&](const std::string &line) { printed.push_back(line); };
   k.call("static_print", {text("x"), integer(3), Kernel::type("f32"), x});
   k.call("debug_barrier", {});
-  EXPECT_EQ(k.s.printed, std::vector<std::string>{"x 3 fp32 int32[4, 8]\n"});
+  EXPECT_EQ(printed, std::vector<std::string>{"x 3 fp32 int32[4, 8]\n"});
   EXPECT_EQ(k.text(),
             "%0 = splat %a : tile<4x8xi32>\n%1 = hint %0 {divisible=[1, 8]} : tile<4x8xi32>\n"
             "%2 = hint %0 {contiguous=[1, 4]} : tile<4x8xi32>\n%3 = hint %b {constant=[1]} : i32\n"

@@ -670,6 +670,9 @@ def tuple(args: Any, type: Any = None) -> Any:
 def tensor_descriptor_base(handle: Any, block_type: Any) -> Any:
     """The same."""
     ...
+def aggregate_replace(instance: Any, **changes: Any) -> Any:
+    """The aggregate made anew with the fields that are named."""
+    ...
 def slice(start: Any, stop: Any, step: Any) -> Any:
     """What : makes in a subscript."""
     ...

@@ -6,7 +6,7 @@ objects here: they stand for the names, and say so when they are called in ordin
 """
 import operator
 
-from .. import _libtile, errors
+from .. import _libtile, aggregates, errors
 
 
 class LanguageObject:
@@ -246,6 +246,8 @@ def _plain(value, semantic):
         return tuple_like(value, [_plain(item, semantic) for item in value])
     if isinstance(value, tensor) and value._semantic is not semantic:
         raise RuntimeError("a tensor is used after the end of its specialisation")
+    if aggregates.is_aggregate(type(value)):
+        return aggregates.instance_value(value, lambda field: _plain(field, semantic))
     return _constant(value)
 
 
@@ -254,8 +256,14 @@ def tuple_like(value, items):
     return tuple.__new__(type(value), items) if is_named_tuple(type(value)) else tuple(items)
 
 
+def names_class(value, name):
+    """Whether the object is that class of the language, ours or Triton's."""
+    from .. import known
+    return known.name_of(value) == name
+
+
 def is_named_tuple(cls):
-    return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
 def _index(index, semantic):
@@ -288,7 +296,7 @@ def rows():
 LATER = frozenset(name for sort, name, *_ in rows() if sort == "later")
 # Classes of Python that stand for names of the language.
 CLASSES = {"constexpr": constexpr, "tensor": tensor, "dtype": dtype, "tuple": tuple, "slice": slice,
-           "const": const}
+           "const": const, "aggregate_replace": aggregates.aggregate_replace}
 
 
 def names():
