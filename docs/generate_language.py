@@ -119,13 +119,14 @@ def stubs():
     lines.append("")
     classes = {"tensor", "dtype", "constexpr", "tensor_descriptor"}
     for _, name, kind, signature, doc in operations({"Function", "Member", "PointerMember", "Construct"}):
-        if name not in classes:
+        if name not in classes and "." not in name:
             lines += stub(name, signature, doc)
     for _, macro, row in rows():
         if macro == "LANGUAGE_ENUM":
             lines += ["", f"class {row[0]}:"] + [f"    {member}: Any" for member in row[1].split(", ")]
     lines.append("")
-    lines += [f"{row[0]}: Any" for _, macro, row in rows() if macro == "LANGUAGE_MODULE"] + [""]
+    lines += [f"{row[0]}: Any" for _, macro, row in rows()
+              if macro in ("LANGUAGE_MODULE", "LANGUAGE_NAMESPACE") and "." not in row[0]] + [""]
     return "\n".join(lines)
 
 

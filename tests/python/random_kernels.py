@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from random_across import AcrossKinds
 from random_indices import IndexKinds
+from random_math import MathKinds
 from random_values import EXACT, MOST, NAMES, NUMBERS, TYPES, truncated
 from spine import OnDevice, poisoned
 
@@ -30,7 +31,7 @@ class Value:
         self.shape, self.dtype = array.shape, array.dtype
 
 
-class Kernel(IndexKinds, AcrossKinds):
+class Kernel(IndexKinds, AcrossKinds, MathKinds):
     """A kernel's text, its arguments, and what it must store."""
 
     def __init__(self, seed, steps=11):
@@ -159,7 +160,7 @@ class Kernel(IndexKinds, AcrossKinds):
     def step(self):
         value = self.one_of(self.values[-4:])
         self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
-                     self.grow, self.reduce, self.reduce, self.scan, self.sort, self.dot, self.dot, self.loop,
+                     self.grow, self.reduce, self.reduce, self.rounding, self.counted_bits, self.random_words, self.scan, self.sort, self.dot, self.dot, self.loop,
                      self.dot_loop,
                      self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
                      self.overwrite, self.ends_of_types, self.ends_of_types,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tl.extra.libdevice: functions against long double, integers and bits against Python's, each over its types."""
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -308,6 +310,131 @@ def test_classes(device, dtype):
         assert not (got.view(np.uint64) & np.uint64(2**32 - 1))[~np.isnan(got)].any()
 
 
+# ---- functions that long double lacks here
+
+def integral(f, n=4000):
+    """The mean of a periodic function over [0, pi], which the midpoint rule has to all places."""
+    t = (np.arange(n).astype(LONG) + LONG("0.5")) * PI / n
+    return f(t[None, :]).mean(1)
+
+
+def exact_bessel_j(n, x):
+    wide = x.astype(LONG)[:, None]
+    return integral(lambda t: np.cos(n * t - wide * np.sin(t)))
+
+
+def exact_bessel_i(n, x):
+    wide = x.astype(LONG)[:, None]
+    return integral(lambda t: np.exp(wide * np.cos(t)) * np.cos(n * t))
+
+
+@everywhere
+@floats
+@pytest.mark.parametrize("name", ["j0", "j1"])
+def test_bessel_functions(device, dtype, name):
+    rng = np.random.default_rng(61)
+    x = np.concatenate([rng.uniform(-30, 30, 300), [0, -0.0, 8, -8, 7.99, 8.01, 1e-9]]).astype(dtype)
+    got = apply(device, name, x)
+    off = np.abs(got.astype(LONG) - exact_bessel_j(int(name[1]), x))
+    assert off.max() < (2.0**-49 if dtype is F64 else 2.0**-25)
+    np.testing.assert_array_equal(apply(device, name, np.array([np.inf, np.nan], dtype)), [0, np.nan])
+
+
+@everywhere
+@floats
+def test_bessel_functions_of_the_second_kind(device, dtype):
+    x = np.concatenate([np.linspace(0.05, 40, 400), [7.9999, 8.0001]]).astype(dtype)
+    j, y = ([apply(device, f"{kind}{n}", x).astype(F64) for n in (0, 1)] for kind in "jy")
+    # J1 Y0 - J0 Y1 = 2 / (pi x); and Y0' = -Y1.
+    want = 2 / (np.pi * x.astype(F64))
+    room = 2.0**-46 if dtype is F64 else 2.0**-20
+    np.testing.assert_allclose(j[1] * y[0] - j[0] * y[1], want, rtol=room * 40, atol=room)
+    ends = np.array([0, -1, np.inf, np.nan], dtype)
+    for name in ("y0", "y1"):
+        np.testing.assert_array_equal(apply(device, name, ends), [-np.inf, np.nan, 0, np.nan])
+    known = {0.5: (-0.44451873350670656, -1.4714723926702430), 2.0: (0.51037567264974512, -0.10703243154093755),
+             10.0: (0.055671167283599395, 0.24901542420695388), 25.0: (-0.12724943226800614, -0.098829964783237413)}
+    points = np.array(list(known), dtype)
+    for n, name in enumerate(("y0", "y1")):
+        np.testing.assert_allclose(apply(device, name, points), [row[n] for row in known.values()],
+                                   rtol=4e-7 if dtype is F32 else 2e-14)
+
+
+@everywhere
+@floats
+@pytest.mark.parametrize("order", [0, 1])
+def test_modified_bessel_functions(device, dtype, order):
+    x = np.concatenate([np.linspace(-60, 60, 300), [8, 8.01, 7.99, 1e-5, 80]]).astype(dtype)
+    got = apply(device, f"cyl_bessel_i{order}", x)
+    want = exact_bessel_i(order, x)
+    used = np.abs(x) > (0 if order == 0 else 1)
+    check(f"i{order}", got[used], want[used], 8 if dtype is F64 else 0.6, x[used])
+    small = np.array([1e-20, -1e-20, -0.0], dtype)
+    np.testing.assert_array_equal(apply(device, f"cyl_bessel_i{order}", small), np.ones(3) if order == 0 else small / 2)
+
+
+@everywhere
+@floats
+def test_bessel_functions_of_any_order(device, dtype):
+    rng = np.random.default_rng(62)
+    n = rng.integers(0, 25, 300, dtype=np.int32)
+    x = rng.uniform(-30, 30, 300).astype(dtype)
+    want = np.array([exact_bessel_j(int(a), x[i:i + 1])[0] for i, a in enumerate(n)])
+    off = np.abs(apply(device, "jn", n, x, to=dtype).astype(LONG) - want)
+    assert off.max() < (1e-13 if dtype is F64 else 1e-7)
+    x = np.abs(x) + dtype(0.5)
+    y = [apply(device, "yn", np.full(x.size, order, np.int32), x, to=dtype).astype(F64) for order in range(4)]
+    np.testing.assert_array_equal(y[0], apply(device, "y0", x))
+    np.testing.assert_allclose(y[3], 4 / x.astype(F64) * y[2] - y[1], rtol=1e-5 if dtype is F32 else 1e-12, atol=1e-6)
+    bad = apply(device, "jn", np.array([-1, 2], np.int32), np.array([1, np.nan], dtype), to=dtype)
+    assert np.isnan(bad).all()
+
+
+@everywhere
+@floats
+def test_gamma(device, dtype):
+    rng = np.random.default_rng(63)
+    x = np.concatenate([rng.uniform(-20, 30, 400), [1, 2, 0.5, 3, 4, 5, 10, 170 if dtype is F64 else 34]]).astype(dtype)
+    exact = np.array([math.gamma(float(v)) for v in x])
+    got = apply(device, "tgamma", x).astype(F64)
+    np.testing.assert_allclose(got, exact, rtol=20 * 2.0**-53 if dtype is F64 else 2.0**-23.9, atol=2.0**-149)
+    want = np.array([math.lgamma(float(v)) for v in x])
+    got = apply(device, "lgamma", x).astype(F64)
+    # Below 1/2 it is a difference, of which the parts are rounded.
+    parts = np.maximum(np.maximum(np.abs(want), 1), [abs(math.lgamma(1 - float(v))) if v < 0.5 else 0 for v in x])
+    assert (np.abs(got - want) <= 2.0**-49 * parts + (0 if dtype is F64 else 2.0**-23.9 * np.abs(want))).all()
+    ends = np.array([0, -0.0, -1, -2, np.inf, -np.inf, np.nan, 1000], dtype)
+    np.testing.assert_array_equal(apply(device, "tgamma", ends), [np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan, np.nan, np.inf])
+    np.testing.assert_array_equal(apply(device, "lgamma", ends)[:-1], [np.inf] * 6 + [np.nan])
+
+
+@everywhere
+@floats
+def test_inverse_error_functions(device, dtype):
+    rng = np.random.default_rng(64)
+    y = np.concatenate([rng.uniform(-3.8, 3.8, 300), rng.uniform(-1, 1, 100) * 2.0 ** rng.uniform(-60, 0, 100)])
+    x = np.array([math.erf(v) for v in y]).astype(dtype)
+    x = x[np.abs(x) < 1]
+    got = apply(device, "erfinv", x).astype(F64)
+    back = np.array([math.erf(v) for v in got])
+    # What one unit of y is worth in x, and one of x itself.
+    slope = 2 / math.sqrt(math.pi) * np.exp(-got**2)
+    eps = 2.0**-52 if dtype is F64 else 2.0**-23
+    assert (np.abs(back - x) <= 4 * eps * slope * np.abs(got) + 2.0**-52 * np.abs(x)).all()
+    q = np.concatenate([10.0 ** -rng.uniform(0.1, 300 if dtype is F64 else 37, 300), rng.uniform(0.01, 1.99, 100)]).astype(dtype)
+    got = apply(device, "erfcinv", q).astype(F64)
+    back = np.array([math.erfc(v) for v in got])
+    slope = 2 / math.sqrt(math.pi) * np.exp(-got**2)
+    assert (np.abs(back - q) <= 6 * eps * slope * np.abs(got) + 40 * 2.0**-52 * q).all()
+    p = q / 2
+    np.testing.assert_allclose(apply(device, "normcdfinv", p.astype(dtype)).astype(F64), -math.sqrt(2) * got,
+                               rtol=4 * eps, atol=1e-15)
+    np.testing.assert_array_equal(apply(device, "erfinv", np.array([1, -1, 0, -0.0, 2, np.nan], dtype)),
+                                  [np.inf, -np.inf, 0, 0, np.nan, np.nan])
+    np.testing.assert_array_equal(apply(device, "erfcinv", np.array([0, 2, 1, -1, 3, np.nan], dtype)),
+                                  [np.inf, -np.inf, 0, np.nan, np.nan, np.nan])
+
+
 # ---- overloads
 
 @everywhere
@@ -356,3 +483,44 @@ def mistaken(x):
 def test_mistyped_names_are_told():
     with pytest.raises(libtile.CompilationError, match="tanhh.*did you mean `tanh`"):
         mistaken.warmup("*fp32", grid=(1,))
+
+
+@libtile.jit
+def on_gpus_alone(out):
+    tl.extra.cuda.gdc_wait()
+    tl.store(out, tl.extra.cuda.globaltimer() + tl.extra.cuda.smid())
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+def test_what_gpus_alone_have():
+    compiled = on_gpus_alone.warmup("*i64", grid=(1,), target="sm_90a")
+    assert "%globaltimer" in compiled.asm["ptx"] and "%smid" in compiled.asm["ptx"]
+    with pytest.raises(libtile.UnsupportedError):
+        on_gpus_alone.warmup("*i64", grid=(1,), target="cpu")
+
+
+def test_every_name_is_there():
+    assert len(libdevice.__all__) == 198
+
+
+def overloads():
+    """name -> the types of operands and result of each overload, from the page of the language."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "language.md"
+    rows = re.findall(r"^\| `(\w+)\([\w, ]*\)` \| ([^|]*->[^|]*) \|", page.read_text(), re.M)
+    return {name: [each.replace("->", "").split() for each in text.split(";")] for name, text in rows}
+
+
+OVERLOADS = overloads()
+
+
+@pytest.mark.parametrize("name", sorted(libdevice.__all__))
+def test_ptx(name):
+    """Every function of every overload compiles for NVIDIA."""
+    kernels = (of_one, of_two, of_three, of_four)
+    made = 0
+    for types in OVERLOADS[name]:
+        *operands, result = types
+        compiled = kernels[len(operands) - 1].warmup(*[f"*{each}" for each in operands], f"*{result}", "i32", grid=(1,),
+                                                     target="sm_80", FN=getattr(libdevice, name), BLOCK=128)
+        made += "st.global" in compiled.asm["ptx"]
+    assert made == len(OVERLOADS[name])

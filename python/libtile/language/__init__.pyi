@@ -685,3 +685,4 @@ math: Any
 core: Any
 standard: Any
 random: Any
+extra: Any

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libdevice: the gamma function, by Stirling's series from 8 on and the recurrence below.
+
+fp32 is computed in fp64 and rounded once. Specials are those of C's functions of the same name.
+"""
+import libtile
+import libtile.language as tl
+
+
+@libtile.jit
+def raised(x):
+    """(y, p): y >= 8 and p = x (x + 1) ... (y - 1), for fp64 x >= 0.5."""
+    product = tl.full(x.shape, 1.0, tl.float64)
+    for _ in tl.static_range(8):
+        below = x < 8.0
+        product = tl.where(below, product * x, product)
+        x = tl.where(below, x + 1.0, x)
+    return x, product
+
+
+@libtile.jit
+def stirling_rest(x):
+    """log gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2 for x >= 8."""
+    z = 1.0 / (x * x)
+    return polynomial(z, (0.08333333333333333, -0.002777777777773988, 0.0007936507897524059, -0.0005952365845057049,
+                          0.0008414700852503147, -0.001890382993887715, 0.005065905360156132)) / x
+
+
+@libtile.jit
+def sine_of_turns(x):
+    """sin(pi x) for |x| <= 1/2."""
+    head = x * 3.141592653589793
+    sine, _ = sine_and_cosine_to_half(head, tl.fma(x, 3.141592653589793, -head) + x * 1.2246467991473532e-16)
+    return sine
+
+
+@libtile.jit
+def sine_and_cosine_to_half(head, low):
+    """Of head + low for |head| <= pi/2: from the half of it."""
+    sine, cosine = sine_and_cosine(0.5 * head, 0.5 * low)
+    return 2.0 * sine * cosine, cosine * cosine - sine * sine
+
+
+@libtile.jit
+def lgamma(arg0):
+    """Below 8 ulp (fp32: 0.52) of the largest of result, 1 and, below 1/2, log gamma(1 - x), which is taken away there;
+    infinite at 0 and below at integers."""
+    x = arg0.to(tl.float64)
+    mirrored = x < 0.5
+    size = tl.where(mirrored, 1.0 - x, x)
+    y, product = raised(tl.where(size < float("inf"), size, 1.0))
+    value = (y - 0.5) * (tl.log(y) - 1.0) + (stirling_rest(y) + (0.9189385332046728 - 0.5)) - tl.log(product)
+    # gamma(x) gamma(1 - x) = pi / sin(pi x)
+    sine = sine_of_turns(x - tl.rint(x))
+    value = tl.where(mirrored, tl.log(3.141592653589793 / tl.abs(sine)) - value, value)
+    value = tl.where((x == 1.0) | (x == 2.0), 0.0, value)
+    return tl.where(tl.abs(x) < float("inf"), value, x * x).to(arg0.dtype)
+
+
+@libtile.jit
+def tgamma(arg0):
+    """Below 20 ulp (fp32: 0.51); infinite at 0 with its sign, NaN below at integers."""
+    x = arg0.to(tl.float64)
+    mirrored = x < 0.5
+    size = tl.minimum(tl.where(mirrored, 1.0 - x, x), 200.0)
+    y, product = raised(size)
+    # y^(y - 1/2) as a square, which overflows no sooner than the result.
+    half = tl.extra.libdevice.pow(y, 0.5 * y - 0.25)
+    other = half * tl.exp(-y) * tl.exp(stirling_rest(y)) * 2.5066282746310007 / product
+    value = other * half
+    # 1 - x is rounded; what is lost moves gamma by its logarithmic derivative.
+    other *= 1.0 + tl.where(mirrored, (1.0 - size) - x, 0.0) * (tl.log(size) - 0.5 / size)
+    sine = sine_of_turns(x - tl.rint(x))
+    odd = tl.rint(0.5 * tl.rint(x)) != 0.5 * tl.rint(x)
+    sine = tl.where(odd, -sine, sine)
+    # Far below, gamma(1 - x) overflows before the quotient vanishes: in two factors.
+    value = tl.where(mirrored, 3.141592653589793 / (sine * other) / half, value)
+    value = tl.where((x < 0.0) & (tl.rint(x) == x), float("nan"), value)
+    value = tl.where(x == 0.0, 1.0 / x, value)
+    value = tl.where(x < -190.0, tl.where(tl.rint(x) == x, value, 0.0), value)
+    return tl.where(x == float("inf"), x, tl.where(x != x, x, value)).to(arg0.dtype)
