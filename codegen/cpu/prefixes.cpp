@@ -107,8 +107,9 @@ std::vector<Value *> Emitter::scanLanes(ir::OpId op, std::vector<Value *> values
     llvm::SmallVector<llvm::Constant *, 64> inside;
     for (unsigned lane = 0; lane < lanes; ++lane) {
       const bool has = reverse ? lane + distance < valid : lane >= distance;
-      const unsigned other = reverse ? lane + distance : lane - distance;
-      from.push_back(static_cast<int>(has ? other : number != nullptr ? lanes : lane));
+      // Past the end of one vector begins the other: a shift of both, as targets have it.
+      const unsigned other = (reverse ? lane + distance : lane + lanes - distance) % lanes;
+      from.push_back(static_cast<int>(has ? other : number != nullptr ? lanes + other : lane));
       inside.push_back(builder_.getInt1(has));
     }
     std::vector<Value *> before;

@@ -4,7 +4,9 @@
 // first with element half - 1 - i of the second, then elements that are half/2, half/4, ... 1 apart.
 //
 // Distances below the lanes are shuffles of one vector, larger ones pairs of vectors. Loops go over
-// runs, distances and vectors, so code does not grow with the row.
+// runs, distances and vectors, so code does not grow with the row. Blocks that the first cache holds are
+// sorted one after the other, and in a merge of longer runs the distances inside of blocks go block by
+// block, too.
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
@@ -14,13 +16,16 @@ using llvm::Value;
 
 namespace {
 
+constexpr int64_t kBlockBytes = 16384;
+
 class RowSorter {
 public:
   RowSorter(llvm::IRBuilder<> &builder, llvm::Function *function, llvm::Type *key, unsigned lanes,
             int64_t extent)
       : b_(builder), function_(function), lanes_(lanes), vectors_(extent / lanes),
         vector_(llvm::FixedVectorType::get(key, lanes)),
-        align_(key->getPrimitiveSizeInBits() / 8) {}
+        align_(key->getPrimitiveSizeInBits() / 8),
+        block_(std::min(vectors_, kBlockBytes / (lanes * static_cast<int64_t>(align_.value())))) {}
 
   void rows(Value *buffer, int64_t count) {
     const int64_t bytes = vectors_ * lanes_ * static_cast<int64_t>(align_.value());
@@ -34,12 +39,12 @@ private:
 
   llvm::ConstantInt *number(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
 
-  // index = begin, next(index), ... until it is `end`, which is not `begin`.
+  // for (index = begin; index != end; index = next(index))
   void loop(Value *begin, Value *end, Next next, Body body) {
     llvm::BasicBlock *entry = b_.GetInsertBlock();
     llvm::BasicBlock *head = llvm::BasicBlock::Create(b_.getContext(), "sort", function_);
     llvm::BasicBlock *exit = llvm::BasicBlock::Create(b_.getContext(), "sort.end", function_);
-    b_.CreateBr(head);
+    b_.CreateCondBr(b_.CreateICmpNE(begin, end), head, exit);
     b_.SetInsertPoint(head);
     llvm::PHINode *index = b_.CreatePHI(b_.getInt64Ty(), 2);
     index->addIncoming(begin, entry);
@@ -49,8 +54,12 @@ private:
     b_.CreateCondBr(b_.CreateICmpNE(after, end), head, exit);
     b_.SetInsertPoint(exit);
   }
-  void count(int64_t end, Body body) {
-    loop(number(0), number(end), [&](Value *i) { return b_.CreateAdd(i, number(1)); }, body);
+  void count(int64_t end, Body body, int64_t step = 1) {
+    loop(number(0), number(end), [&](Value *i) { return b_.CreateAdd(i, number(step)); }, body);
+  }
+  // value = begin, 2 * begin, ... below end.
+  void doubling(int64_t begin, int64_t end, Body body) {
+    loop(number(begin), number(end), [&](Value *i) { return b_.CreateShl(i, 1); }, body);
   }
 
   Value *place(Value *row, Value *vector) { return b_.CreateGEP(vector_, row, vector); }
@@ -58,49 +67,66 @@ private:
   void store(Value *value, Value *place) { b_.CreateAlignedStore(value, place, align_); }
 
   void row(Value *row) {
-    count(vectors_, [&](Value *i) {
-      Value *keys = load(place(row, i));
-      for (unsigned half = 1; half < lanes_; half *= 2) {
-        keys = exchange(keys, 2 * half - 1, half);
-        keys = mergeLanes(keys, half / 2);
-      }
-      store(keys, place(row, i));
+    blocks(row, [&](Value *block) {
+      count(block_, [&](Value *i) {
+        Value *keys = load(place(block, i));
+        for (unsigned half = 1; half < lanes_; half *= 2) {
+          keys = exchange(keys, 2 * half - 1, half);
+          keys = mergeLanes(keys, half / 2);
+        }
+        store(keys, place(block, i));
+      });
+      doubling(1, block_, [&](Value *half) {
+        meet(block, block_, half);
+        apart(block, block_, b_.CreateLShr(half, 1), number(0));
+        lanes(block);
+      });
     });
-    if (vectors_ == 1) {
-      return;
-    }
-    // `half`: vectors in each of the two runs.
-    loop(number(1), number(vectors_), [&](Value *half) { return b_.CreateShl(half, 1); },
-         [&](Value *half) { merge(row, half); });
+    doubling(block_, vectors_, [&](Value *half) {
+      meet(row, vectors_, half);
+      apart(row, vectors_, b_.CreateLShr(half, 1), number(block_ / 2));
+      blocks(row, [&](Value *block) {
+        apart(block, block_, number(block_ / 2), number(0));
+        lanes(block);
+      });
+    });
   }
 
-  void merge(Value *row, Value *half) {
-    pairs(half, [&](Value *low, Value *inside) {
+  void blocks(Value *row, Body body) {
+    count(vectors_, [&](Value *first) { body(place(row, first)); }, block_);
+  }
+
+  // The first step of merging runs of `half` vectors: the second one counts down.
+  void meet(Value *first, int64_t vectors, Value *half) {
+    pairs(vectors, half, [&](Value *low, Value *inside) {
       Value *size = b_.CreateSub(b_.CreateShl(half, 1), number(1));
       Value *high = b_.CreateSub(b_.CreateAdd(low, size), b_.CreateShl(inside, 1));
-      exchangePlaces(place(row, low), place(row, high), true);
+      exchangePlaces(place(first, low), place(first, high), true);
     });
-    llvm::BasicBlock *apart = llvm::BasicBlock::Create(b_.getContext(), "apart", function_);
-    llvm::BasicBlock *lanes = llvm::BasicBlock::Create(b_.getContext(), "lanes", function_);
-    b_.CreateCondBr(b_.CreateICmpNE(half, number(1)), apart, lanes);
-    b_.SetInsertPoint(apart);
-    loop(b_.CreateLShr(half, 1), number(0), [&](Value *i) { return b_.CreateLShr(i, 1); },
+  }
+
+  // The steps of `from` vectors apart, half of that, ... above `end`.
+  void apart(Value *first, int64_t vectors, Value *from, Value *end) {
+    loop(from, end, [&](Value *i) { return b_.CreateLShr(i, 1); },
          [&](Value *distance) {
-           pairs(distance, [&](Value *low, Value *) {
-             exchangePlaces(place(row, low), place(row, b_.CreateAdd(low, distance)), false);
+           pairs(vectors, distance, [&](Value *low, Value *) {
+             Value *high = b_.CreateAdd(low, distance);
+             exchangePlaces(place(first, low), place(first, high), false);
            });
          });
-    b_.CreateBr(lanes);
-    b_.SetInsertPoint(lanes);
-    count(vectors_, [&](Value *i) {
-      store(mergeLanes(load(place(row, i)), lanes_ / 2), place(row, i));
+  }
+
+  void lanes(Value *block) {
+    count(block_, [&](Value *i) {
+      store(mergeLanes(load(place(block, i)), lanes_ / 2), place(block, i));
     });
   }
 
   // The lower one of each two vectors that are `distance` apart, a power of two, and its number in the
   // run of `distance`.
-  void pairs(Value *distance, llvm::function_ref<void(Value *low, Value *inside)> body) {
-    count(vectors_ / 2, [&](Value *pair) {
+  void pairs(int64_t vectors, Value *distance,
+             llvm::function_ref<void(Value *low, Value *inside)> body) {
+    count(vectors / 2, [&](Value *pair) {
       Value *inside = b_.CreateAnd(pair, b_.CreateSub(distance, number(1)));
       body(b_.CreateSub(b_.CreateShl(pair, 1), inside), inside);
     });
@@ -148,6 +174,7 @@ private:
   const int64_t vectors_; // of a row
   llvm::Type *vector_;
   const llvm::Align align_;
+  const int64_t block_; // vectors in a block
 };
 
 } // namespace

@@ -158,3 +158,20 @@ def test_a_bitonic_sequence_is_merged(device, n):
         out = on(poisoned(n, F32))
         merge_row[(1,)](on(x), out, N=n, DESCENDING=descending)
         same(on.back(out), in_order(x, -1, descending))
+
+
+@libtile.jit
+def top_rows(x, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    row = tl.arange(0, M)[:, None]
+    a = tl.load(x + row * N + tl.arange(0, N)[None, :])
+    tl.store(out + row * K + tl.arange(0, K)[None, :], tl.topk(a + 1, K))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("m, n, k", [(3, 200, 5), (1, 513, 1), (7, 64, 16), (2, 65, 17)])
+def test_top_of_rows(device, m, n, k):
+    x = np.random.default_rng(n).integers(-2**30, 2**30, (m, n), dtype=np.int32)
+    on = OnDevice(device)
+    out = on(poisoned((m, k), np.int32))
+    top_rows[(1,)](on(x), out, M=m, N=n, K=k)
+    np.testing.assert_array_equal(on.back(out), np.sort(x + 1, 1)[:, ::-1][:, :k])

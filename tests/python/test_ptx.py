@@ -33,6 +33,18 @@ def functions(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, r * tl.rsqrt(a), i < n)
 
 
+@libtile.jit
+def running_sums(x, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.cumsum(tl.load(x + i), 0))
+
+
+@libtile.jit
+def sorted_rows(x, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.sort(tl.load(x + i)))
+
+
 STRIDES = ["i32:16", 1] * 3
 ROWS = {"BLOCK": 4096}
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 8}
@@ -57,6 +69,9 @@ KERNELS = {
     "functions_f16": (functions, ["*fp16"] * 2 + ["i32"], {"BLOCK": 1024}),
     "functions_f32": (functions, ["*fp32"] * 2 + ["i32"], {"BLOCK": 4096}),
     "functions_f64": (functions, ["*fp64"] * 2 + ["i32"], {"BLOCK": 4096}),
+    "cumsum_f32": (running_sums, ["*fp32:16"] * 2, {"BLOCK": 1024}),
+    "cumsum_f16_odd_tile": (running_sums, ["*fp16"] * 2, {"BLOCK": 1000}),
+    "sort_f32": (sorted_rows, ["*fp32:16"] * 2, {"BLOCK": 1024}),
     "matmul_odd_tile": (matmul.matmul, ["*fp16"] * 3 + ["i32"] * 3 + ["i32", 1] * 3,
                         {**TILE, "BLOCK_M": 17, "BLOCK_N": 5, "BLOCK_K": 3}),
 }
