@@ -304,7 +304,10 @@ struct Sizes {
       } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
       } else if (isAlongAxis(fn, op) || opcode == Opcode::Sort) {
-        row = std::max(row, fn.type(fn.operand(op, 0)).numElements());
+        // A scan or sort holds what it has made beside what it still takes: wide elements count twice.
+        const Type type = fn.type(fn.operand(op, 0));
+        const bool isWide = opcode != Opcode::Reduce && type.elementBytes() > 4;
+        row = std::max(row, type.numElements() * (isWide ? 2 : 1));
         carried |= fn.defOpcode(fn.operand(op, 0)) == Opcode::For;
       }
     }

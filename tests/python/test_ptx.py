@@ -72,6 +72,7 @@ KERNELS = {
     "cumsum_f32": (running_sums, ["*fp32:16"] * 2, {"BLOCK": 1024}),
     "cumsum_f16_odd_tile": (running_sums, ["*fp16"] * 2, {"BLOCK": 1000}),
     "sort_f32": (sorted_rows, ["*fp32:16"] * 2, {"BLOCK": 1024}),
+    "sort_i64": (sorted_rows, ["*i64:16"] * 2, {"BLOCK": 4096}),
     "matmul_odd_tile": (matmul.matmul, ["*fp16"] * 3 + ["i32"] * 3 + ["i32", 1] * 3,
                         {**TILE, "BLOCK_M": 17, "BLOCK_N": 5, "BLOCK_K": 3}),
 }
