@@ -64,6 +64,24 @@ ValueId selectExtreme(Rewriter &rw, ValueId c, ValueId a, ValueId b) {
   return opcode ? rw.make(*opcode, {a, b}) : ValueId{};
 }
 
+// arange >= c, and its like, where all of its numbers lie on one side of the constant
+std::optional<bool> compareArange(Rewriter &rw, CmpPred predicate, ValueId a, ValueId b) {
+  const auto bound = rw.fn.constantInt(b);
+  if (!bound || !rw.is(a, Opcode::Arange)) {
+    return std::nullopt;
+  }
+  const int64_t least = rw.fn.getInt(rw.def(a), Attr::start);
+  const int64_t greatest = least + rw.fn.type(a).dim(0) - 1;
+  const bool isLess = predicate == CmpPred::slt, isGreater = predicate == CmpPred::sgt;
+  if (isLess || predicate == CmpPred::sge) {
+    return greatest < *bound ? std::optional(isLess) : least >= *bound ? std::optional(!isLess) : std::nullopt;
+  }
+  if (isGreater || predicate == CmpPred::sle) {
+    return least > *bound ? std::optional(isGreater) : greatest <= *bound ? std::optional(!isGreater) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 ValueId simplifyCompare(Rewriter &rw, OpId op) {
@@ -78,6 +96,9 @@ ValueId simplifyCompare(Rewriter &rw, OpId op) {
   }
   if (rw.isConstant(a) && !rw.isConstant(b)) {
     return rw.builder.cmp(swapped(predicate), b, a);
+  }
+  if (const auto known = compareArange(rw, predicate, a, b)) {
+    return rw.constant(result, int64_t{*known});
   }
   // b != false -> b; b == true -> b; b == false, b != true -> not b
   const bool equality = predicate == CmpPred::eq || predicate == CmpPred::ne;

@@ -10,13 +10,31 @@ import libtile.language as tl
 
 
 @libtile.jit
-def along(offset, rank: tl.constexpr, axis: tl.constexpr, extent: tl.constexpr):
-    """The indices of a block along an axis: offset, offset + 1, ..., with extent 1 along the others."""
-    index = tl.arange(0, extent)
+def alone(x, rank: tl.constexpr, axis: tl.constexpr):
+    """A tile with one axis as one with `rank` axes, of which the others have extent 1."""
     for other in tl.static_range(rank):
         if other != axis:
-            index = tl.expand_dims(index, other)
-    return offset.to(tl.int64) + index
+            x = tl.expand_dims(x, other)
+    return x
+
+
+@libtile.jit
+def along(offset, rank: tl.constexpr, axis: tl.constexpr, extent: tl.constexpr):
+    """The indices of a block along an axis: offset, offset + 1, ..."""
+    return offset.to(tl.int64) + alone(tl.arange(0, extent), rank, axis)
+
+
+@libtile.jit
+def inside(size, offset, rank: tl.constexpr, axis: tl.constexpr, extent: tl.constexpr):
+    """Which of these indices lie in an axis of that size.
+
+    The ends are moved instead of the indices, so that 32 bits are enough for what is done with each.
+    """
+    start = offset.to(tl.int64)
+    first = tl.minimum(tl.maximum(-start, 0), extent).to(tl.int32)
+    last = tl.minimum(tl.maximum(size.to(tl.int64) - start, 0), extent).to(tl.int32)
+    index = tl.arange(0, extent)
+    return alone((index >= first) & (index < last), rank, axis)
 
 
 @libtile.jit
@@ -33,12 +51,11 @@ def block_mask(shape, offsets, block_shape, axes):
     """Which elements of the block lie in the array along these axes; None: there are no axes."""
     mask = None
     for i in tl.static_range(len(axes)):
-        index = along(offsets[axes[i]], len(block_shape), axes[i], block_shape[axes[i]])
-        inside = (index >= 0) & (index < shape[axes[i]])
+        here = inside(shape[axes[i]], offsets[axes[i]], len(block_shape), axes[i], block_shape[axes[i]])
         if mask is None:
-            mask = inside
+            mask = here
         else:
-            mask = mask & inside
+            mask = mask & here
     return mask
 
 
@@ -52,8 +69,7 @@ def rows_pointers(base, strides, rows, column, columns: tl.constexpr):
 def rows_mask(shape, rows, column, columns: tl.constexpr):
     """Which of these elements lie in the matrix."""
     row = rows.to(tl.int64)[:, None]
-    index = along(column, 2, 1, columns)
-    return (row >= 0) & (row < shape[0]) & (index >= 0) & (index < shape[1])
+    return (row >= 0) & (row < shape[0]) & inside(shape[1], column, 2, 1, columns)
 
 
 @libtile.jit

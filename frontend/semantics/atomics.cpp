@@ -52,7 +52,7 @@ Tensor atomicPointer(const Semantics &s, const Value &value, const char *what) {
 struct Update {
   Tensor pointer, value;
   std::optional<Tensor> mask;
-  Value sem, scope;
+  const Value &sem, &scope; // the arguments themselves: errors point at them
 };
 
 Update updateOf(Semantics &s, Args args, const char *what) {

@@ -86,6 +86,14 @@ bool areDistinctAxes(std::span<const int64_t> axes, size_t rank) {
   return true;
 }
 
+Value typesOf(const Value &scalars) {
+  std::vector<Value> types;
+  for (const Value &scalar : scalars.tuple()->fields) {
+    types.emplace_back(scalar.tensor()->type());
+  }
+  return Value::tuple(std::move(types));
+}
+
 size_t rankOf(const Aggregate &block) { return block.fields[kShape].tuple()->fields.size(); }
 
 Tensor baseOf(const Semantics &s, const Value &value, const char *what) {
@@ -251,8 +259,13 @@ Value blockAttribute(const Aggregate &block, const std::string &name) {
   if (name == "dtype" || (!described && name == "type")) {
     return Value(TypeValue{described ? element : block.fields[kBase].tensor()->dtype, {}});
   }
-  if (described && (name == "block_type" || name == "type")) {
+  if (described && name == "block_type") {
     return Value(TypeValue{element, blockShape(block)});
+  }
+  if (described && name == "type") {
+    return Value::aggregate(Class::tensorDescriptorType(),
+                            {Value(TypeValue{element, blockShape(block)}), typesOf(block.fields[kShape]),
+                             typesOf(block.fields[kStrides])});
   }
   const auto receiver = described ? Operation::Receiver::Descriptor : Operation::Receiver::BlockPointer;
   const Operation *method = Semantics::findMember(name, receiver);

@@ -190,6 +190,12 @@ const std::shared_ptr<const Class> &Class::tensorDescriptor() {
   return made;
 }
 
+const std::shared_ptr<const Class> &Class::tensorDescriptorType() {
+  static const auto &made = *new std::shared_ptr<const Class>(new Class{
+      "tensor_descriptor_type", {"block_type", "shape_type", "strides_type"}, false, nullptr});
+  return made;
+}
+
 void Arguments::prepend(Value first) {
   positional.insert(positional.begin(), std::move(first));
   if (!places.empty()) {

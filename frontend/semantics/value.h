@@ -155,6 +155,7 @@ struct Class {
   static const std::shared_ptr<const Class> &slice(); // start, stop, step
   static const std::shared_ptr<const Class> &blockPointer();     // frontend/semantics/blocks.h
   static const std::shared_ptr<const Class> &tensorDescriptor(); // the same
+  static const std::shared_ptr<const Class> &tensorDescriptorType(); // block_type, shape_type, strides_type
 };
 
 struct Aggregate {

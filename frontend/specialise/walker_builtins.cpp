@@ -140,8 +140,9 @@ bool Walker::isInstance(const Value &value, const Value &cls) {
   if (name == "tuple" || name == "list") {
     return value.tuple() != nullptr && name == "tuple";
   }
-  if (name == "tensor_descriptor" || name == "tensor_descriptor_base") {
-    return value.aggregate() != nullptr && value.aggregate()->cls == Class::tensorDescriptor();
+  if (name.starts_with("tensor_descriptor")) {
+    const auto &described = name.ends_with("type") ? Class::tensorDescriptorType() : Class::tensorDescriptor();
+    return value.aggregate() != nullptr && value.aggregate()->cls == described;
   }
   if (name == "dtype") {
     return value.as<TypeValue>() != nullptr;

@@ -76,6 +76,11 @@ const TextCase kTexts[] = {
     {18, "tile", "assume %n"},
     {19, "tile",
      "%0 = load %p : f32 %1 = atomic_rmw %p, %0 {kind=add, sem=relaxed, scope=gpu} : f32"},
+    {19, "tile", "%0 = load %p {sem=acquire, scope=gpu} : f32"},
+    {19, "tile", "%0 = load %p {is_volatile=true, sem=acquire} : f32"},
+    {19, "tile", "%0 = load %p {is_volatile=true, sem=release, scope=gpu} : f32"},
+    {19, "tile",
+     "%0 = load %p : f32 store %p, %0 {is_volatile=true, sem=acquire, scope=gpu}"},
     {20, "tile",
      "%0 = splat %n : tile<4x4xi32> %1 = splat %n : tile<8x4xi32> "
      "%2 = dot %0, %1, %0 : tile<4x4xi32>"},

@@ -19,6 +19,7 @@ import numpy as np
 from random_across import AcrossKinds
 from random_indices import IndexKinds
 from random_math import MathKinds
+from random_memory import MemoryKinds
 from random_values import EXACT, MOST, NAMES, NUMBERS, TYPES, truncated
 from spine import OnDevice, poisoned
 
@@ -31,7 +32,7 @@ class Value:
         self.shape, self.dtype = array.shape, array.dtype
 
 
-class Kernel(IndexKinds, AcrossKinds, MathKinds):
+class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
     """A kernel's text, its arguments, and what it must store."""
 
     def __init__(self, seed, steps=11):
@@ -166,7 +167,7 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds):
                      self.overwrite, self.ends_of_types, self.ends_of_types,
                      self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store,
                      self.join, self.split, self.part, self.part, self.flip, self.gather, self.gather, self.histogram,
-                     self.mapped])(value)
+                     self.mapped, self.block, self.block, self.update, self.update])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""

@@ -286,3 +286,25 @@ def test_atomic_loads_and_stores(device, dtype, n, block):
         read_and_write[(libtile.cdiv(n, block),)](on(x), out, on(mask), n, block, sem)
         want = np.concatenate([np.where(mask != 0, x, np.ones((), dtype)), x[:1]])
         np.testing.assert_array_equal(bits(on.back(out)), bits(want))
+
+
+@libtile.jit
+def polled(flags, seen, BLOCK: tl.constexpr, TILE: tl.constexpr):
+    """Program 1 waits for what program 0 writes."""
+    i = tl.arange(0, BLOCK)
+    if tl.program_id(0) == 0:
+        tl.atomic_store(flags + i, i + 1)
+    elif TILE:
+        tl.store(seen + i, tl.atomic_poll(flags + i, i + 1).to(tl.int32))
+    else:
+        tl.store(seen + i, (flags + BLOCK - 1).atomic_poll(BLOCK, "relaxed", scope="sys").to(tl.int32))
+
+
+@everywhere
+@pytest.mark.parametrize("tile", [True, False])
+@pytest.mark.parametrize("block", [1, 40, 256])
+def test_poll(device, tile, block):
+    on = OnDevice(device)
+    seen = on(np.full(block, 5, np.int32))
+    polled[(2,)](on(np.zeros(block, np.int32)), seen, block, tile)
+    np.testing.assert_array_equal(on.back(seen), np.ones(block))

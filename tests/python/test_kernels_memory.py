@@ -438,6 +438,34 @@ def test_narrowed_values_write_no_more_than_their_elements(device, narrow, wide,
     assert got[n:].tobytes() == before[n:].tobytes()
 
 
+# ---- masked scalars
+
+@libtile.jit
+def masked_scalars(x, out, on, OTHER: tl.constexpr):
+    there = tl.load(x, on != 0, other=OTHER, cache_modifier="cg", eviction_policy="evict_first")
+    nothing = tl.load(x, mask=on != 0)
+    tl.store(out, there, on != 7)
+    tl.store(out + 1, nothing, mask=on != 7, cache_modifier=".wb")
+    tl.store(out + 2, OTHER, on == 7)
+    tl.store(out + 2, tl.load(x, volatile=True), on == 1, eviction_policy="evict_last")
+
+
+@everywhere
+@numbers
+@pytest.mark.parametrize("on", [0, 1, 2, 7])
+def test_masked_scalars(device, dtype, on):
+    to = OnDevice(device)
+    x, kept = np.array([93], dtype), poisoned(3, dtype)
+    out = to(kept.copy())
+    masked_scalars[(1,)](to(x), out, on, 41)
+    other = np.array([41], dtype)
+    want = kept.copy()
+    if on != 7:
+        want[:2] = (x if on else other)[0], (x if on else np.zeros(1, dtype))[0]
+    want[2] = {1: x[0], 7: other[0]}.get(on, kept[2])
+    np.testing.assert_array_equal(to.back(out).view(np.uint8), want.view(np.uint8))
+
+
 # ---- atomics and programs that meet
 
 @libtile.jit

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of arrays and atomics in random kernels (random_kernels.py). A class of their own, from which
+Kernel inherits."""
+import math
+
+import numpy as np
+from random_values import EXACT, NAMES
+from spine import poisoned
+
+UPDATES = {"add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
+           "xor": np.bitwise_xor, "xchg": lambda a, b: b}
+
+
+def window(x, offsets, block):
+    """Indices into the block and into the array of what they have in common."""
+    low = [max(0, -o) for o in offsets]
+    high = [max(a, min(b, n - o)) for a, b, n, o in zip(low, block, x.shape, offsets)]
+    inside = tuple(slice(a, b) for a, b in zip(low, high))
+    return inside, tuple(slice(a + o, b + o) if b > a else slice(0, 0) for a, b, o in zip(low, high, offsets))
+
+
+class MemoryKinds:
+    def block(self, value):
+        """A block that may leave its array on every side, and back into another array."""
+        dtype = self.some_type()
+        shape = self.some_shape()
+        block = self.some_shape(len(shape))
+        steps, step = int(self.rng.integers(0, 4)), [int(self.rng.integers(-2, 4)) for _ in shape]
+        offsets = [int(self.rng.integers(-2, extent)) for extent in shape]
+        last = [o + steps * by for o, by in zip(offsets, step)]
+        read, written = self.numbers(shape, dtype), poisoned(shape, dtype)
+        array = np.zeros(block, dtype)
+        inside, there = window(read, last, block)
+        if all(part.stop > part.start for part in inside):
+            array[inside] = read[there]
+        source, target = self.argument("x", read), self.argument("o", written)
+        strides = [math.prod(shape[axis + 1:]) for axis in range(len(shape))]
+        given = [self.argument("n", extent) if self.rng.random() < 0.5 else extent for extent in shape]
+        name, back, axes = self.fresh("block"), self.fresh("block"), tuple(range(len(shape)))
+        if self.rng.random() < 0.5:
+            text = "({}, [" + ", ".join(map(str, given)) + f"], {strides}, [{{}}], {list(block)}, {axes[::-1]})"
+            self.line(f"{name} = tl.make_block_ptr" + text.format(source, ", ".join(map(str, offsets))))
+            self.line(f"{back} = tl.make_block_ptr" + text.format(target, ", ".join(map(str, last))))
+            self.line(f"for _ in range({self.argument('n', steps)}):")
+            self.line(f"    {name} = tl.advance({name}, {step})")
+            result = self.let(f"tl.load({name}, boundary_check={axes})", array)
+            self.line(f"tl.store({back}, {result.name}, boundary_check={axes})")
+        else:
+            text = "({}, [" + ", ".join(map(str, given)) + f"], {strides}, {list(block)})"
+            self.line(f"{name} = tl.make_tensor_descriptor" + text.format(source))
+            self.line(f"{back} = tl.make_tensor_descriptor" + text.format(target))
+            result = self.let(f"{name}.load({last})", array)
+            self.line(f"{back}.store({last}, {result.name})")
+        self.outputs[target] = written.copy()
+        if all(part.stop > part.start for part in inside):
+            self.outputs[target][there] = array[inside]
+        return result
+
+    def update(self, value):
+        """Atomics on the elements of a tile: what they give, and what they leave behind."""
+        kinds = [kind for kind in UPDATES if kind not in ("and", "or", "xor") or value.dtype.kind == "i"]
+        if value.dtype == np.bool_ or value.array.size > 2048:
+            return None
+        kind = self.one_of(kinds)
+        x = self.fitted(value, value.dtype, EXACT[value.dtype] // 4)
+        # -0.0 and 0.0 are one number, but not to atomics.
+        x = self.let(f"{x.name} + tl.zeros({x.shape}, tl.{NAMES[x.dtype]})", x.array + np.zeros((), x.dtype))
+        memory = self.numbers(x.shape, x.dtype)
+        name, bound = self.argument("u", memory), int(self.rng.integers(-3, 4))
+        strides = [math.prod(x.shape[axis + 1:]) for axis in range(len(x.shape))]
+        where, on = f"{name} + {self.index(x.shape, strides)}", np.ones(x.shape, np.bool_)
+        mask = ""
+        if self.rng.random() < 0.6:
+            mask, on = f", mask={x.name} > {bound}", x.array > bound
+        order = self.one_of(["", ", sem='relaxed'", ", sem='acquire', scope='cta'", ", sem='release', scope='sys'"])
+        self.outputs[name] = np.where(on, UPDATES[kind](memory, x.array), memory).astype(x.dtype)
+        if self.rng.random() < 0.3:
+            self.line(f"tl.atomic_{kind}({where}, {x.name}{mask}{order})")
+            return self.let(f"tl.atomic_load({where})", self.outputs[name])
+        return self.let(f"tl.atomic_{kind}({where}, {x.name}{mask}{order})", np.where(on, memory, np.zeros((), x.dtype)))
