@@ -281,8 +281,9 @@ void binaryAxis(const Pair &p, AxisFacts &out) {
     andAxis(p, out);
   } else if (op == Opcode::Shl || op == Opcode::LShr || op == Opcode::AShr) {
     shiftAxis(p, out);
-  } else {
-    // or, xor, minima and maxima: an operand, or bits above the zeros that both end in.
+  } else if (op == Opcode::Or || op == Opcode::Xor || op == Opcode::SMin || op == Opcode::SMax ||
+             op == Opcode::UMin || op == Opcode::UMax) {
+    // An operand, or bits above the zeros that both end in.
     out.divisible = std::min(p.allA, p.allB);
   }
 }
@@ -327,7 +328,7 @@ void FactsBuilder::AxisRules::arithmetic() {
   const ValueId a = operand(0);
   if (fn_.numOperands(op_) != 2) {
     for (AxisFacts &axis : out_) {
-      axis.divisible = all(a); // neg and abs
+      axis.divisible = opcode == Opcode::Neg || opcode == Opcode::Abs ? all(a) : 1;
     }
     return;
   }

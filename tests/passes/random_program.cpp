@@ -101,10 +101,8 @@ private:
     }
     const Type t = type(a);
     const auto result = [&](std::vector<int32_t> dims) { return t.withShape(dims); };
-    if (chance(20)) {
-      slice(a);
-    } else if (chance(20)) {
-      gather(a);
+    if (chance(36)) {
+      pool_.push_back(chance(50) ? slice(a) : gather(a));
     } else if (t.rank() == 1 && chance(70)) {
       const bool front = chance(50);
       const int32_t n = t.dim(0);
@@ -124,41 +122,6 @@ private:
       const auto n = static_cast<int32_t>(t.numElements());
       pool_.push_back(b_.make(Opcode::Reshape, {a}, chance(50) ? result({n}) : result({n / 4, 4})));
     }
-  }
-
-  // Backwards, or a half: the first, the last, every second.
-  void slice(ValueId a) {
-    const Type t = type(a);
-    const unsigned axis = pick(t.rank());
-    const int32_t extent = t.dim(axis);
-    const bool half = extent % 8 == 0 && chance(60);
-    const int64_t step = !half ? -1 : oneOf<int64_t>({1, 1, 2, -2});
-    const int64_t start = !half       ? extent - 1
-                          : step == 1 ? oneOf<int64_t>({0, 1, extent / 2})
-                          : step == 2 ? oneOf<int64_t>({0, 1})
-                                      : oneOf<int64_t>({extent - 1, extent - 2});
-    std::vector<int32_t> shape(t.shape().begin(), t.shape().end());
-    shape[axis] = half ? extent / 2 : extent;
-    const ValueId made = b_.make(Opcode::Slice, {a}, t.withShape(shape));
-    out_.fn.setAttr(out_.fn.def(made), Attr::axis, AttrValue(int64_t{axis}));
-    out_.fn.setAttr(out_.fn.def(made), Attr::start, AttrValue(start));
-    out_.fn.setAttr(out_.fn.def(made), Attr::step, AttrValue(step));
-    pool_.push_back(made);
-  }
-
-  // At any indices of the same shape.
-  void gather(ValueId a) {
-    const Type t = type(a), i32 = Type::tile(t.shape(), Type::scalar(Elem::I32));
-    const ValueId index = any([&](Type x) { return x == i32; });
-    if (!index.valid()) {
-      return arange();
-    }
-    const unsigned axis = pick(t.rank());
-    const ValueId inside =
-        b_.make(Opcode::UMin, {index, b_.constInt(i32, t.dim(axis) - 1)});
-    const ValueId made = b_.make(Opcode::Gather, {a, inside}, t);
-    out_.fn.setAttr(out_.fn.def(made), Attr::axis, AttrValue(int64_t{axis}));
-    pool_.push_back(made);
   }
 
   void splat() {

@@ -72,6 +72,33 @@ protected:
     return scalar.valid() && chance(60) ? b_.splat(scalar, wanted.shape()) : constantOf(wanted);
   }
 
+  // Backwards, or every second element.
+  ValueId slice(ValueId a) {
+    const Type t = type(a);
+    const unsigned axis = pick(t.rank());
+    const int32_t extent = t.dim(axis);
+    const bool half = extent % 8 == 0 && chance(60);
+    std::vector<int32_t> shape(t.shape().begin(), t.shape().end());
+    shape[axis] = half ? extent / 2 : extent;
+    const ValueId made = b_.make(Opcode::Slice, {a}, t.withShape(shape));
+    const ir::OpId op = out_.fn.def(made);
+    out_.fn.setAttr(op, Attr::axis, AttrValue(int64_t{axis}));
+    out_.fn.setAttr(op, Attr::start, AttrValue(half ? int64_t{pick(2)} : int64_t{extent} - 1));
+    out_.fn.setAttr(op, Attr::step, AttrValue(int64_t{half ? 2 : -1}));
+    return made;
+  }
+
+  // At any indices of the same shape, kept inside.
+  ValueId gather(ValueId a) {
+    const Type t = type(a), i32 = Type::tile(t.shape(), Type::scalar(Elem::I32));
+    const unsigned axis = pick(t.rank());
+    const ValueId last = b_.constInt(i32, t.dim(axis) - 1);
+    const ValueId made =
+        b_.make(Opcode::Gather, {a, b_.make(Opcode::UMin, {operandOf(i32), last})}, t);
+    out_.fn.setAttr(out_.fn.def(made), Attr::axis, AttrValue(int64_t{axis}));
+    return made;
+  }
+
   std::mt19937_64 random_;
   RandomOptions options_;
   RandomProgram out_;
