@@ -32,6 +32,12 @@ def with_sign(size, of):
 
 
 @libtile.jit
+def product(a, b):
+    """a b, rounded: where a sum follows that knows the rounding, no target fuses the two."""
+    return tl.fma(a, b, -0.0)
+
+
+@libtile.jit
 def next_up(x):
     """The next larger float; NaN and inf give some float."""
     bits = bits_of(x)

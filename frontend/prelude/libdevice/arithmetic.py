@@ -80,7 +80,7 @@ def lack_of_fma(a, b, c, nearest):
     scale = tl.where(apart > 250, held - g, -e - f)
     scale = tl.where((a == 0.0) | (b == 0.0), held - g, scale)
     result = times_power(v, h + scale)
-    high = m * n
+    high = product(m, n)
     low = tl.fma(m, n, -high)
     first, rest = two_sum(addend, low)
     second, lost = two_sum(high, first)

@@ -73,7 +73,7 @@ def log10(arg0):
     x = arg0.to(tl.float64)
     e, f = take_apart(x)
     head, tail = log_of_fraction(f)
-    fraction = head * 0.4342944819032518
+    fraction = product(head, 0.4342944819032518)
     lost = tl.fma(head, 0.4342944819032518, -fraction)
     lost = tl.fma(tail, 0.4342944819032518, tl.fma(head, 1.098319650216765e-17, lost))
     # The first part of log10 2 has so few bits that e times it is exact.
@@ -100,11 +100,11 @@ def log2_in_two(x):
     whole = 2.0 + f
     s = f / whole
     s_low = (tl.fma(-s, whole, f) - s * (f - (whole - 2.0))) / whole
-    z = s * s
+    z = product(s, s)
     z_low = tl.fma(s, s, -z) + 2.0 * s * s_low
     q = polynomial(z, (0.4, 0.28571428571429364, 0.22222222221655943, 0.18181818335379513, 0.153845949639382,
                        0.1333480461663011, 0.11706238407260777, 0.11723157001190189))
-    third = z * 0.6666666666666666
+    third = product(z, 0.6666666666666666)
     third_low = tl.fma(z, 0.6666666666666666, -third) + tl.fma(z, 3.700743415417188e-17, z_low * 0.6666666666666666)
     third_low += z * z * q
     factor = 2.0 + third
@@ -112,9 +112,9 @@ def log2_in_two(x):
     total = factor + factor_low
     factor_low -= total - factor
     # The logarithm, then by 1 / ln 2.
-    high = s * total
+    high = product(s, total)
     low = tl.fma(s, total, -high) + tl.fma(s, factor_low, s_low * total)
-    log_high = high * 1.4426950408889634
+    log_high = product(high, 1.4426950408889634)
     log_low = tl.fma(high, 1.4426950408889634, -log_high)
     log_low += tl.fma(high, 2.0355273740931033e-17, low * 1.4426950408889634)
     # Where e is not 0 it is larger than the rest.
@@ -131,12 +131,12 @@ def power_of_size(size, y):
     high, low = log2_in_two(tl.where(usual, size, 1.0))
     # Of larger exponents the power overflows or vanishes as well: a logarithm is 0 or at least 2^-53.
     y = tl.minimum(tl.maximum(y, -(2.0 ** 70)), 2.0 ** 70)
-    product = y * high
-    rest = tl.fma(y, high, -product) + y * low
-    far = tl.abs(product) > 1100.0
-    product = tl.where(far, tl.where(product > 0.0, 1100.0, -1100.0), product)
-    n = tl.rint(product)
-    r = (product - n) + tl.where(far, 0.0, rest)
+    exponent = product(y, high)
+    rest = tl.fma(y, high, -exponent) + y * low
+    far = tl.abs(exponent) > 1100.0
+    exponent = tl.where(far, tl.where(exponent > 0.0, 1100.0, -1100.0), exponent)
+    n = tl.rint(exponent)
+    r = (exponent - n) + tl.where(far, 0.0, rest)
     # (2^r - 1) / r
     p = polynomial(r, (0.6931471805599453, 0.24022650695910072, 0.055504108664821625, 0.00961812910762848,
                        0.0013333558146406467, 0.00015403530393370732, 1.5252733841561274e-05,
@@ -177,7 +177,7 @@ def cube_root(x):
     a = tl.where(small, x * 2.0 ** 960, x)
     a = tl.where((a > 0.0) & (a < float("inf")), a, 1.0)
     y = tl.exp2(tl.log2(a) * 0.3333333333333333)
-    square = y * y
+    square = product(y, y)
     residue = tl.fma(-square, y, a) - tl.fma(y, y, -square) * y
     y += residue / (3.0 * square)
     y = tl.where(small, y * 2.0 ** -320, y)

@@ -40,7 +40,7 @@ def of_half_turns(x):
     size -= 2.0 * tl.chop(0.5 * size)
     quadrant = tl.rint(2.0 * size)
     r = size - 0.5 * quadrant
-    head = r * 3.141592653589793
+    head = product(r, 3.141592653589793)
     low = tl.fma(r, 3.141592653589793, -head) + r * 1.2246467991473532e-16
     sine, cosine = sine_and_cosine(head, low)
     return quadrant.to(tl.int32), sine, cosine
