@@ -400,9 +400,9 @@ def test_gamma(device, dtype):
     np.testing.assert_allclose(got, exact, rtol=20 * 2.0**-53 if dtype is F64 else 2.0**-23.9, atol=2.0**-149)
     want = np.array([math.lgamma(float(v)) for v in x])
     got = apply(device, "lgamma", x).astype(F64)
-    # Below 1/2 it is a difference, of which the parts are rounded.
-    parts = np.maximum(np.maximum(np.abs(want), 1), [abs(math.lgamma(1 - float(v))) if v < 0.5 else 0 for v in x])
-    assert (np.abs(got - want) <= 2.0**-49 * parts + (0 if dtype is F64 else 2.0**-23.9 * np.abs(want))).all()
+    # Below 1/2 it is a difference, of which the parts are rounded; below 8 one of numbers around 10.
+    parts = np.maximum(np.abs(want), [abs(math.lgamma(1 - float(v))) if v < 0.5 else 0 for v in x])
+    assert (np.abs(got - want) <= 2.0**-47 + 2.0**-49 * parts + (0 if dtype is F64 else 2.0**-23.9 * np.abs(want))).all()
     ends = np.array([0, -0.0, -1, -2, np.inf, -np.inf, np.nan, 1000], dtype)
     np.testing.assert_array_equal(apply(device, "tgamma", ends), [np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan, np.nan, np.inf])
     np.testing.assert_array_equal(apply(device, "lgamma", ends)[:-1], [np.inf] * 6 + [np.nan])

@@ -43,8 +43,8 @@ def sine_and_cosine_to_half(head, low):
 
 @libtile.jit
 def lgamma(arg0):
-    """Below 8 ulp (fp32: 0.52) of the largest of result, 1 and, below 1/2, log gamma(1 - x), which is taken away there;
-    infinite at 0 and below at integers."""
+    """Within 2^-47, or 8 ulp of the larger of result and, below 1/2, log gamma(1 - x), which is taken away there (fp32:
+    rounded once more); infinite at 0 and below at integers."""
     x = arg0.to(tl.float64)
     mirrored = x < 0.5
     size = tl.where(mirrored, 1.0 - x, x)
