@@ -304,10 +304,11 @@ struct Sizes {
       } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
       } else if (isAlongAxis(fn, op) || opcode == Opcode::Sort) {
-        // A scan or sort holds what it has made beside what it still takes: wide elements count twice.
+        // A scan or sort makes elements beside those that it still takes: wide ones, of two registers,
+        // count three times.
         const Type type = fn.type(fn.operand(op, 0));
         const bool isWide = opcode != Opcode::Reduce && type.elementBytes() > 4;
-        row = std::max(row, type.numElements() * (isWide ? 2 : 1));
+        row = std::max(row, type.numElements() * (isWide ? 3 : 1));
         carried |= fn.defOpcode(fn.operand(op, 0)) == Opcode::For;
       }
     }
