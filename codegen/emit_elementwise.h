@@ -61,6 +61,8 @@ protected:
   virtual llvm::Type *pointerType() const { return builder_.getPtrTy(); }
   // A FUNCTION of ops.def on float or double: one that Target::functions names.
   virtual llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) = 0;
+  // A CAST_FUNCTION of ops.def: one that Target::functions names.
+  virtual llvm::Value *castFunction(const ir::Function &fn, ir::OpId op, llvm::Value *operand);
   // a / b of float or double; unless `rounded`, the target may be off by 2 ulp in float.
   virtual llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded);
   virtual llvm::Value *squareRoot(llvm::Value *a); // correctly rounded

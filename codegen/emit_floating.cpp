@@ -8,6 +8,7 @@
 #include "ir/ops.h"
 
 #include "codegen/llvm_compat.h"
+#include "codegen/require_pass.h"
 
 namespace libtile::codegen {
 
@@ -186,6 +187,11 @@ Value *Elementwise::toInteger(llvm::Intrinsic::ID saturating, Elem from, llvm::T
   return builder_.CreateIntrinsic(saturating, {to, wide->getType()}, {wide});
 }
 
+Value *Elementwise::castFunction(const ir::Function &, ir::OpId, Value *operand) {
+  requirePass(false, "expand_functions");
+  return operand;
+}
+
 Value *Elementwise::cast(const ir::Function &fn, ir::OpId op, Value *a) {
   const ir::Type from = fn.type(fn.operand(op, 0));
   const ir::Type to = fn.type(fn.result(op));
@@ -214,6 +220,11 @@ Value *Elementwise::cast(const ir::Function &fn, ir::OpId op, Value *a) {
     return builder_.CreateIntToPtr(a, type);
   case Opcode::Bitcast:
     return from.isPointer() ? a : builder_.CreateBitCast(a, type);
+#define CAST_FUNCTION(Name, ...) case Opcode::Name:
+#define CAST(...)
+#define OP(...)
+#include "ir/ops.def"
+    return castFunction(fn, op, a);
 #define CAST(...)
 #define OP(Name, ...) case Opcode::Name:
 #include "ir/ops.def"

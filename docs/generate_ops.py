@@ -30,7 +30,7 @@ def generate():
             lines += ["", f"## {line[8:].split(';')[0].strip().capitalize()}", "",
                       "| op | operands | attributes | regions | rule | effects | stages | meaning |",
                       "|---|---|---|---|---|---|---|---|"]
-        row = re.match(r'(?:OP|ELEMENTWISE|ARITHMETIC|FUNCTION|CAST)\((\w+), "(\w+)", "([^"]*)", "([^"]*)", "([^"]*)", (\w+), (.*?), '
+        row = re.match(r'(?:OP|ELEMENTWISE|ARITHMETIC|FUNCTION|CAST|CAST_FUNCTION)\((\w+), "(\w+)", "([^"]*)", "([^"]*)", "([^"]*)", (\w+), (.*?), '
                        r'([^,]*), "(.*)"\)$', line)
         if row:
             _, mnemonic, operands, attributes, regions, rule, effects, where, doc = row.groups()

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/function.h"
+#include "ir/target.h"
 
 namespace libtile::ir {
 
@@ -14,10 +15,10 @@ public:
   FunctionLibrary(const FunctionLibrary &) = delete;
   FunctionLibrary &operator=(const FunctionLibrary &) = delete;
 
-  // The op on scalars of that type, f32 or f64: one parameter an operand, straight-line code of
-  // constants and elementwise ops, and a `yield` of the result at the end. It may use other
-  // functions. nullptr: there is none. Lives as long as the library; any thread may ask.
-  [[nodiscard]] virtual const Function *body(Opcode opcode, Elem elem) = 0;
+  // The op on scalars: one parameter an operand, straight-line code of constants and elementwise ops,
+  // and a `yield` of the result at the end. It may use other functions. nullptr: there is none. Lives
+  // as long as the library; any thread may ask.
+  [[nodiscard]] virtual const Function *body(const FunctionKey &wanted) = 0;
 };
 
 } // namespace libtile::ir

@@ -169,11 +169,13 @@ bool isElementwise(Opcode opcode) {
 bool isFunction(Opcode opcode) {
   switch (opcode) {
 #define FUNCTION(Name, ...) case Opcode::Name:
+#define CAST_FUNCTION(Name, ...) case Opcode::Name:
 #define ARITHMETIC(...)
 #define OP(...)
 #include "ir/ops.def"
     return true;
 #define FUNCTION(...)
+#define CAST_FUNCTION(...)
 #define OP(Name, ...) case Opcode::Name:
 #include "ir/ops.def"
     return false;

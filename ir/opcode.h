@@ -20,6 +20,7 @@ enum class Opcode : uint8_t;
 enum class Attr : uint8_t;
 enum class AttrKind : uint8_t;
 enum class CmpPred : uint8_t;
+enum class Float8 : uint8_t;
 
 // int64_t serves Int, Bool and every enumeration; a Scalar is int64_t or double.
 using AttrValue = std::variant<int64_t, double, std::vector<int64_t>, std::string>;
@@ -87,7 +88,7 @@ struct OpInfo {
 
 // Operands and result have one shape and each element depends on the same element only.
 [[nodiscard]] bool isElementwise(Opcode opcode);
-// A FUNCTION row: an elementary function, which not every target has an instruction for.
+// A FUNCTION or CAST_FUNCTION row: what not every target has an instruction for.
 [[nodiscard]] bool isFunction(Opcode opcode);
 
 } // namespace libtile::ir

@@ -6,6 +6,7 @@
 #include "ir/opcode.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,12 @@ struct ContractRule {
   int32_t lanes;    // accumulator elements in a vector register
 };
 
-// A FUNCTION of ops.def that the target's emitter has for operands of that type.
-struct NativeFunction {
+// A FUNCTION or CAST_FUNCTION of ops.def on operands of one type.
+struct FunctionKey {
   Opcode opcode;
-  Elem elem; // f32 (which f16 and bf16 go through) or f64
-  friend bool operator==(const NativeFunction &, const NativeFunction &) = default;
+  Elem elem;                           // never f16 or bf16, which go through f32
+  std::optional<Float8> format = {}; // where the op has that attribute
+  friend auto operator<=>(const FunctionKey &, const FunctionKey &) = default;
 };
 
 struct Target {
@@ -45,9 +47,9 @@ struct Target {
   // one core in nests.
   bool laysOut = false;
 
-  // The functions that it has instructions for; others become code of the function library
+  // The functions that its emitter has instructions for; others become code of the function library
   // (passes/expand_functions.h).
-  std::vector<NativeFunction> functions;
+  std::vector<FunctionKey> functions;
 
   // ---- GPU
   int32_t warpSize = 0;

@@ -47,6 +47,9 @@ bool widens(const Type &from, const Type &to) { return integers(from, to) && wid
 bool toFloat(const Type &from, const Type &to) { return from.isInteger() && to.isFloating(); }
 bool toInteger(const Type &from, const Type &to) { return from.isFloating() && to.isInteger(); }
 bool isAddress(const Type &type) { return type.isInteger() && type.elem() == Elem::I64; }
+bool isCode(const Type &type) { return type.isInteger() && type.elem() == Elem::I8; }
+bool isSingle(const Type &type) { return type.isFloating() && type.elem() == Elem::F32; }
+bool isWide(const Type &type) { return type.isFloating() && type.elementBits() >= 32; }
 
 constexpr CastRow kCasts[] = {
     {Opcode::SExt, widens},
@@ -68,6 +71,9 @@ constexpr CastRow kCasts[] = {
      }},
     {Opcode::PtrToInt, [](const Type &a, const Type &b) { return a.isPointer() && isAddress(b); }},
     {Opcode::IntToPtr, [](const Type &a, const Type &b) { return isAddress(a) && b.isPointer(); }},
+    {Opcode::Float8Decode,
+     [](const Type &a, const Type &b) { return isCode(a) && isSingle(b); }},
+    {Opcode::Float8Encode, [](const Type &a, const Type &b) { return isWide(a) && isCode(b); }},
 };
 
 bool castFits(Opcode opcode, const Type &from, const Type &to) {

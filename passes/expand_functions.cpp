@@ -39,43 +39,52 @@ private:
     if (!ir::isFunction(fn_.opcode(op))) {
       return;
     }
-    const Type type = fn_.type(fn_.result(op));
-    const Elem elem = type.elem() == Elem::F64 ? Elem::F64 : Elem::F32;
-    const ir::NativeFunction wanted{fn_.opcode(op), elem};
+    const ir::FunctionKey wanted = keyOf(op);
     if (std::ranges::find(context_.target.functions, wanted) != context_.target.functions.end()) {
       return;
     }
     const Function *body =
-        context_.library != nullptr ? context_.library->body(wanted.opcode, elem) : nullptr;
+        context_.library != nullptr ? context_.library->body(wanted) : nullptr;
     if (body == nullptr) {
-      throw ir::Unsupported(std::string(fn_.opInfo(op).mnemonic) + " of " + ir::elemName(elem) +
+      throw ir::Unsupported(std::string(fn_.opInfo(op).mnemonic) + " of " + ir::elemName(wanted.elem) +
                                 " is not there yet on " + context_.target.name,
                             fn_.locationOf(op));
     }
     ir::check(depth < kMostDepth, "library functions do not need themselves");
-    replace(op, *body, type.withElement(elem), depth);
+    replace(op, *body, depth);
     changed_ = true;
   }
 
-  // f(x) -> the body on x in the type, converted back to the op's.
-  void replace(OpId op, const Function &body, Type type, unsigned depth) {
+  ir::FunctionKey keyOf(OpId op) const {
+    const Elem elem = fn_.type(fn_.operand(op, 0)).elem();
+    const bool narrow = elem == Elem::F16 || elem == Elem::BF16;
+    ir::FunctionKey key{fn_.opcode(op), narrow ? Elem::F32 : elem};
+    if (fn_.findAttr(op, ir::Attr::format) != nullptr) {
+      key.format = fn_.getEnum<ir::Float8>(op, ir::Attr::format);
+    }
+    return key;
+  }
+
+  // f(x) -> the body on x in the body's types, converted back to the op's.
+  void replace(OpId op, const Function &body, unsigned depth) {
     ir::Builder builder(fn_, op);
     ir::check(body.params.size() == fn_.numOperands(op), "a body has a parameter for each operand");
     std::vector<ValueId> values(body.numValues());
     for (unsigned i = 0; i < fn_.numOperands(op); ++i) {
       const ValueId operand = fn_.operand(op, i);
+      const ValueId parameter = body.arg(body.body(), i);
+      const Type type = fn_.type(operand).withElement(body.type(parameter));
       const bool narrow = fn_.type(operand) != type;
-      values[body.arg(body.body(), i).index] =
-          narrow ? builder.make(Opcode::FpExt, {operand}, type) : operand;
+      values[parameter.index] = narrow ? builder.make(Opcode::FpExt, {operand}, type) : operand;
     }
+    const Type wanted = fn_.type(fn_.result(op));
     std::vector<OpId> made;
     for (OpId inner = body.first(body.body()); inner != body.last(body.body());
          inner = body.next(inner)) {
-      made.push_back(copy(body, inner, builder, values, type));
+      made.push_back(copy(body, inner, builder, values, wanted));
     }
     ValueId result = values[body.operand(body.last(body.body()), 0).index];
-    const Type wanted = fn_.type(fn_.result(op));
-    if (wanted != type) {
+    if (fn_.type(result) != wanted) {
       result = builder.make(Opcode::FpTrunc, {result}, wanted);
     }
     fn_.replaceAllUses(fn_.result(op), result);

@@ -7,7 +7,7 @@
 namespace libtile::passes {
 
 // Requires: the tile or nested stage. Ensures: every FUNCTION of ops.def is one that the target has
-// for its element type (Target::functions). The others are replaced by their bodies of
+// for its operands (Target::functions). The others are replaced by their bodies of
 // PassContext::library, scalar code that becomes tiles where the op is one; ops keep the location of
 // the function that they come from. f16 and bf16 go through f32 and are rounded once. Throws
 // Unsupported at the op where the library has no body either.

@@ -4,6 +4,7 @@
 #include "passes/fold_constants.h"
 
 #include "ir/builder.h"
+#include "ir/float8.h"
 #include "ir/ops.h"
 
 #include <llvm/ADT/APFloat.h>
@@ -336,6 +337,9 @@ std::optional<AttrValue> foldIntegers(const Function &fn, OpId op) {
                             isSigned, kNearest);
     return doubleOf(number);
   }
+  if (opcode == Opcode::Float8Decode) {
+    return ir::decodeFloat8(fn.getEnum<ir::Float8>(op, ir::Attr::format), static_cast<uint8_t>(a));
+  }
   if (!type.isInteger()) {
     return std::nullopt;
   }
@@ -382,6 +386,10 @@ std::optional<AttrValue> foldFloats(const Function &fn, OpId op) {
     return ir::canonicalInt(type.elem(), type.elementBits() == 64
                                              ? static_cast<int64_t>(result.getZExtValue())
                                              : result.getExtValue());
+  }
+  if (opcode == Opcode::Float8Encode) {
+    const uint8_t code = ir::encodeFloat8(fn.getEnum<ir::Float8>(op, ir::Attr::format), a);
+    return ir::canonicalInt(Elem::I8, code);
   }
   if (opcode == Opcode::FpExt || opcode == Opcode::FpTrunc) {
     return doubleOf(floatOf(a, type.elem()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch.h"
 
+#include "ir/float8.h"
 #include "runtime/fork.h"
 
 #include <bit>
@@ -132,11 +133,13 @@ bool encodeSlot(const frontend::DType &dtype, const CallArgument &value, uint64_
   if (value.kind == Kind::None || value.kind >= Kind::Pointer) {
     return false;
   }
-  if (ir::isInt(dtype.elem)) {
+  if (dtype.isInt()) {
     slot = value.bits;
     return value.kind != Kind::Float && fitsInteger(dtype, value);
   }
-  if (dtype.elem == ir::Elem::F64) {
+  if (dtype.isFloat8()) {
+    slot = ir::encodeFloat8(*dtype.float8, toDoubleByOdd(value));
+  } else if (dtype.elem == ir::Elem::F64) {
     slot = std::bit_cast<uint64_t>(toDouble(value));
   } else if (dtype.elem == ir::Elem::F32) {
     slot = std::bit_cast<uint32_t>(static_cast<float>(toDoubleByOdd(value)));
@@ -145,7 +148,7 @@ bool encodeSlot(const frontend::DType &dtype, const CallArgument &value, uint64_
   } else {
     slot = roundToBfloat(toDoubleByOdd(value));
   }
-  return ir::isFloat(dtype.elem);
+  return dtype.isFloat();
 }
 
 std::string describeMisfit(const frontend::DType &dtype, const CallArgument &value) {

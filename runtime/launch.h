@@ -32,14 +32,18 @@ struct CallArgument {
   };
 };
 
-// Element types as 16-bit codes: element, sign, const, depth.
+// Element types as 16-bit codes: element, format of an 8-bit float, sign, const, depth.
 [[nodiscard]] constexpr uint16_t encodeType(const frontend::DType &dtype) {
-  return static_cast<uint16_t>(static_cast<unsigned>(dtype.elem) | (dtype.isSigned ? 0x100U : 0U) |
+  const unsigned format = dtype.float8 ? static_cast<unsigned>(*dtype.float8) + 1 : 0;
+  return static_cast<uint16_t>(static_cast<unsigned>(dtype.elem) | (format << 4) | (dtype.isSigned ? 0x100U : 0U) |
                                (dtype.isConst ? 0x200U : 0U) | (unsigned{dtype.pointerDepth} << 12));
 }
 [[nodiscard]] constexpr frontend::DType decodeType(uint16_t code) {
   frontend::DType dtype;
-  dtype.elem = static_cast<ir::Elem>(code & 0xFF);
+  dtype.elem = static_cast<ir::Elem>(code & 0xF);
+  if (const unsigned format = (code >> 4) & 0xF; format != 0) {
+    dtype.float8 = static_cast<ir::Float8>(format - 1);
+  }
   dtype.isSigned = (code & 0x100) != 0;
   dtype.isConst = (code & 0x200) != 0;
   dtype.pointerDepth = static_cast<uint8_t>(code >> 12);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVIDIA's targets as data. PTX 8.0 is the oldest that has all of what sm_90 code uses; a driver of
-// CUDA 12.0 takes it.
+// CUDA 12.0 takes it. Conversions of 8-bit floats on sm_89 need PTX 8.1, of CUDA 12.1.
 #include "codegen/backends.h"
 #include "ir/ops.h"
 
@@ -15,13 +15,14 @@ struct Row {
   const char *ptx;
   int32_t sharedKib;
   int32_t llvmSince;
+  bool float8; // converts 8-bit floats
   bool atomicAddBf16;
 };
 constexpr Row kRows[] = {
-    {"sm_80", "+ptx80", 163, 19, false}, {"sm_86", "+ptx80", 99, 19, false},
-    {"sm_89", "+ptx80", 99, 19, false},  {"sm_90", "+ptx80", 227, 19, true},
-    {"sm_90a", "+ptx80", 227, 19, true}, {"sm_100", "+ptx86", 227, 20, true},
-    {"sm_120", "+ptx87", 99, 20, true},
+    {"sm_80", "+ptx80", 163, 19, false, false}, {"sm_86", "+ptx80", 99, 19, false, false},
+    {"sm_89", "+ptx81", 99, 19, true, false},   {"sm_90", "+ptx80", 227, 19, true, true},
+    {"sm_90a", "+ptx80", 227, 19, true, true},  {"sm_100", "+ptx86", 227, 20, true, true},
+    {"sm_120", "+ptx87", 99, 20, true, true},
 };
 
 // Widest k first: what a dot prefers among shapes of one operand type.
@@ -47,6 +48,12 @@ ir::Target makeTarget(const Row &row) {
   target.functions = {{ir::Opcode::Exp, ir::Elem::F32},
                       {ir::Opcode::Exp2, ir::Elem::F32},
                       {ir::Opcode::Rsqrt, ir::Elem::F32}};
+  if (row.float8) {
+    // An e5 is the upper half of an fp16, so it needs no instruction of its own.
+    target.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::I8, ir::Float8::e4nv});
+    target.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, ir::Float8::e4nv});
+    target.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, ir::Float8::e5});
+  }
   target.warpSize = 32;
   target.maxWarps = 32;
   target.sharedMemory = row.sharedKib * 1024;

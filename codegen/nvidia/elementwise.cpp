@@ -80,6 +80,42 @@ llvm::Value *NvidiaElementwise::function(ir::Opcode opcode,
   return approximate("rsqrt.approx.f32", operands[0]);
 }
 
+// <2 x i8> of e4nv -> <2 x float>, by way of fp16, which holds them.
+llvm::Value *NvidiaElementwise::decodePair(llvm::Value *codes) {
+  llvm::Value *word = builder_.CreateBitCast(codes, builder_.getInt16Ty());
+  llvm::Value *halves = callAssembly(builder_, "cvt.rn.f16x2.e4m3x2 $0, $1;", "=r,h",
+                                     builder_.getInt32Ty(), word);
+  halves = builder_.CreateBitCast(halves, llvm::FixedVectorType::get(builder_.getHalfTy(), 2));
+  return builder_.CreateFPExt(halves, llvm::FixedVectorType::get(builder_.getFloatTy(), 2));
+}
+
+// <2 x float> -> <2 x i8>; the instruction has the upper one first.
+llvm::Value *NvidiaElementwise::encodePair(ir::Float8 format, llvm::Value *numbers) {
+  llvm::Value *low = builder_.CreateExtractElement(numbers, uint64_t{0});
+  llvm::Value *high = builder_.CreateExtractElement(numbers, uint64_t{1});
+  const char *text = format == ir::Float8::e5 ? "cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;"
+                                              : "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;";
+  auto *type =
+      llvm::FunctionType::get(builder_.getInt16Ty(), {low->getType(), low->getType()}, false);
+  llvm::Value *word = builder_.CreateCall(
+      type, llvm::InlineAsm::get(type, text, "=h,f,f", false), {high, low});
+  return builder_.CreateBitCast(word, llvm::FixedVectorType::get(builder_.getInt8Ty(), 2));
+}
+
+llvm::Value *NvidiaElementwise::castFunction(const ir::Function &fn, ir::OpId op,
+                                             llvm::Value *operand) {
+  const auto format = fn.getEnum<ir::Float8>(op, ir::Attr::format);
+  const bool decodes = fn.opcode(op) == ir::Opcode::Float8Decode;
+  const bool hasOne = format == ir::Float8::e4nv || (format == ir::Float8::e5 && !decodes);
+  requirePass(hasOne, "expand_functions");
+  if (operand->getType()->isVectorTy()) {
+    return decodes ? decodePair(operand) : encodePair(format, operand);
+  }
+  llvm::Value *pair = builder_.CreateVectorSplat(2, operand);
+  return builder_.CreateExtractElement(decodes ? decodePair(pair) : encodePair(format, pair),
+                                       uint64_t{0});
+}
+
 // a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and
 // subnormal numbers; where it makes a * scale overflow or vanish, so does the quotient.
 const NvidiaElementwise::SharedDivisor &NvidiaElementwise::shareDivisor(llvm::Value *divisor) {

@@ -26,11 +26,15 @@ public:
 protected:
   llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
+  // Of a scalar, or of a pair: the instructions convert two.
+  llvm::Value *castFunction(const ir::Function &fn, ir::OpId op, llvm::Value *operand) override;
   llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
   llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) override;
 
 private:
   llvm::Value *approximate(const char *instruction, llvm::Value *value);
+  llvm::Value *decodePair(llvm::Value *codes);
+  llvm::Value *encodePair(ir::Float8 format, llvm::Value *numbers);
 
   SharedDivisor shared_;
 };

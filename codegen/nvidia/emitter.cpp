@@ -19,6 +19,10 @@ using ir::TypeRule;
 
 namespace {
 
+constexpr bool isCastFunction(Opcode opcode) {
+  return opcode == Opcode::Float8Decode || opcode == Opcode::Float8Encode;
+}
+
 // Rows whose ops Elementwise emits: isElementwise, at compile time.
 constexpr bool isElementwiseRow(TypeRule rule) {
   return rule == TypeRule::Same || rule == TypeRule::SameInt || rule == TypeRule::SameFloat ||
@@ -152,6 +156,9 @@ void Emitter::elementwise(std::span<const ir::OpId> run) {
   if (run.size() == 1 && (addressOp(run[0]) || indexOp(run[0]))) {
     return;
   }
+  if (run.size() == 1 && isCastFunction(fn_.opcode(run[0]))) {
+    return castPairs(run[0]);
+  }
   std::vector<int32_t> alike;
   Regs dividends;
   for (const ir::OpId op : run) {
@@ -168,6 +175,23 @@ void Emitter::elementwise(std::span<const ir::OpId> run) {
       out[r] = first != r ? out[first] : element(run[k], r, dividends);
     }
   }
+}
+
+void Emitter::castPairs(ir::OpId op) {
+  const Regs from = regs(fn_.operand(op, 0));
+  Regs out;
+  for (size_t r = 0; r + 1 < from.size(); r += 2) {
+    llvm::Value *pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(from[r]->getType(), 2));
+    pair = builder_.CreateInsertElement(pair, from[r], uint64_t{0});
+    pair = builder_.CreateInsertElement(pair, from[r + 1], uint64_t{1});
+    llvm::Value *both = elementwise_.emit(fn_, op, {pair});
+    out.push_back(builder_.CreateExtractElement(both, uint64_t{0}));
+    out.push_back(builder_.CreateExtractElement(both, uint64_t{1}));
+  }
+  if (from.size() % 2 != 0) {
+    out.push_back(elementwise_.emit(fn_, op, {from.back()}));
+  }
+  set(fn_.result(op), std::move(out));
 }
 
 //   if (scaled) { dividend *= scale }: nearly never, and the same for all rows of a thread

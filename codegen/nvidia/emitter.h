@@ -68,6 +68,8 @@ private:
   [[nodiscard]] bool isCall(ir::OpId op) const;
   // Ops of as many registers each, for each register in turn.
   void elementwise(std::span<const ir::OpId> run);
+  // A cast function of a tile: two registers at once.
+  void castPairs(ir::OpId op);
   // A division of many registers by one float: its dividends, which are multiplied by the reciprocal; of
   // other ops nothing.
   Regs shareDivisor(ir::OpId op, bool mayShare);

@@ -74,10 +74,11 @@ std::shared_ptr<const FunctionSource> preludeFunction(std::string_view name) {
   return found->second->functions.find(name)->second;
 }
 
-ir::Function scalarBody(const FunctionSource &function, std::span<const DType> parameters) {
+ir::Function scalarBody(const FunctionSource &function, std::span<const DType> parameters,
+                        std::optional<DType> result) {
   ir::Function made(function.name);
   TableHost nobody;
-  Walker(made, nobody, nullptr).scalarBody(function, parameters);
+  Walker(made, nobody, nullptr).scalarBody(function, parameters, result ? *result : parameters[0]);
   return made;
 }
 

@@ -6,8 +6,8 @@
 // A function of the prelude serves in one of two ways:
 //   - a LIBRARY row of language.def names it (LIBDEVICE: in the folder libdevice/): `tl.name` inlines it
 //     where it is called;
-//   - it bears the mnemonic of a FUNCTION of ops.def: `scalarBody` is the op's code for targets without
-//     an instruction for it (ir/function_library.h).
+//   - it bears the mnemonic of a FUNCTION of ops.def, or that of a CAST_FUNCTION and its format:
+//     `scalarBody` is the op's code for targets without an instruction for it (ir/function_library.h).
 // Names in it are those of its file, of the language, and of the files that lie in no folder, where names
 // are unique; no Host is asked.
 #pragma once
@@ -21,8 +21,9 @@ namespace libtile::frontend {
 [[nodiscard]] std::shared_ptr<const FunctionSource> preludeFunction(std::string_view name);
 
 // The function as tile IR on run-time scalars of these types, one a parameter; it ends in a `yield` of
-// what the function returns, a scalar of the first type.
+// what the function returns, a scalar of the result's type, by default that of the first parameter.
 [[nodiscard]] ir::Function scalarBody(const FunctionSource &function,
-                                      std::span<const DType> parameters);
+                                      std::span<const DType> parameters,
+                                      std::optional<DType> result = {});
 
 } // namespace libtile::frontend

@@ -41,8 +41,8 @@ void setOrder(Semantics &s, ir::OpId op, const Value &sem, const Value &scope,
 Tensor atomicPointer(const Semantics &s, const Value &value, const char *what) {
   const Tensor pointer = requireWritable(s, value, what);
   const DType element = pointer.dtype.pointee();
-  if (element.isPointer() || element.isBool()) {
-    s.fail(value, std::string(what) + " takes pointers to integers of 8 to 64 bits or floats, got " +
+  if (element.isPointer() || element.isBool() || element.isFloat8()) {
+    s.fail(value, std::string(what) + " takes pointers to integers of 8 to 64 bits or floats of 16 to 64, got " +
                       value.describe());
   }
   return pointer;

@@ -2,7 +2,6 @@
 #include "frontend/semantics/blocks.h"
 
 #include "frontend/semantics/accesses.h"
-#include "frontend/prelude/prelude.h"
 
 #include <limits>
 #include <numeric>
@@ -122,12 +121,6 @@ Value paddingOf(Semantics &s, const Value &padding, DType element) {
     s.fail(padding, "the padding 'nan' is for floats, not for " + element.name());
   }
   return Value(Constant(std::numeric_limits<double>::quiet_NaN()));
-}
-
-Value callPrelude(Semantics &s, const char *name, std::vector<Value> arguments) {
-  auto function = preludeFunction(name);
-  ir::check(function != nullptr, "the prelude has what the semantics calls");
-  return s.callFunction(Value(std::move(function)), {std::move(arguments), {}});
 }
 
 const Aggregate &descriptorOf(const Semantics &s, const Value &value) {

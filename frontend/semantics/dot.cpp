@@ -14,6 +14,13 @@ constexpr DType kFloat16{ir::Elem::F16, true};
 constexpr DType kFloat32{ir::Elem::F32, true};
 constexpr DType kFloat64{ir::Elem::F64, true};
 
+// 8-bit floats, of one format or two, are multiplied as fp16, which holds them.
+Tensor operandOf(Semantics &s, const Value &value, const Value &beside, const char *what) {
+  const Tensor x = requireTensor(s, value, what);
+  const bool both = x.dtype.isFloat8() && requireTensor(s, beside, "an operand of dot").dtype.isFloat8();
+  return both ? s.cast(x, kFloat16) : x;
+}
+
 // The type in which products of the operands are summed.
 DType sumType(const Semantics &s, const Tensor &input, const Tensor &other) {
   const DType dtype = input.dtype;
@@ -25,7 +32,7 @@ DType sumType(const Semantics &s, const Tensor &input, const Tensor &other) {
     return kInt32;
   }
   if (!dtype.isFloat()) {
-    s.fail("dot takes int8, fp16, bf16, fp32 or fp64, got " + dtype.name());
+    s.fail("dot takes int8, 8-bit floats, fp16, bf16, fp32 or fp64, got " + dtype.name());
   }
   return dtype.elem == ir::Elem::F64 ? kFloat64 : kFloat32;
 }
@@ -88,8 +95,8 @@ DType resultType(const Semantics &s, const Value &acc, const Value &outDtype, DT
 } // namespace
 
 Value dot(Semantics &s, Args args) {
-  const Tensor input = requireTensor(s, args[0], "the first operand of dot");
-  const Tensor other = requireTensor(s, args[1], "the second operand of dot");
+  const Tensor input = operandOf(s, args[0], args[1], "the first operand of dot");
+  const Tensor other = operandOf(s, args[1], args[0], "the second operand of dot");
   const DType sums = sumType(s, input, other);
   checkExtents(s, input, other);
   const std::array<int32_t, 2> shape = {input.shape[0], other.shape[1]};

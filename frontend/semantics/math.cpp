@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise operations of the language.
 //
-// Functions like exp take floats. On fp16 and bf16 they are computed in fp32 and rounded back
+// Functions like exp take floats. Narrower ones than fp32 are computed in fp32 and rounded back
 // (Triton refuses these), so a backend has them for fp32 and fp64 alone.
 #include "frontend/semantics/operations.h"
 #include "ir/ops.h"
@@ -27,11 +27,10 @@ Tensor requireFloat(Semantics &s, const Value &value, const char *what) {
   return x;
 }
 
-// f(x), through fp32 for 16-bit floats.
+// f(x), through fp32 for narrower floats.
 Value function(Semantics &s, const Value &value, Opcode opcode, const char *what) {
   const Tensor x = requireFloat(s, value, what);
-  const bool narrow = ir::bitWidth(x.dtype.elem) == 16;
-  const Tensor argument = narrow ? s.cast(x, kFloat32) : x;
+  const Tensor argument = single(s, x);
   return Value(s.cast(emit(s, opcode, {argument.id}, argument.dtype), x.dtype));
 }
 
@@ -142,7 +141,7 @@ Value cast(Semantics &s, Args args) {
              " to " + to.name());
     }
     if (rounding == "rtz") {
-      s.unsupported("fp_downcast_rounding='rtz' is not there yet");
+      return callPrelude(s, "cast_towards_zero", {Value(input), args[1]});
     }
   }
   return Value(s.cast(input, to, bitcast));
@@ -164,7 +163,8 @@ Value absolute(Semantics &s, Args args) {
     s.fail(args[0], "abs does not take " + args[0].describe());
   }
   const bool isUnsigned = x.dtype.isInt() && (!x.dtype.isSigned || x.dtype.isBool());
-  return Value(isUnsigned ? x : emit(s, Opcode::Abs, {x.id}, x.dtype));
+  const Tensor source = computed(s, x);
+  return Value(isUnsigned ? x : s.cast(emit(s, Opcode::Abs, {source.id}, source.dtype), x.dtype));
 }
 
 Value exp(Semantics &s, Args args) { return function(s, args[0], Opcode::Exp, "exp"); }
@@ -217,8 +217,10 @@ Value fma(Semantics &s, Args args) {
     s.fail("fma takes floats, got " + args[0].describe() + ", " + args[1].describe() + " and " +
            args[2].describe());
   }
-  return Value(
-      emit(s, Opcode::Fma, {operands.a.id, operands.b.id, operands.c.id}, operands.a.dtype));
+  const Tensor a = computed(s, operands.a);
+  const Tensor b = computed(s, operands.b);
+  const Tensor c = computed(s, operands.c);
+  return Value(s.cast(emit(s, Opcode::Fma, {a.id, b.id, c.id}, a.dtype), operands.a.dtype));
 }
 
 Value fdiv(Semantics &s, Args args) {

@@ -56,6 +56,10 @@ Tensor emitCompare(Semantics &s, CompareOp op, const Tensor &a, const Tensor &b)
 Tensor emitBinary(Semantics &s, BinaryOp op, const Tensor &a, const Tensor &b);
 Tensor emitSelect(Semantics &s, const Tensor &condition, const Tensor &a, const Tensor &b);
 Tensor emitMinMax(Semantics &s, bool isMax, const Tensor &a, const Tensor &b, bool propagateNan);
+// x in fp32 if it is a narrower float, which fp32 holds; others as they are.
+Tensor single(Semantics &s, const Tensor &x);
+// The type in which x is computed with: fp32 for 8-bit floats, its own for others.
+Tensor computed(Semantics &s, const Tensor &x);
 // A tensor cast to int1: != 0.
 Tensor toBool(Semantics &s, const Tensor &x);
 // The shape of the broadcast of two; fails if there is none.
@@ -84,6 +88,9 @@ std::vector<Tensor> requireTiles(Semantics &s, const Value &value, const std::st
 Tensor requireNumbers(const Semantics &s, const Value &value, const std::string &what);
 // The type in which sum and cumsum add and which they give: `dtype` unless it is None.
 DType sumType(Semantics &s, DType input, const Value &dtype, const std::string &what);
+
+// Calls a function of the prelude that no row of language.def names.
+Value callPrelude(Semantics &s, const char *name, std::vector<Value> arguments);
 
 // Folds tiles of numbers of one shape along the axis (nullopt: over all); `combine` gets the
 // scalars of two groups and gives those of one.

@@ -201,14 +201,21 @@ Value compareOthers(const Semantics &s, CompareOp op, const Value &a, const Valu
   return Value::boolean(*equal == (op == CompareOp::Eq));
 }
 
+Tensor negated(Semantics &s, const Tensor &a) {
+  const Tensor x = computed(s, a);
+  return s.cast(emit(s, Opcode::Neg, {x.id}, x.dtype), a.dtype);
+}
+
 } // namespace
 
 Tensor emitBinary(Semantics &s, BinaryOp op, const Tensor &a, const Tensor &b) {
-  return emit(s, opcodeOf(s, op, a.dtype), {a.id, b.id}, a.dtype);
+  const Tensor left = computed(s, a), right = computed(s, b);
+  return s.cast(emit(s, opcodeOf(s, op, left.dtype), {left.id, right.id}, left.dtype), a.dtype);
 }
 
 Tensor emitCompare(Semantics &s, CompareOp op, const Tensor &a, const Tensor &b) {
-  const ir::ValueId id = s.builder.cmp(predicateOf(s, op, a.dtype), a.id, b.id);
+  const Tensor left = computed(s, a), right = computed(s, b);
+  const ir::ValueId id = s.builder.cmp(predicateOf(s, op, left.dtype), left.id, right.id);
   return {id, {ir::Elem::I1, false}, a.shape};
 }
 
@@ -218,12 +225,14 @@ Tensor emitSelect(Semantics &s, const Tensor &condition, const Tensor &a, const 
 
 Tensor emitMinMax(Semantics &s, bool isMax, const Tensor &a, const Tensor &b, bool propagateNan) {
   if (a.dtype.isFloat()) {
-    const Tensor result = emit(s, isMax ? Opcode::FMax : Opcode::FMin, {a.id, b.id}, a.dtype);
+    const Tensor left = computed(s, a);
+    const Tensor result =
+        emit(s, isMax ? Opcode::FMax : Opcode::FMin, {left.id, computed(s, b).id}, left.dtype);
     if (propagateNan) {
       ir::Function &fn = s.builder.function();
       fn.setAttr(fn.def(result.id), ir::Attr::nan, ir::AttrValue(int64_t{1}));
     }
-    return result;
+    return s.cast(result, a.dtype);
   }
   const bool isSigned = a.dtype.isSigned && !a.dtype.isBool();
   const Opcode opcode =
@@ -295,7 +304,7 @@ Value tensorUnary(Semantics &s, UnaryOp op, const Tensor &a) {
     if (dtype.isPointer()) {
       s.fail("unary - does not take " + Value(a).describe());
     }
-    return Value(emit(s, Opcode::Neg, {a.id}, dtype));
+    return Value(negated(s, a));
   case UnaryOp::Not:
     if (!dtype.isBool()) {
       s.fail("not does not take " + Value(a).describe() + insteadOfTruth(dtype));

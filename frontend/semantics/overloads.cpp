@@ -3,7 +3,7 @@
 //
 // An overload is taken that has the arguments' types; else one that has them in the type in which all
 // meet. Of integers the width alone counts where no overload has the sign; int1 and integers below 32
-// bits count as 32 bits wide; 16-bit floats go through fp32 and are rounded once (Triton refuses them).
+// bits count as 32 bits wide; narrower floats go through fp32 and are rounded once (Triton refuses them).
 #include "frontend/semantics/operations.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::vector<Overload> readOverloads(std::string_view text) {
   return overloads;
 }
 
-bool isNarrow(const DType &dtype) { return dtype.isFloat() && ir::bitWidth(dtype.elem) == 16; }
+bool isNarrow(const DType &dtype) { return dtype.isFloat() && ir::bitWidth(dtype.elem) < 32; }
 
 // The type that an overload can have for it.
 DType widened(const DType &dtype) {

@@ -27,6 +27,9 @@ Value literal(std::string_view text) {
   if (text.starts_with('\'')) {
     return Value::string(std::string(text.substr(1, text.size() - 2)));
   }
+  if (const std::optional<DType> dtype = DType::byName(text)) {
+    return Value(TypeValue{*dtype, {}});
+  }
   return Value::integer(std::strtoll(std::string(text).c_str(), nullptr, 10));
 }
 
@@ -277,17 +280,31 @@ void Semantics::unknownName(const std::string &name) const {
   fail("the language has no name `" + name + "`" + didYouMean(name, names));
 }
 
+namespace {
+
+// Of a name that language.def or another file of the semantics has from the prelude.
+Value preludeCallee(const Semantics &s, const char *name) {
+  auto function = preludeFunction(name);
+  ir::check(function != nullptr && s.callFunction != nullptr,
+            "the prelude has what the language says");
+  return Value(std::move(function));
+}
+
+} // namespace
+
+Value callPrelude(Semantics &s, const char *name, std::vector<Value> arguments) {
+  return s.callFunction(preludeCallee(s, name), {std::move(arguments), {}});
+}
+
 Value Semantics::call(const Operation &operation, const Arguments &arguments) {
   const BoundArguments bound(*this, operation, arguments);
   if (operation.fn != nullptr) {
     return operation.fn(*this, bound.values());
   }
-  auto function = preludeFunction(operation.name);
-  ir::check(function != nullptr && callFunction != nullptr,
-            "the prelude has what language.def says");
   const std::span<const Value> values = bound.values();
+  const Value function = preludeCallee(*this, operation.name);
   if (operation.overloads != nullptr) {
-    return callOverload(*this, operation, Value(std::move(function)), values);
+    return callOverload(*this, operation, function, values);
   }
   Arguments given;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -298,7 +315,7 @@ Value Semantics::call(const Operation &operation, const Arguments &arguments) {
       given.positional.push_back(values[i]);
     }
   }
-  return callFunction(Value(std::move(function)), given);
+  return callFunction(function, given);
 }
 
 BoundArguments::BoundArguments(Semantics &semantics, const Operation &operation,

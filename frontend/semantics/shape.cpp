@@ -39,6 +39,11 @@ Value isExactly(const Semantics &s, Args args, DType dtype) {
   return Value::boolean(self == dtype);
 }
 
+Value isFormat(const Semantics &s, Args args, ir::Float8 format) {
+  const DType self = typeSelf(s, args).dtype;
+  return Value::boolean(self.isFloat8() && self.float8 == format);
+}
+
 // A tile of that shape and type with the value in every element.
 Value filled(Semantics &s, const Value &shapeArgument, const Value &value, const Value &type,
              const std::string &what) {
@@ -221,9 +226,17 @@ Value isBf16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::BF1
 Value isFp32(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F32, true}); }
 Value isFp64(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F64, true}); }
 Value isFp8(Semantics &s, Args args) {
-  typeSelf(s, args);
-  return Value::boolean(false);
+  return Value::boolean(typeSelf(s, args).dtype.isFloat8());
 }
+Value isStandardFloating(Semantics &s, Args args) {
+  const DType dtype = typeSelf(s, args).dtype;
+  return Value::boolean(dtype.isFloat() && !dtype.isFloat8());
+}
+Value isFp8e5(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e5); }
+Value isFp8e4nv(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e4nv); }
+Value isFp8e4b15(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e4b15); }
+Value isFp8e4b8(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e4b8); }
+Value isFp8e5b16(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e5b16); }
 Value isPtr(Semantics &s, Args args) { return Value::boolean(typeSelf(s, args).dtype.isPointer()); }
 Value isBlock(Semantics &s, Args args) { return Value::boolean(!typeSelf(s, args).shape.empty()); }
 

@@ -2,6 +2,7 @@
 // Tensors: how types meet, how values are cast and brought to one shape, and the typed emission
 // that all operations use. docs/semantics.md has the table of types in words.
 #include "frontend/semantics/operations.h"
+#include "ir/float8.h"
 #include "ir/ops.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 int kindOf(DType dtype) { return dtype.isFloat() ? 2 : dtype.isBool() ? 0 : 1; }
 
 DType floatType(ir::Elem elem) { return {elem, true}; }
+constexpr DType kInt1{ir::Elem::I1, false};
 
 // C's usual arithmetic conversions, without its promotion to int.
 DType promoteInts(DType a, DType b) {
@@ -53,16 +55,34 @@ Tensor castInts(Semantics &s, const Tensor &x, DType to) {
   return emitShaped(s, extendsSign ? Opcode::SExt : Opcode::ZExt, x.id, to, x.shape);
 }
 
+Tensor castFloat8(Semantics &s, Opcode opcode, const Tensor &x, DType to) {
+  const ir::Float8 format = x.dtype.isFloat8() ? *x.dtype.float8 : *to.float8;
+  const Tensor result = emitShaped(s, opcode, x.id, to, x.shape);
+  s.builder.function().setAttr(s.builder.function().def(result.id), ir::Attr::format, format);
+  return result;
+}
+
 Tensor castFloats(Semantics &s, const Tensor &x, DType to) {
+  // fp32 holds every float of 8 or 16 bits.
+  if (x.dtype.isFloat8()) {
+    return s.cast(castFloat8(s, Opcode::Float8Decode, x, floatType(ir::Elem::F32)), to);
+  }
+  if (to.isFloat8()) {
+    return castFloat8(s, Opcode::Float8Encode, single(s, x), to);
+  }
   const bool widens = ir::bitWidth(to.elem) > ir::bitWidth(x.dtype.elem);
   return emitShaped(s, widens ? Opcode::FpExt : Opcode::FpTrunc, x.id, to, x.shape);
 }
 
 Tensor castFloatToInt(Semantics &s, const Tensor &x, DType to) {
-  // 16-bit floats go through fp32, which is exact.
-  const bool narrow = ir::bitWidth(x.dtype.elem) == 16;
-  const Tensor source = narrow ? castFloats(s, x, floatType(ir::Elem::F32)) : x;
-  return emitShaped(s, to.isSigned ? Opcode::FpToSI : Opcode::FpToUI, source.id, to, x.shape);
+  return emitShaped(s, to.isSigned ? Opcode::FpToSI : Opcode::FpToUI, single(s, x).id, to, x.shape);
+}
+
+// Triton has no casts between these.
+void refuseFloat8(const Semantics &s, DType from, DType to) {
+  if ((from.isFloat8() && !to.isFloat()) || (to.isFloat8() && !from.isFloat())) {
+    s.fail("cannot cast " + from.name() + " to " + to.name() + "; cast to fp32 first");
+  }
 }
 
 Tensor castPointer(Semantics &s, const Tensor &x, DType to) {
@@ -81,6 +101,13 @@ Tensor castPointer(Semantics &s, const Tensor &x, DType to) {
 }
 
 } // namespace
+
+Tensor single(Semantics &s, const Tensor &x) {
+  const bool isNarrow = x.dtype.isFloat() && ir::bitWidth(x.dtype.elem) < 32;
+  return isNarrow ? s.cast(x, floatType(ir::Elem::F32)) : x;
+}
+
+Tensor computed(Semantics &s, const Tensor &x) { return x.dtype.isFloat8() ? single(s, x) : x; }
 
 std::string shapeText(std::span<const int32_t> shape) {
   std::string text = "[";
@@ -129,7 +156,10 @@ Tensor constantTensor(Semantics &s, DType dtype, std::span<const int32_t> shape,
                       const Constant &value) {
   const ir::Type type = irType(dtype, shape);
   ir::ValueId id;
-  if (dtype.isFloat()) {
+  if (dtype.isFloat8()) {
+    const uint8_t code = ir::encodeFloat8(*dtype.float8, constantDouble(s, value));
+    id = s.builder.constInt(type, static_cast<int8_t>(code));
+  } else if (dtype.isFloat()) {
     id = s.builder.constFloat(type, constantDouble(s, value));
   } else {
     const double *real = std::get_if<double>(&value);
@@ -180,6 +210,9 @@ DType Semantics::computationType(DType a, bool aIsConstant, DType b, bool bIsCon
   }
   if (either(ir::Elem::BF16)) {
     return floatType(a.elem == b.elem ? ir::Elem::BF16 : ir::Elem::F32);
+  }
+  if (a.isFloat8() && b.isFloat8()) {
+    return a == b ? a : floatType(ir::Elem::F16);
   }
   if (!a.isInt() || !b.isInt()) {
     fail("operands of type " + a.name() + " and " + b.name() + " have no common type");
@@ -259,6 +292,7 @@ Tensor Semantics::cast(const Tensor &x, DType to, bool bitcast) {
     return sameBits ? Tensor{x.id, to, x.shape}
                     : emitShaped(*this, Opcode::Bitcast, x.id, to, x.shape);
   }
+  refuseFloat8(*this, x.dtype, to);
   if (x.dtype.isFloat()) {
     return to.isFloat() ? castFloats(*this, x, to) : castFloatToInt(*this, x, to);
   }
@@ -273,9 +307,10 @@ Tensor toBool(Semantics &s, const Tensor &x) {
   if (x.dtype.isBool()) {
     return x;
   }
+  refuseFloat8(s, x.dtype, kInt1);
   const ir::ValueId zero = s.builder.zero(irType(x.dtype, x.shape));
   const auto predicate = x.dtype.isFloat() ? ir::CmpPred::une : ir::CmpPred::ne;
-  return {s.builder.cmp(predicate, x.id, zero), {ir::Elem::I1, false}, x.shape};
+  return {s.builder.cmp(predicate, x.id, zero), kInt1, x.shape};
 }
 
 std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a,

@@ -4,6 +4,7 @@
 #include "frontend/specialise/host.h"
 #include "frontend/semantics/semantics.h"
 #include "frontend/syntax/source.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 #include <array>
@@ -21,6 +22,7 @@ struct NamedType {
   std::string_view longName; // as in tl.float32
   ir::Elem elem;
   bool isSigned;
+  std::optional<ir::Float8> float8 = {};
 };
 
 constexpr std::array kTypes = {
@@ -37,6 +39,11 @@ constexpr std::array kTypes = {
     NamedType{"bf16", "bf16", "bfloat16", ir::Elem::BF16, true},
     NamedType{"fp32", "f32", "float32", ir::Elem::F32, true},
     NamedType{"fp64", "f64", "float64", ir::Elem::F64, true},
+    NamedType{"fp8e5", "fp8e5", "float8e5", ir::Elem::I8, true, ir::Float8::e5},
+    NamedType{"fp8e4nv", "fp8e4nv", "float8e4nv", ir::Elem::I8, true, ir::Float8::e4nv},
+    NamedType{"fp8e4b15", "fp8e4b15", "float8e4b15", ir::Elem::I8, true, ir::Float8::e4b15},
+    NamedType{"fp8e4b8", "fp8e4b8", "float8e4b8", ir::Elem::I8, true, ir::Float8::e4b8},
+    NamedType{"fp8e5b16", "fp8e5b16", "float8e5b16", ir::Elem::I8, true, ir::Float8::e5b16},
     NamedType{"void", "void", "void", ir::Elem::Void, true},
     NamedType{"int1", "u1", "B", ir::Elem::I1, false},
 };
@@ -222,7 +229,7 @@ std::string DType::name() const {
     return "pointer<" + pointee().name() + ">";
   }
   for (const NamedType &type : kTypes) {
-    if (type.elem == elem &&
+    if (type.elem == elem && type.float8 == float8 &&
         (!ir::isInt(elem) || type.isSigned == isSigned || elem == ir::Elem::I1)) {
       return std::string(type.name);
     }
@@ -249,7 +256,7 @@ std::optional<DType> DType::byName(std::string_view name) {
   }
   for (const NamedType &type : kTypes) {
     if (name == type.name || name == type.shortName || name == type.longName) {
-      return DType{type.elem, type.isSigned};
+      return DType{.elem = type.elem, .isSigned = type.isSigned, .float8 = type.float8};
     }
   }
   return std::nullopt;

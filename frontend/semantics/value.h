@@ -32,21 +32,24 @@ struct Operation;      // a row of language.def, frontend/semantics/semantics.h
 struct LanguagePart;   // `tl` or a submodule of it, frontend/semantics/semantics.h
 class HostObject;      // an object that only the Host understands, frontend/specialise/host.h
 
-// Element types as the user sees them: integers have a sign, pointers may be read-only.
+// Element types as the user sees them: integers have a sign, pointers may be read-only, and an 8-bit float
+// is an i8 of the IR.
 struct DType {
   ir::Elem elem = ir::Elem::Void;
   bool isSigned = true; // integers; i1 is unsigned
   uint8_t pointerDepth = 0;
   bool isConst = false; // pointers
+  std::optional<ir::Float8> float8 = {}; // with I8: its code
 
   [[nodiscard]] bool isPointer() const { return pointerDepth != 0; }
-  [[nodiscard]] bool isInt() const { return !isPointer() && ir::isInt(elem); }
+  [[nodiscard]] bool isInt() const { return !isPointer() && !float8 && ir::isInt(elem); }
   [[nodiscard]] bool isBool() const { return !isPointer() && elem == ir::Elem::I1; }
-  [[nodiscard]] bool isFloat() const { return !isPointer() && ir::isFloat(elem); }
+  [[nodiscard]] bool isFloat() const { return isFloat8() || (!isPointer() && ir::isFloat(elem)); }
+  [[nodiscard]] bool isFloat8() const { return !isPointer() && float8.has_value(); }
   [[nodiscard]] ir::Type irType() const { return ir::Type::scalar(elem, pointerDepth); }
   [[nodiscard]] DType pointee() const;
   [[nodiscard]] DType pointerTo() const;
-  // Triton's name: "int32", "uint8", "fp16", "bf16", "fp32", "int1", "pointer<fp32>".
+  // Triton's name: "int32", "uint8", "fp16", "bf16", "fp8e5", "int1", "pointer<fp32>".
   [[nodiscard]] std::string name() const;
   // Of that name or of its short form ("i32", "u8", "f32", "*fp32"); nullopt if there is none.
   static std::optional<DType> byName(std::string_view name);

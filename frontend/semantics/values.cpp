@@ -2,6 +2,7 @@
 // What the walker asks of values (decay, conditions, constants), the arguments that operations
 // expect, and the types' own members.
 #include "frontend/semantics/blocks.h"
+#include "ir/float8.h"
 
 #include <algorithm>
 #include <array>
@@ -203,8 +204,21 @@ Value tensorAttribute(Semantics &s, const Tensor &x, const std::string &name) {
   return operation != nullptr ? boundMethod(Value(x), operation) : Value();
 }
 
-int mantissaBits(ir::Elem elem) {
-  return elem == ir::Elem::F16 ? 10 : elem == ir::Elem::BF16 ? 7 : elem == ir::Elem::F32 ? 23 : 52;
+int mantissaBits(DType dtype) {
+  const ir::Elem elem = dtype.elem;
+  return dtype.float8              ? ir::float8Format(*dtype.float8).mantissaBits
+         : elem == ir::Elem::F16   ? 10
+         : elem == ir::Elem::BF16  ? 7
+         : elem == ir::Elem::F32   ? 23
+                                   : 52;
+}
+
+int exponentBias(DType dtype) {
+  const ir::Elem elem = dtype.elem;
+  return dtype.float8            ? ir::float8Format(*dtype.float8).bias
+         : elem == ir::Elem::F16 ? 15
+         : elem == ir::Elem::F64 ? 1023
+                                 : 127;
 }
 
 Value typeAttribute(const TypeValue &type, const std::string &name) {
@@ -235,7 +249,10 @@ Value typeAttribute(const TypeValue &type, const std::string &name) {
     return Value::integer(bits);
   }
   if (name == "fp_mantissa_width" && dtype.isFloat()) {
-    return Value::integer(mantissaBits(dtype.elem));
+    return Value::integer(mantissaBits(dtype));
+  }
+  if (name == "exponent_bias" && dtype.isFloat()) {
+    return Value::integer(exponentBias(dtype));
   }
   const Operation *operation = Semantics::findMember(name, Operation::Receiver::Type);
   return operation != nullptr ? boundMethod(Value(type), operation) : Value();

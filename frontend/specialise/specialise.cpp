@@ -192,7 +192,8 @@ Value Walker::argumentValue(const ParameterSource &param, const Argument &argume
   return {Tensor{id, type, {}}};
 }
 
-void Walker::scalarBody(const FunctionSource &source, std::span<const DType> parameters) {
+void Walker::scalarBody(const FunctionSource &source, std::span<const DType> parameters,
+                        DType wanted) {
   const AstFunction *fn = source.ast->find(source.name);
   ir::check(fn != nullptr, "a function is in its tree");
   Frame frame;
@@ -211,9 +212,9 @@ void Walker::scalarBody(const FunctionSource &source, std::span<const DType> par
   at(fn->range);
   const Value result = functionResult(*fn);
   const Tensor *tensor = result.tensor();
-  if (tensor == nullptr || !tensor->isScalar() || tensor->dtype != parameters[0]) {
+  if (tensor == nullptr || !tensor->isScalar() || tensor->dtype != wanted) {
     fail(fn->range, "`" + source.name + "` returns " + result.describe() + " and not a scalar " +
-                        parameters[0].name());
+                        wanted.name());
   }
   builder_.op(ir::Opcode::Yield, {&tensor->id, 1});
 }

@@ -38,7 +38,8 @@ public:
   Walker(const Walker &) = delete;
   Walker &operator=(const Walker &) = delete;
   void kernel(const FunctionSource &source, const Signature &signature);
-  void scalarBody(const FunctionSource &source, std::span<const DType> parameters);
+  void scalarBody(const FunctionSource &source, std::span<const DType> parameters,
+                  DType wanted);
   Value defaultValue(const FunctionSource &source, size_t parameter);
 
 private:

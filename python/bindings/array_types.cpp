@@ -19,6 +19,8 @@ constexpr NameRow kNames[] = {
     {"int8", "int8"},    {"int16", "int16"},  {"int32", "int32"},  {"int64", "int64"},
     {"uint8", "uint8"},  {"uint16", "uint16"}, {"uint32", "uint32"}, {"uint64", "uint64"},
     {"bool", "int1"},
+    {"float8_e5m2", "fp8e5"}, {"float8_e4m3fn", "fp8e4nv"}, {"float8_e4m3fnuz", "fp8e4b8"},
+    {"float8_e5m2fnuz", "fp8e5b16"},
 };
 
 } // namespace
@@ -88,13 +90,16 @@ int codeOfDtype(PyObject *dtype) {
 }
 
 int codeOfDlpack(const DlTensor &tensor) {
-  constexpr const char *kKinds[] = {"int", "uint", "float", "", "bfloat", "", "bool"};
+  constexpr const char *kKinds[] = {"int", "uint", "float", "", "bfloat", "", "bool",
+                                    "", "", "", "float8_e4m3fn", "float8_e4m3fnuz",
+                                    "float8_e5m2", "float8_e5m2fnuz"};
   constexpr size_t kSizes = 4; // of 8 to 64 bits
   static const auto codes = [&] {
     std::array<int, std::size(kKinds) * kSizes> rows{};
     for (size_t i = 0; i < rows.size(); ++i) {
       const std::string kind = kKinds[i / kSizes], bits = std::to_string(8U << (i % kSizes));
-      rows[i] = kind == "bool" ? (bits == "8" ? codeOfName(kind) : -1) : codeOfName(kind + bits);
+      const bool sayBits = kind != "bool" && !kind.starts_with("float8");
+      rows[i] = sayBits ? codeOfName(kind + bits) : bits == "8" ? codeOfName(kind) : -1;
     }
     return rows;
   }();

@@ -2,6 +2,7 @@
 #include "runtime/cache/function_library.h"
 
 #include "frontend/prelude/prelude.h"
+#include "ir/ops.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 
@@ -14,12 +15,12 @@ namespace {
 
 class Prelude : public ir::FunctionLibrary {
 public:
-  const ir::Function *body(ir::Opcode opcode, ir::Elem elem) override {
+  const ir::Function *body(const ir::FunctionKey &wanted) override {
     const std::lock_guard lock(mutex_);
-    const auto [entry, isNew] = bodies_.try_emplace({opcode, elem});
+    const auto [entry, isNew] = bodies_.try_emplace(wanted);
     if (isNew) {
       try {
-        entry->second = make(opcode, elem);
+        entry->second = make(wanted);
       } catch (...) {
         bodies_.erase(entry);
         throw;
@@ -29,14 +30,24 @@ public:
   }
 
 private:
-  static std::unique_ptr<const ir::Function> make(ir::Opcode opcode, ir::Elem elem) {
-    const ir::OpInfo &row = ir::info(opcode);
-    const auto function = frontend::preludeFunction(row.mnemonic);
+  // Codes of 8-bit floats are unsigned.
+  static frontend::DType typeOf(ir::Elem elem) { return {elem, ir::isFloat(elem)}; }
+
+  static std::unique_ptr<const ir::Function> make(const ir::FunctionKey &wanted) {
+    const ir::OpInfo &row = ir::info(wanted.opcode);
+    std::string name = row.mnemonic;
+    if (wanted.format) {
+      name += "_" + std::string(ir::enumeratorName(ir::AttrKind::Float8, static_cast<int64_t>(*wanted.format)));
+    }
+    const auto function = frontend::preludeFunction(name);
     if (function == nullptr) {
       return nullptr;
     }
-    const std::vector<frontend::DType> parameters(row.operands.size(), {elem, true});
-    ir::Function fn = frontend::scalarBody(*function, parameters);
+    const std::vector<frontend::DType> parameters(row.operands.size(), typeOf(wanted.elem));
+    const auto result = wanted.opcode == ir::Opcode::Float8Decode   ? ir::Elem::F32
+                        : wanted.opcode == ir::Opcode::Float8Encode ? ir::Elem::I8
+                                                                    : wanted.elem;
+    ir::Function fn = frontend::scalarBody(*function, parameters, typeOf(result));
     // Once here, and not wherever it is inlined.
     const ir::Target any;
     const passes::PassContext context{any};
@@ -46,7 +57,7 @@ private:
   }
 
   std::mutex mutex_;
-  std::map<std::pair<ir::Opcode, ir::Elem>, std::unique_ptr<const ir::Function>> bodies_;
+  std::map<ir::FunctionKey, std::unique_ptr<const ir::Function>> bodies_;
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "runtime/capi/arguments.h"
 
 #include "frontend/semantics/semantics.h"
+#include "ir/ops.h"
 #include "runtime/capi/constants.h"
 
 #include <bit>
@@ -19,14 +20,18 @@ using Kind = CallArgument::Kind;
   throw ir::UserError("argument '" + std::string(parameter) + "': " + why);
 }
 
+constexpr DType float8(ir::Float8 format) { return {.elem = ir::Elem::I8, .float8 = format}; }
+
 // By LIBTILE_INT1 - 1 ...; the language's names.
 constexpr DType kElements[] = {
     {ir::Elem::I1, false},  {ir::Elem::I8, true},   {ir::Elem::I16, true},  {ir::Elem::I32, true},
     {ir::Elem::I64, true},  {ir::Elem::I8, false},  {ir::Elem::I16, false}, {ir::Elem::I32, false},
     {ir::Elem::I64, false}, {ir::Elem::F16, true},  {ir::Elem::BF16, true}, {ir::Elem::F32, true},
     {ir::Elem::F64, true},
+    float8(ir::Float8::e5), float8(ir::Float8::e4nv), float8(ir::Float8::e4b15),
+    float8(ir::Float8::e4b8), float8(ir::Float8::e5b16),
 };
-static_assert(std::size(kElements) == LIBTILE_FP64);
+static_assert(std::size(kElements) == LIBTILE_FP8E5B16);
 
 // 0: untyped.
 uint16_t elementCode(libtile_type type, std::string_view parameter) {

@@ -58,10 +58,11 @@ TEST(Prelude, HasEveryFunctionOfTheIr) {
   unsigned seen = 0;
   for (unsigned number = 0; number < ir::kNumOpcodes; ++number) {
     const auto opcode = static_cast<ir::Opcode>(number);
-    if (!ir::isFunction(opcode)) {
+    const ir::OpInfo &row = ir::info(opcode);
+    // Casts differ in their types: their bodies are tested by running them.
+    if (!ir::isFunction(opcode) || row.rule == ir::TypeRule::Cast) {
       continue;
     }
-    const ir::OpInfo &row = ir::info(opcode);
     const auto function = preludeFunction(row.mnemonic);
     ASSERT_NE(function, nullptr) << row.mnemonic;
     for (const DType type : {kFloat32, kFloat64}) {

@@ -103,7 +103,7 @@ TEST(Types, NamesRoundTrip) {
   }
   EXPECT_TRUE(DType::byName("*kf32")->isConst);
   EXPECT_FALSE(DType::byName("*kf32")->pointee().isConst);
-  for (const char *name : {"", "int", "i7", "*", "float", "fp8e5", "pointer<>", "i32 "}) {
+  for (const char *name : {"", "int", "i7", "*", "float", "fp8e6", "pointer<>", "i32 "}) {
     EXPECT_FALSE(DType::byName(name)) << name;
   }
 }

@@ -241,6 +241,49 @@ int64_t saturated(double value, unsigned width, bool isUnsigned) {
                     : static_cast<int64_t>(value);
 }
 
+// The number of a code of an 8-bit float, and the code nearest to a number, by trying all.
+struct Codes {
+  ir::Float8 format;
+  bool oneZero = format == ir::Float8::e4b8 || format == ir::Float8::e5b16;
+  int width = format == ir::Float8::e5 || format == ir::Float8::e5b16 ? 2 : 3;
+  int bias = format == ir::Float8::e4nv    ? 7
+             : format == ir::Float8::e4b8  ? 8
+             : format == ir::Float8::e5b16 ? 16
+                                           : 15;
+  // From here on a code without a sign is no number that others are rounded to.
+  int end = format == ir::Float8::e5 ? 0x7c : oneZero ? 0x80 : 0x7f;
+
+  [[nodiscard]] double number(int64_t code) const {
+    const int size = code & 0x7f;
+    const double sign = (code & 0x80) != 0 ? -1 : 1;
+    if (oneZero && size == 0 && sign < 0) {
+      return NAN;
+    }
+    if (size >= end && format != ir::Float8::e4b15) {
+      return format == ir::Float8::e5 && size == 0x7c ? sign * INFINITY : NAN;
+    }
+    const int exponent = size >> width;
+    const double fraction = std::ldexp(size % (1 << width), -width);
+    return sign * (exponent == 0 ? std::ldexp(fraction, 1 - bias)
+                                 : std::ldexp(1 + fraction, exponent - bias));
+  }
+
+  [[nodiscard]] int64_t nearest(double value) const {
+    const bool away = format == ir::Float8::e4b15;
+    if (std::isnan(value) && !away) {
+      return oneZero ? 0x80 : 0x7f;
+    }
+    const double largest = number(end - 1);
+    const double size = std::isnan(value) ? largest : std::min(std::fabs(value), largest);
+    int best = 0;
+    for (int code = 1; code < end; ++code) {
+      const double middle = (number(code - 1) + number(code)) / 2;
+      best = size > middle || (size == middle && (away || code % 2 == 0)) ? code : best;
+    }
+    return best | (std::signbit(value) && !(oneZero && best == 0) ? 0x80 : 0);
+  }
+};
+
 } // namespace
 
 Element evaluateElement(const Function &fn, OpId op, const std::vector<Element> &in) {
@@ -277,6 +320,12 @@ Element evaluateElement(const Function &fn, OpId op, const std::vector<Element> 
   }
   if (opcode == Opcode::FpExt || opcode == Opcode::FpTrunc) {
     return asFloat(in[0].f);
+  }
+  if (opcode == Opcode::Float8Decode) {
+    return asFloat(Codes{fn.getEnum<ir::Float8>(op, Attr::format)}.number(in[0].i));
+  }
+  if (opcode == Opcode::Float8Encode) {
+    return asInt(Codes{fn.getEnum<ir::Float8>(op, Attr::format)}.nearest(in[0].f));
   }
   if (opcode == Opcode::SIToFp) {
     return asFloat(static_cast<double>(signedOf(in[0].i, width)));

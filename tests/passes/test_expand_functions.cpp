@@ -13,33 +13,35 @@ namespace {
 using ir::Elem;
 using ir::Opcode;
 
-// rsqrt(x) = x * x of f32; exp uses itself.
+// rsqrt(x) = x * x of f32; exp uses itself; the code of a number is its integer part.
 class Fake : public ir::FunctionLibrary {
 public:
-  Fake() : square_("rsqrt"), endless_("exp") {
-    fill(square_, Opcode::Mul, 2);
-    fill(endless_, Opcode::Exp, 1);
+  Fake() : square_("rsqrt"), endless_("exp"), code_("float8_encode") {
+    fill(square_, Opcode::Mul, 2, Elem::F32);
+    fill(endless_, Opcode::Exp, 1, Elem::F32);
+    fill(code_, Opcode::FpToSI, 1, Elem::I8);
   }
-  const ir::Function *body(Opcode opcode, Elem elem) override {
-    asked.emplace_back(opcode, elem);
-    return elem != Elem::F32         ? nullptr
-           : opcode == Opcode::Rsqrt ? &square_
-           : opcode == Opcode::Exp   ? &endless_
-                                     : nullptr;
+  const ir::Function *body(const ir::FunctionKey &wanted) override {
+    asked.push_back(wanted);
+    return wanted.opcode == Opcode::Float8Encode ? &code_
+           : wanted.elem != Elem::F32            ? nullptr
+           : wanted.opcode == Opcode::Rsqrt      ? &square_
+           : wanted.opcode == Opcode::Exp        ? &endless_
+                                                 : nullptr;
   }
-  std::vector<std::pair<Opcode, Elem>> asked;
+  std::vector<ir::FunctionKey> asked;
 
 private:
-  static void fill(ir::Function &fn, Opcode opcode, size_t operands) {
-    const ir::Type type = ir::Type::scalar(Elem::F32);
-    const ir::ValueId x = fn.addParam(type, {"x"});
+  static void fill(ir::Function &fn, Opcode opcode, size_t operands, Elem elem) {
+    const ir::Type type = ir::Type::scalar(elem);
+    const ir::ValueId x = fn.addParam(ir::Type::scalar(Elem::F32), {"x"});
     const std::vector<ir::ValueId> all(operands, x);
     const ir::OpId op = fn.createOp(opcode, all, {&type, 1}, {});
     fn.append(fn.body(), op);
     const ir::ValueId result = fn.result(op);
     fn.append(fn.body(), fn.createOp(Opcode::Yield, {&result, 1}, {}, {}));
   }
-  ir::Function square_, endless_;
+  ir::Function square_, endless_, code_;
 };
 
 std::string kernel(const std::string &op, const std::string &type) {
@@ -48,7 +50,7 @@ std::string kernel(const std::string &op, const std::string &type) {
 }
 
 ir::Function expanded(const std::string &text, ir::FunctionLibrary *library,
-                      std::vector<ir::NativeFunction> native = {}) {
+                      std::vector<ir::FunctionKey> native = {}) {
   ir::Target target;
   target.name = "abacus";
   target.functions = std::move(native);
@@ -72,7 +74,7 @@ TEST(ExpandFunctions, NarrowFloatsAskForF32) {
   Fake library;
   const ir::Function fn = expanded(kernel("rsqrt", "bf16"), &library);
   ASSERT_EQ(library.asked.size(), 1U);
-  EXPECT_EQ(library.asked[0], std::pair(Opcode::Rsqrt, Elem::F32));
+  EXPECT_EQ(library.asked[0], (ir::FunctionKey{Opcode::Rsqrt, Elem::F32}));
   std::vector<Opcode> codes;
   for (const ir::OpId op : fn.walk()) {
     codes.push_back(fn.opcode(op));
@@ -83,12 +85,30 @@ TEST(ExpandFunctions, NarrowFloatsAskForF32) {
 
 TEST(ExpandFunctions, WhatTheTargetHasStays) {
   Fake library;
-  const std::vector<ir::NativeFunction> native = {{Opcode::Rsqrt, Elem::F32}};
+  const std::vector<ir::FunctionKey> native = {{Opcode::Rsqrt, Elem::F32}};
   for (const char *type : {"f32", "f16", "bf16"}) {
     const ir::Function fn = expanded(kernel("rsqrt", type), &library, native);
     EXPECT_EQ(fn.opcode(fn.first(fn.body())), Opcode::Rsqrt);
   }
   EXPECT_TRUE(library.asked.empty());
+}
+
+// A cast has a body for each format, whose result is of another type.
+TEST(ExpandFunctions, FormatsAreAskedFor) {
+  const std::string text = "func @f stage=tile warps=4 stages=3 (%x: f32, %o: ptr<i8>) {\n"
+                           "  %0 = float8_encode %x {format=e5} : i8\n"
+                           "  %1 = float8_encode %x {format=e4b8} : i8\n"
+                           "  %2 = add %0, %1 : i8\n  store %o, %2\n  return\n}\n";
+  Fake library;
+  const ir::FunctionKey e5{Opcode::Float8Encode, Elem::F32, ir::Float8::e5};
+  const ir::FunctionKey e4b8{Opcode::Float8Encode, Elem::F32, ir::Float8::e4b8};
+  const ir::Function fn = expanded(text, &library, {e5});
+  EXPECT_EQ(library.asked, std::vector{e4b8});
+  std::vector<Opcode> codes;
+  for (const ir::OpId op : fn.walk()) {
+    codes.push_back(fn.opcode(op));
+  }
+  EXPECT_EQ(codes, (std::vector{Opcode::Float8Encode, Opcode::FpToSI, Opcode::Add, Opcode::Store, Opcode::Return}));
 }
 
 // Neither an instruction nor a body: the user hears where.

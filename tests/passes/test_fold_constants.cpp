@@ -6,6 +6,7 @@
 #include "tests/passes/evaluate.h"
 
 #include "ir/builder.h"
+#include "ir/float8.h"
 #include "ir/ops.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ using ir::ValueId;
 
 // One op over constants; checks the folded number, if there is one, and tells whether there was.
 bool check(Opcode opcode, std::vector<std::pair<Type, AttrValue>> operands, Type result,
-           ir::CmpPred predicate = {}) {
+           ir::CmpPred predicate = {}, std::optional<ir::Float8> format = {}) {
   Function fn("fold");
   ir::Builder b(fn);
   std::vector<ValueId> values;
@@ -38,6 +39,9 @@ bool check(Opcode opcode, std::vector<std::pair<Type, AttrValue>> operands, Type
   const OpId op = b.op(opcode, values, {&result, 1});
   if (opcode == Opcode::Cmp) {
     fn.setAttr(op, ir::Attr::predicate, predicate);
+  }
+  if (format) {
+    fn.setAttr(op, ir::Attr::format, *format);
   }
   const auto folded = passes::foldConstants(fn, op);
   if (!folded) {
@@ -178,6 +182,26 @@ TEST(FoldConstants, Casts) {
           EXPECT_TRUE(check(SIToFp, {{Type::scalar(integer), a}}, Type::scalar(to)));
           EXPECT_TRUE(check(UIToFp, {{Type::scalar(integer), a}}, Type::scalar(to)));
         }
+      }
+    }
+  }
+}
+
+TEST(FoldConstants, EightBitFloats) {
+  std::mt19937_64 random(5);
+  const Type code = Type::scalar(Elem::I8);
+  using enum ir::Float8;
+  for (const ir::Float8 format : {e5, e4nv, e4b15, e4b8, e5b16}) {
+    std::vector<double> numbers = floats(random);
+    for (int64_t c = -128; c < 128; ++c) {
+      EXPECT_TRUE(check(Opcode::Float8Decode, {{code, c}}, Type::scalar(Elem::F32), {}, format));
+      const double x = ir::decodeFloat8(format, static_cast<uint8_t>(c));
+      const double next = ir::decodeFloat8(format, static_cast<uint8_t>(c + 1));
+      numbers.insert(numbers.end(), {x, (x + next) / 2, std::nextafter((x + next) / 2, 0.0), 1.01 * x});
+    }
+    for (const double x : numbers) {
+      for (const Elem from : {Elem::F32, Elem::F64}) {
+        EXPECT_TRUE(check(Opcode::Float8Encode, {{Type::scalar(from), x}}, code, {}, format)) << x;
       }
     }
   }

@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import float8
 import numpy as np
 from random_across import AcrossKinds
 from random_indices import IndexKinds
@@ -167,7 +168,7 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
                      self.overwrite, self.ends_of_types, self.ends_of_types,
                      self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store,
                      self.join, self.split, self.part, self.part, self.flip, self.gather, self.gather, self.histogram,
-                     self.mapped, self.block, self.block, self.update, self.update])(value)
+                     self.mapped, self.block, self.block, self.update, self.update, self.float8, self.float8])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""
@@ -480,6 +481,27 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
         self.line(f"    {name} = {x.name} - tl.max({x.name}, axis={axis}, keep_dims=True).to(tl.{NAMES[x.dtype]})")
         largest = x.array.max(axis, keepdims=True).astype(x.dtype)
         return self.let(name, x.array - largest if bound else x.array)
+
+    def float8(self, value):
+        """Numbers of few bits in 8-bit floats: moved, computed with, multiplied, and back."""
+        name = self.one_of([n for n in float8.FORMATS if n != "float8e4b15"])
+        if value.dtype == np.bool_:
+            return None
+        x = self.fitted(value, np.dtype(self.one_of([np.float16, np.float32, np.float64])), 4)
+        codes, back = f"{x.name}.to(tl.{name})", x.dtype
+        axis, kind = int(self.rng.integers(len(x.shape))), int(self.rng.integers(6))
+        if kind == 0 and len(x.shape) == 2 and x.array.size <= MOST // 2 and max(x.shape) <= 64:
+            other = self.one_of(list(float8.FORMATS)[:4])
+            ones = np.sign(x.array).T.astype(np.float32)
+            signs = f"tl.trans(tl.where({x.name} > 0, 1.0, tl.where({x.name} < 0, -1.0, 0.0))).to(tl.{other})"
+            return self.let(f"tl.dot({codes}, {signs})", x.array.astype(np.float32) @ ones)
+        text, result = [
+            (codes, x.array), (f"({codes} + {codes})", x.array * 2), (f"tl.where({codes} > 1, {codes}, -{codes})", np.where(x.array > 1, x.array, -x.array)),
+            (f"tl.broadcast_to(tl.max({codes}, axis={axis}, keep_dims=True), {x.shape})",
+             np.broadcast_to(x.array.max(axis, keepdims=True), x.shape)),
+            (f"tl.minimum(tl.abs({codes}), 3)", np.minimum(np.abs(x.array), 3)),
+            (f"{codes}.to(tl.uint8, bitcast=True).to(tl.{name}, bitcast=True).to(tl.float8e5)", x.array)][kind]
+        return self.let(f"{text}.to(tl.{NAMES[back]})", result.astype(back))
 
     def atomic(self, value):
         dtype = np.dtype(np.int32)

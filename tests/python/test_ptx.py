@@ -148,6 +148,28 @@ def test_tensor_cores_are_fed_by_copies_ahead():
 
 
 @libtile.jit
+def float8_casts(x, out, F: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i).to(F, bitcast=True).to(tl.float32)
+    tl.store(out + i, (a * 3).to(F).to(tl.uint8, bitcast=True))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a"])
+@pytest.mark.parametrize("name", ["float8e5", "float8e4nv", "float8e4b15", "float8e4b8", "float8e5b16"])
+def test_casts_of_8_bit_floats(name, target, tmp_path):
+    """One instruction for two elements, where there is one."""
+    types = ["*i8:16", "*i8:16"]
+    compiled = float8_casts.warmup(*types, grid=(1,), target=target, F=getattr(tl, name), BLOCK=2048, num_warps=4)
+    ptx = compiled.asm["ptx"]
+    assert assemble(ptx, target, tmp_path) == 0
+    native = target != "sm_80"
+    assert ptx.count("cvt.rn.f16x2.e4m3x2") == (8 if native and name == "float8e4nv" else 0)
+    assert ptx.count("cvt.rn.satfinite.e4m3x2.f32") == (8 if native and name == "float8e4nv" else 0)
+    assert ptx.count("cvt.rn.satfinite.e5m2x2.f32") == (8 if native and name == "float8e5" else 0)
+    assert ptx.count("ld.global.v4.b32") == ptx.count("st.global.v4.b32") == 1
+
+
+@libtile.jit
 def sums_of_products(x, y, z, out, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     a, b, c = tl.load(x + i), tl.load(y + i), tl.load(z + i)

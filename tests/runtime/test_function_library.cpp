@@ -4,6 +4,7 @@
 #include "runtime/cache/function_library.h"
 
 #include "runtime/fork.h"
+#include "tests/function_keys.h"
 
 #include <gtest/gtest.h>
 
@@ -19,13 +20,8 @@ namespace {
 std::vector<const ir::Function *> askAll() {
   const CompileScope scope;
   std::vector<const ir::Function *> bodies;
-  for (unsigned number = 0; number < ir::kNumOpcodes; ++number) {
-    const auto opcode = static_cast<ir::Opcode>(number);
-    if (ir::isFunction(opcode)) {
-      for (const ir::Elem elem : {ir::Elem::F32, ir::Elem::F64}) {
-        bodies.push_back(functionLibrary().body(opcode, elem));
-      }
-    }
+  for (const ir::FunctionKey &key : test::functionKeys()) {
+    bodies.push_back(functionLibrary().body(key));
   }
   return bodies;
 }
@@ -46,8 +42,8 @@ TEST(FunctionLibrary, ThreadsGetTheSameBodies) {
 }
 
 TEST(FunctionLibrary, WhatIsNoFunctionHasNoBody) {
-  EXPECT_EQ(functionLibrary().body(ir::Opcode::FDiv, ir::Elem::F32), nullptr);
-  EXPECT_EQ(functionLibrary().body(ir::Opcode::Load, ir::Elem::F32), nullptr);
+  EXPECT_EQ(functionLibrary().body({ir::Opcode::FDiv, ir::Elem::F32}), nullptr);
+  EXPECT_EQ(functionLibrary().body({ir::Opcode::Load, ir::Elem::F32}), nullptr);
 }
 
 // A child of a process whose threads ask all the time finds the lock free.

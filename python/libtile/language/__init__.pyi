@@ -65,7 +65,22 @@ class dtype:
         """float64."""
         ...
     def is_fp8(self: Any) -> Any:
-        """False: there are no 8-bit floats yet."""
+        """Any 8-bit float."""
+        ...
+    def is_fp8e4b15(self: Any) -> Any:
+        """float8e4b15."""
+        ...
+    def is_fp8e4b8(self: Any) -> Any:
+        """float8e4b8."""
+        ...
+    def is_fp8e4nv(self: Any) -> Any:
+        """float8e4nv."""
+        ...
+    def is_fp8e5(self: Any) -> Any:
+        """float8e5."""
+        ...
+    def is_fp8e5b16(self: Any) -> Any:
+        """float8e5b16."""
         ...
     def is_ptr(self: Any) -> Any:
         """A pointer type."""
@@ -334,6 +349,11 @@ uint8: dtype
 uint16: dtype
 uint32: dtype
 uint64: dtype
+float8e4b15: dtype
+float8e4b8: dtype
+float8e4nv: dtype
+float8e5: dtype
+float8e5b16: dtype
 float16: dtype
 bfloat16: dtype
 float32: dtype
@@ -629,7 +649,10 @@ def reduce_or(input: Any, axis: Any, keep_dims: Any = False) -> Any:
     """Bitwise or of integers along the axis."""
     ...
 def dot(input: Any, other: Any, acc: Any = None, input_precision: Any = None, allow_tf32: Any = None, max_num_imprecise_acc: Any = None, out_dtype: Any = None) -> Any:
-    """acc + input x other: matrices of any extents; int8 sums in int32, fp16, bf16 and fp32 in fp32."""
+    """acc + input x other: matrices of any extents; int8 sums in int32, 8-bit floats, fp16, bf16 and fp32 in fp32."""
+    ...
+def dot_scaled(lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: Any, rhs_format: Any, acc: Any = None, fast_math: Any = False, lhs_k_pack: Any = True, rhs_k_pack: Any = True, out_dtype: Any = float32) -> Any:
+    """acc + lhs x rhs in fp32 of small floats, each run of them along K times a scale. Formats are 'e2m1' (two to a byte, along K or with k_pack=False along the other axis), 'e4m3', 'e5m2', 'bf16' and 'fp16'; scales are None, bytes that are powers of two (e8m0), or float8e4nv: [M, K / run] and [N, K / run]."""
     ...
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
     """int32 tile of how often 0, 1, ..., num_bins - 1 are among the integers of a one-dimensional tile, where mask is true; others are not counted."""

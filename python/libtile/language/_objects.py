@@ -5,6 +5,7 @@ They come from libtile.so (frontend/language.def), where their meaning lives. Ke
 objects here: they stand for the names, and say so when they are called in ordinary Python.
 """
 import operator
+import re
 
 from .. import _libtile, aggregates, errors
 
@@ -127,7 +128,7 @@ class dtype(LanguageObject):
         if name in _TESTS:
             return lambda: _TESTS[name](self.name)
         if name in ("primitive_bitwidth", "itemsize"):
-            bits = int("".join(filter(str.isdigit, self.name)) or 0)
+            bits = int((re.findall(r"\d+", self.name) or [0])[0])
             return bits if name == "primitive_bitwidth" else (bits + 7) // 8
         raise AttributeError(name)
 
@@ -138,17 +139,17 @@ def _is_float(name):
 
 _TESTS = {
     "is_floating": _is_float,
-    "is_standard_floating": _is_float,
+    "is_standard_floating": lambda name: _is_float(name) and not name.startswith("fp8"),
     "is_int": lambda name: "int" in name and not name.startswith("pointer"),
     "is_int_signed": lambda name: name.startswith("int") and name != "int1",
     "is_int_unsigned": lambda name: name.startswith("uint") or name == "int1",
     "is_bool": lambda name: name == "int1",
-    "is_fp8": lambda name: False,
+    "is_fp8": lambda name: name.startswith("fp8"),
     "is_ptr": lambda name: name.startswith("pointer"),
     "is_block": lambda name: False,
     **{f"is_{name}": (lambda wanted: lambda name: name == wanted)(name) for name in (
         "int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "fp16", "bf16",
-        "fp32", "fp64")},
+        "fp32", "fp64", "fp8e5", "fp8e4nv", "fp8e4b15", "fp8e4b8", "fp8e5b16")},
 }
 
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dot_scaled: a product of matrices in small floats, a scale for each run of elements along K.
+
+Operands are brought to bf16, which holds an 8-bit or 4-bit float times a power of two, or to fp32 where one
+of them is fp16 or a scale is no power of two, and then multiplied.
+"""
+import libtile
+import libtile.language as tl
+
+
+@libtile.jit
+def scaled_dot_nibble(code):
+    """The number of an e2m1, by the fp16 of the same bits, whose exponents are 14 apart."""
+    bits = code.to(tl.uint16)
+    return (((bits & 8) << 12) | ((bits & 7) << 9)).to(tl.float16, bitcast=True) * 16384.0
+
+
+@libtile.jit
+def scaled_dot_unpacked(x):
+    """Two numbers a byte along the last axis, the lower bits first."""
+    return tl.interleave(scaled_dot_nibble(x & 15), scaled_dot_nibble((x >> 4) & 15))
+
+
+@libtile.jit
+def scaled_dot_numbers(x, format: tl.constexpr, k_pack: tl.constexpr):
+    """The operand, K along the last axis, as floats."""
+    if format == "e2m1":
+        tl.static_assert(x.dtype == tl.uint8 or x.dtype == tl.int8, "dot_scaled takes e2m1 as bytes")
+        if k_pack:
+            return scaled_dot_unpacked(x)
+        else:
+            return tl.trans(scaled_dot_unpacked(tl.trans(x)))
+    elif format == "e4m3":
+        return scaled_dot_typed(x, tl.float8e4nv)
+    elif format == "e5m2":
+        return scaled_dot_typed(x, tl.float8e5)
+    elif format == "bf16":
+        return scaled_dot_typed(x, tl.bfloat16)
+    else:
+        tl.static_assert(format == "fp16",
+                         "a format of dot_scaled is 'e2m1', 'e4m3', 'e5m2', 'bf16' or 'fp16'")
+        return scaled_dot_typed(x, tl.float16)
+
+
+@libtile.jit
+def scaled_dot_typed(x, dtype: tl.constexpr):
+    bits: tl.constexpr = dtype.primitive_bitwidth
+    tl.static_assert(x.dtype == dtype or (x.dtype.is_int() and x.dtype.primitive_bitwidth == bits),
+                     "an operand of dot_scaled is of its format's type, or an integer that holds the bits")
+    return x.to(dtype, bitcast=True)
+
+
+@libtile.jit
+def scaled_dot_factor(scale):
+    """The number of an e8m0, 2^(code - 127), 0xff is NaN; or of an 8-bit float."""
+    if scale.dtype.is_fp8():
+        return scale.to(tl.float32)
+    else:
+        tl.static_assert(scale.dtype == tl.uint8 or scale.dtype == tl.int8,
+                         "a scale of dot_scaled is a byte, an e8m0, or an 8-bit float")
+        code = scale.to(tl.uint8).to(tl.int32)
+        power = tl.where(code == 0, 0x400000, code << 23).to(tl.float32, bitcast=True)
+        return tl.where(code == 0xFF, float("nan"), power)
+
+
+@libtile.jit
+def scaled_dot_operand(x, scale, format: tl.constexpr, k_pack: tl.constexpr, dtype: tl.constexpr):
+    """Rows of K elements in that type, times their scales."""
+    numbers = scaled_dot_numbers(x, format, k_pack)
+    if scale is None:
+        return numbers.to(dtype)
+    else:
+        rows: tl.constexpr = numbers.shape[0]
+        k: tl.constexpr = numbers.shape[1]
+        groups: tl.constexpr = scale.shape[1]
+        tl.static_assert(scale.shape[0] == rows and k % groups == 0,
+                         "a scale of dot_scaled has a row for each row of lhs or column of rhs, and a column for "
+                         "each run of elements along K")
+        spread = tl.broadcast_to(tl.expand_dims(scaled_dot_factor(scale), 2), (rows, groups, k // groups))
+        return (numbers.to(tl.float32) * tl.reshape(spread, (rows, k))).to(dtype)
+
+
+@libtile.jit
+def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, fast_math=False, lhs_k_pack=True,
+               rhs_k_pack=True, out_dtype=tl.float32):
+    """acc + (lhs times its scales) x (rhs times its scales), summed in fp32. fast_math changes nothing."""
+    tl.static_assert(out_dtype == tl.float32, "out_dtype of dot_scaled must be fp32")
+    floats: tl.constexpr = scaled_dot_is_float(lhs_scale) or scaled_dot_is_float(rhs_scale)
+    if floats or lhs_format == "fp16" or rhs_format == "fp16":
+        left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, tl.float32)
+        right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, tl.float32)
+        return tl.dot(left, tl.trans(right), acc, input_precision="ieee", out_dtype=tl.float32)
+    else:
+        left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, tl.bfloat16)
+        right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, tl.bfloat16)
+        return tl.dot(left, tl.trans(right), acc, out_dtype=tl.float32)
+
+
+@libtile.jit
+def scaled_dot_is_float(scale):
+    if scale is None:
+        return False
+    else:
+        return scale.dtype.is_fp8()
