@@ -29,7 +29,7 @@ def stirling_rest(x):
 @libtile.jit
 def sine_of_turns(x):
     """sin(pi x) for |x| <= 1/2."""
-    head = x * 3.141592653589793
+    head = product(x, 3.141592653589793)
     sine, _ = sine_and_cosine_to_half(head, tl.fma(x, 3.141592653589793, -head) + x * 1.2246467991473532e-16)
     return sine
 

@@ -95,7 +95,7 @@ def inverse(x, q, SINGLE: tl.constexpr):
     tail = inverse_of_complement(tl.where(middle | (q <= 0.0), 0.125, q))
     y = tl.where(middle, inside, tail)
     if not SINGLE:
-        square = y * y
+        square = product(y, y)
         # (erf(y) - x) / erf'(y), in the tail over exp(y^2), which would underflow.
         slope = 0.8862269254527580 * tl.exp(tl.minimum(square, 700.0))
         off = tl.where(middle, tl.erf(y) - x, 0.0) * slope
