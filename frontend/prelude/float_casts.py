@@ -136,4 +136,6 @@ def cast_towards_zero(x, dtype: tl.constexpr):
     towards = tl.where(tl.abs(nearest.to(x.dtype)) > tl.abs(x), bits - 1, bits)
     if dtype == tl.float8e5:
         towards = tl.where(tl.abs(x) == float("inf"), (bits & 0x80) | 0x7C, towards)
+    elif dtype == tl.float8e4b8 or dtype == tl.float8e5b16:
+        towards = tl.where((towards == 0x80) & (x == x), 0, towards)  # there is no -0
     return towards.to(dtype, bitcast=True)

@@ -78,12 +78,17 @@ def boundaries(name, dtype):
     return np.concatenate([every, -every])
 
 
+def without_sign_of_nan(x, codes):
+    """A format without NaN keeps a sign that is open."""
+    return np.where(np.isnan(np.asarray(x, F64)), codes & 0x7F, codes)
+
+
 def check_encoded(device, name, x, rounding=None):
     codes = poisoned(x.size + 5, np.uint8)
     got = launch(encoded, device, [x, codes], x.size, F=TYPES[name], ROUNDING=rounding, BLOCK=1000,
                  grid=-(-x.size // 1000))
     want = encode(name, x, rounding or "rtne")
-    wrong = np.flatnonzero(got[:x.size] != want)
+    wrong = np.flatnonzero(without_sign_of_nan(x, got[:x.size] ^ want))
     assert not wrong.size, (f"{x[wrong[0]]!r} is {got[wrong[0]]:#x}, not {want[wrong[0]]:#x}; "
                             f"{wrong.size} are wrong")
     assert (got[x.size:] == 0xA5).all()
@@ -120,7 +125,7 @@ def test_formats_among_each_other(device, name):
     for other in FORMATS:
         got = launch(recoded, device, [CODES, poisoned(256, np.uint8)], FROM=TYPES[name], TO=TYPES[other])
         want = CODES if name == other else encode(other, decode(name, CODES))
-        assert np.array_equal(got, want), other
+        assert not without_sign_of_nan(decode(name, CODES), got ^ want).any(), other
 
 
 @libtile.jit
