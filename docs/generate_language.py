@@ -33,10 +33,10 @@ def rows():
         if row:
             yield section, "LIBDEVICE", row.groups()
             continue
-        row = re.match(r'(DTYPE|LANGUAGE_MODULE|LANGUAGE_NAMESPACE|LANGUAGE_ENUM|LATER)\((.*)\)$', line)
+        row = re.match(r'(DTYPE|LANGUAGE_MODULE|LANGUAGE_NAMESPACE|LANGUAGE_ENUM|LANGUAGE_CONSTANT|LATER)\((.*)\)$', line)
         if row:
             yield section, row[1], tuple(re.findall(TEXT, row[2]))
-        elif re.match(r'(OPERATION|LIBRARY|LIBDEVICE|DTYPE|LANGUAGE_MODULE|LANGUAGE_NAMESPACE|LANGUAGE_ENUM|LATER)\("', line):
+        elif re.match(r'(OPERATION|LIBRARY|LIBDEVICE|DTYPE|LANGUAGE_MODULE|LANGUAGE_NAMESPACE|LANGUAGE_ENUM|LANGUAGE_CONSTANT|LATER)\("', line):
             raise SystemExit(f"language.def: cannot read the row {line}")
 
 
@@ -125,6 +125,7 @@ def stubs():
         if macro == "LANGUAGE_ENUM":
             lines += ["", f"class {row[0]}:"] + [f"    {member}: Any" for member in row[1].split(", ")]
     lines.append("")
+    lines += [f"{row[0]}: int" for _, macro, row in rows() if macro == "LANGUAGE_CONSTANT"]
     lines += [f"{row[0]}: Any" for _, macro, row in rows()
               if macro in ("LANGUAGE_MODULE", "LANGUAGE_NAMESPACE") and "." not in row[0]] + [""]
     return "\n".join(lines)

@@ -112,6 +112,16 @@ void fillCombine(Semantics &s, ir::OpId op, std::span<const Tensor> inputs, cons
 Value callOverload(Semantics &s, const Operation &operation, const Value &function,
                    std::span<const Value> arguments);
 
+// ---- types (types.cpp)
+// A type's own members; unbound: there is none.
+Value typeAttribute(const TypeValue &type, const std::string &name);
+std::vector<std::string> typeAttributeNames();
+// The constants of the class tl.dtype: KIND, SINT_TYPES, ...; unbound: there is none.
+Value dtypeConstant(const std::string &name);
+Value shapeValue(std::span<const int32_t> shape);
+int64_t elementCount(std::span<const int32_t> shape);
+Value boundMethod(const Value &self, const Operation *operation);
+
 // ---- arguments of operations
 bool constantBool(const Semantics &s, const Value &value, const std::string &what);
 std::string constantString(const Semantics &s, const Value &value, const std::string &what);

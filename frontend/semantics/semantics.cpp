@@ -104,6 +104,11 @@ const std::vector<LanguagePart> &parts() {
   return rows;
 }
 
+constexpr std::array kConstants = {
+#define LANGUAGE_CONSTANT(name, value) std::pair<std::string_view, int64_t>{name, value},
+#include "frontend/language.def"
+};
+
 constexpr std::array kLater = {
 #define LATER(name) std::string_view{name},
 #include "frontend/language.def"
@@ -239,6 +244,11 @@ Value Semantics::languageName(std::string_view name) {
   for (const auto &[longName, type] : kDTypes) {
     if (longName == name) {
       return Value(TypeValue{*DType::byName(type), {}});
+    }
+  }
+  for (const auto &[constant, value] : kConstants) {
+    if (constant == name) {
+      return Value::integer(value);
     }
   }
   constexpr std::string_view prefix = "tl.";

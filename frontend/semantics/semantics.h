@@ -162,6 +162,8 @@ public:
   Tensor toComputation(const Value &value, DType dtype, std::span<const int32_t> shape = {});
   // A tensor (id of this type) with its shape taken from the IR.
   Tensor makeTensor(ir::ValueId id, DType dtype);
+  // The name of the target that is compiled for ("sm_90a", "avx512"); empty: none is known.
+  std::string target;
   // Shows what static_print prints; none: nobody listens.
   std::function<void(const std::string &)> print;
 

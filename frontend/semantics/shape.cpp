@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on the grid, on shapes and on types, and those that make tiles.
+// Operations on the grid and on shapes, and those that make tiles.
 #include "frontend/semantics/operations.h"
 #include "ir/ops.h"
 
@@ -24,24 +24,6 @@ Value gridIndex(Semantics &s, ir::Opcode opcode, const Value &axis, const char *
   ir::Function &fn = s.builder.function();
   fn.setAttr(fn.def(id), ir::Attr::axis, ir::AttrValue(number));
   return Value(Tensor{id, kInt32, {}});
-}
-
-const TypeValue &typeSelf(const Semantics &s, Args args) {
-  const TypeValue *type = args[0].as<TypeValue>();
-  if (type == nullptr) {
-    s.fail(args[0], "expected a type, got " + args[0].describe());
-  }
-  return *type;
-}
-
-Value isExactly(const Semantics &s, Args args, DType dtype) {
-  const DType self = typeSelf(s, args).dtype;
-  return Value::boolean(self == dtype);
-}
-
-Value isFormat(const Semantics &s, Args args, ir::Float8 format) {
-  const DType self = typeSelf(s, args).dtype;
-  return Value::boolean(self.isFloat8() && self.float8 == format);
 }
 
 // A tile of that shape and type with the value in every element.
@@ -191,53 +173,5 @@ Value trans(Semantics &s, Args args) {
 Value item(Semantics &s, Args args) {
   return Value(onlyElement(s, requireTensor(s, args[0], "the argument of item")));
 }
-
-// ---- types
-
-Value pointerType(Semantics &s, Args args) {
-  DType dtype = scalarType(s, args[0], "the element type of a pointer").pointerTo();
-  dtype.isConst = constantBool(s, args[2], "const");
-  return Value(TypeValue{dtype, {}});
-}
-
-Value isFloating(Semantics &s, Args args) {
-  return Value::boolean(typeSelf(s, args).dtype.isFloat());
-}
-Value isInt(Semantics &s, Args args) { return Value::boolean(typeSelf(s, args).dtype.isInt()); }
-Value isBool(Semantics &s, Args args) { return Value::boolean(typeSelf(s, args).dtype.isBool()); }
-Value isIntSigned(Semantics &s, Args args) {
-  const DType dtype = typeSelf(s, args).dtype;
-  return Value::boolean(dtype.isInt() && dtype.isSigned && !dtype.isBool());
-}
-Value isIntUnsigned(Semantics &s, Args args) {
-  const DType dtype = typeSelf(s, args).dtype;
-  return Value::boolean(dtype.isInt() && (!dtype.isSigned || dtype.isBool()));
-}
-Value isInt8(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I8, true}); }
-Value isInt16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I16, true}); }
-Value isInt32(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I32, true}); }
-Value isInt64(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I64, true}); }
-Value isUint8(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I8, false}); }
-Value isUint16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I16, false}); }
-Value isUint32(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I32, false}); }
-Value isUint64(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::I64, false}); }
-Value isFp16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F16, true}); }
-Value isBf16(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::BF16, true}); }
-Value isFp32(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F32, true}); }
-Value isFp64(Semantics &s, Args args) { return isExactly(s, args, {ir::Elem::F64, true}); }
-Value isFp8(Semantics &s, Args args) {
-  return Value::boolean(typeSelf(s, args).dtype.isFloat8());
-}
-Value isStandardFloating(Semantics &s, Args args) {
-  const DType dtype = typeSelf(s, args).dtype;
-  return Value::boolean(dtype.isFloat() && !dtype.isFloat8());
-}
-Value isFp8e5(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e5); }
-Value isFp8e4nv(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e4nv); }
-Value isFp8e4b15(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e4b15); }
-Value isFp8e4b8(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e4b8); }
-Value isFp8e5b16(Semantics &s, Args args) { return isFormat(s, args, ir::Float8::e5b16); }
-Value isPtr(Semantics &s, Args args) { return Value::boolean(typeSelf(s, args).dtype.isPointer()); }
-Value isBlock(Semantics &s, Args args) { return Value::boolean(!typeSelf(s, args).shape.empty()); }
 
 } // namespace libtile::frontend::operations

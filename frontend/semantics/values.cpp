@@ -160,26 +160,6 @@ unsigned wrapAxis(const Semantics &s, int64_t axis, size_t rank, const Value &ar
 
 namespace {
 
-Value shapeValue(std::span<const int32_t> shape) {
-  std::vector<Value> items;
-  for (const int32_t extent : shape) {
-    items.push_back(Value::integer(extent));
-  }
-  return Value::tuple(std::move(items));
-}
-
-Value boundMethod(const Value &self, const Operation *operation) {
-  return Value(std::make_shared<const BoundMethod>(BoundMethod{self, Value(operation)}));
-}
-
-int64_t elementCount(const std::vector<int32_t> &shape) {
-  int64_t count = 1;
-  for (const int32_t extent : shape) {
-    count *= extent;
-  }
-  return count;
-}
-
 Value tensorAttribute(Semantics &s, const Tensor &x, const std::string &name) {
   if (name == "dtype") {
     return Value(TypeValue{x.dtype, {}});
@@ -202,60 +182,6 @@ Value tensorAttribute(Semantics &s, const Tensor &x, const std::string &name) {
   }
   const Operation *operation = Semantics::findMember(name, Operation::Receiver::Tensor);
   return operation != nullptr ? boundMethod(Value(x), operation) : Value();
-}
-
-int mantissaBits(DType dtype) {
-  const ir::Elem elem = dtype.elem;
-  return dtype.float8              ? ir::float8Format(*dtype.float8).mantissaBits
-         : elem == ir::Elem::F16   ? 10
-         : elem == ir::Elem::BF16  ? 7
-         : elem == ir::Elem::F32   ? 23
-                                   : 52;
-}
-
-int exponentBias(DType dtype) {
-  const ir::Elem elem = dtype.elem;
-  return dtype.float8            ? ir::float8Format(*dtype.float8).bias
-         : elem == ir::Elem::F16 ? 15
-         : elem == ir::Elem::F64 ? 1023
-                                 : 127;
-}
-
-Value typeAttribute(const TypeValue &type, const std::string &name) {
-  const DType dtype = type.dtype;
-  const unsigned bits = dtype.isPointer() ? 64 : ir::bitWidth(dtype.elem);
-  if (name == "scalar" || (name == "element_ty" && !type.shape.empty())) {
-    return Value(TypeValue{dtype, {}});
-  }
-  if (name == "element_ty" && dtype.isPointer()) {
-    return Value(TypeValue{dtype.pointee(), {}});
-  }
-  if (name == "shape" && !type.shape.empty()) {
-    return shapeValue(type.shape);
-  }
-  if (name == "numel") {
-    return Value::integer(elementCount(type.shape));
-  }
-  if (name == "name") {
-    return Value::string(Value(type).text());
-  }
-  if (name == "primitive_bitwidth") {
-    return Value::integer(bits);
-  }
-  if (name == "itemsize") {
-    return Value::integer(bits / 8);
-  }
-  if (name == "int_bitwidth" && dtype.isInt()) {
-    return Value::integer(bits);
-  }
-  if (name == "fp_mantissa_width" && dtype.isFloat()) {
-    return Value::integer(mantissaBits(dtype));
-  }
-  if (name == "exponent_bias" && dtype.isFloat()) {
-    return Value::integer(exponentBias(dtype));
-  }
-  const Operation *operation = Semantics::findMember(name, Operation::Receiver::Type);
-  return operation != nullptr ? boundMethod(Value(type), operation) : Value();
 }
 
 Value fieldOf(const Aggregate &aggregate, const std::string &name) {
@@ -384,6 +310,9 @@ Value Semantics::attribute(const Value &object, const std::string &name) {
   if (const auto *part = object.as<const LanguagePart *>()) {
     return partName(**part, name);
   }
+  if (const auto *operation = object.as<const Operation *>()) {
+    return (*operation)->name == std::string_view("dtype") ? dtypeConstant(name) : Value();
+  }
   return object.constant() != nullptr && name == "value" ? object : Value();
 }
 
@@ -403,7 +332,7 @@ void Semantics::noAttribute(const Value &object, const std::string &name) const 
     names = {"dtype", "type", "shape", "numel"};
     addMembers(Operation::Receiver::Tensor);
   } else if (object.as<TypeValue>() != nullptr) {
-    names = {"scalar", "element_ty", "shape", "primitive_bitwidth", "itemsize", "int_bitwidth"};
+    names = typeAttributeNames();
     addMembers(Operation::Receiver::Type);
   } else if (const Aggregate *aggregate = object.aggregate()) {
     names = aggregate->cls->fields;

@@ -134,6 +134,7 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
   frame.source = &source;
   frame.ast = source.ast.get();
   frame.isKernel = true;
+  sem_.target = signature.target;
   const FrameGuard guard(*this, frame);
   if (signature.arguments.size() != source.params.size()) {
     fail(fn->range, "`" + source.name + "` has " + std::to_string(source.params.size()) +

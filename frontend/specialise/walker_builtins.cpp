@@ -147,6 +147,11 @@ bool Walker::isInstance(const Value &value, const Value &cls) {
   if (name == "dtype") {
     return value.as<TypeValue>() != nullptr;
   }
+  if (name == "pointer_type" || name == "block_type") {
+    const auto *type = value.as<TypeValue>();
+    return type != nullptr && (name == "block_type" ? !type->shape.empty()
+                                                    : type->shape.empty() && type->dtype.isPointer());
+  }
   if (name == "int") {
     return constant != nullptr &&
            (std::holds_alternative<BigInt>(*constant) || std::holds_alternative<bool>(*constant));

@@ -70,9 +70,13 @@ void Walker::statement(const Stmt &stmt) {
   }
   case StmtKind::Pass:
     break;
-  case StmtKind::Assert:
-    eval(stmt.test);
-    break; // checks nothing: a kernel has no debug mode
+  case StmtKind::Assert: {
+    const Value test = eval(stmt.test);
+    const Value message = stmt.value.valid() ? eval(stmt.value) : Value::string("");
+    at(stmt.range);
+    sem_.call(*Semantics::find("device_assert"), {{test, message}, {}});
+    break;
+  }
   case StmtKind::With:
     withStatement(stmt);
     break;

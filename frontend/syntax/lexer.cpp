@@ -54,7 +54,7 @@ public:
     return std::move(tokens_);
   }
 
-  ReplacementTokens replacement(const Token &string, size_t begin) {
+  std::vector<Token> replacement(Token &string, size_t begin) {
     const auto start = static_cast<size_t>(string.text.data() - text_.data());
     text_ = text_.substr(0, start + string.text.size());
     line_ = string.line;
@@ -73,7 +73,8 @@ public:
       token();
     }
     push(TokenKind::End, at_, at_);
-    return {std::move(tokens_), at_};
+    string = {TokenKind::String, line_, columnOf(at_), text_.substr(at_)};
+    return std::move(tokens_);
   }
 
 private:
@@ -444,8 +445,8 @@ std::vector<Token> lex(const std::shared_ptr<const ir::SourceFile> &file) {
   return Lexer(file).run();
 }
 
-ReplacementTokens lexReplacement(const std::shared_ptr<const ir::SourceFile> &file,
-                                 const Token &string, size_t begin) {
+std::vector<Token> lexReplacement(const std::shared_ptr<const ir::SourceFile> &file, Token &string,
+                                  size_t begin) {
   return Lexer(file).replacement(string, begin);
 }
 

@@ -42,14 +42,11 @@ struct StringParts {
   [[nodiscard]] bool has(char letter) const { return prefix.find(letter) != std::string::npos; }
 };
 [[nodiscard]] StringParts splitString(std::string_view token);
-// The tokens of an expression in an f-string: from the character behind its `{` to the `!`, `:` or `}`
-// that ends it, which lies at `end` of the file's text. `string`: the f-string's token.
-struct ReplacementTokens {
-  std::vector<Token> tokens;
-  size_t end = 0;
-};
-[[nodiscard]] ReplacementTokens lexReplacement(const std::shared_ptr<const ir::SourceFile> &file,
-                                               const Token &string, size_t begin);
+// The tokens of an expression in an f-string: from `begin` in the file's text, behind its `{`, to the `!`,
+// `:` or `}` that ends it. `string`: the f-string's token, or what is left of it behind the last expression;
+// it becomes what is left from that end on.
+[[nodiscard]] std::vector<Token> lexReplacement(const std::shared_ptr<const ir::SourceFile> &file,
+                                                Token &string, size_t begin);
 // What a string literal without prefix stands for. Unknown escapes stay as they are.
 [[nodiscard]] std::string decodeEscapes(std::string_view body);
 

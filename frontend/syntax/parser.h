@@ -109,12 +109,13 @@ private:
   // The pieces of an f-string's text from `at` to `end`, in the file's text; of a format specification
   // up to its `}`. Returns where it has come to.
   struct Format {
-    const Token &string;
+    Token rest; // of the string's token, where it is being read
+    SourceRange range;
     bool isRaw;
   };
-  size_t formatPieces(const Format &format, size_t at, size_t end, bool isSpec,
+  size_t formatPieces(Format &format, size_t at, size_t end, bool isSpec,
                       std::vector<ExprId> &pieces);
-  size_t replacement(const Format &format, size_t at, size_t end, std::vector<ExprId> &pieces);
+  size_t replacement(Format &format, size_t at, size_t end, std::vector<ExprId> &pieces);
   ExprId textConstant(std::string text, SourceRange start);
   ExprId number();
   ExprId starredOrNamed();

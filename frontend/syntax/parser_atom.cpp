@@ -237,7 +237,8 @@ ExprId Parser::strings() {
       isFormatted = true;
       pieces.push_back(textConstant(std::exchange(text, {}), start));
       const auto at = static_cast<size_t>(parts.body.data() - ast_.file->text.data());
-      formatPieces({token, parts.has('r')}, at, at + parts.body.size(), false, pieces);
+      Format format{token, rangeOf(token), parts.has('r')};
+      formatPieces(format, at, at + parts.body.size(), false, pieces);
     } else {
       text += parts.has('r') ? std::string(parts.body) : decodeEscapes(parts.body);
     }
@@ -255,10 +256,10 @@ ExprId Parser::strings() {
   return add(expr, start);
 }
 
-size_t Parser::formatPieces(const Format &format, size_t at, size_t end, bool isSpec,
+size_t Parser::formatPieces(Format &format, size_t at, size_t end, bool isSpec,
                             std::vector<ExprId> &pieces) {
   const std::string_view text = ast_.file->text;
-  const SourceRange here = rangeOf(format.string);
+  const SourceRange here = format.range;
   std::string plain;
   const auto finish = [&] {
     if (!plain.empty()) {
@@ -285,12 +286,12 @@ size_t Parser::formatPieces(const Format &format, size_t at, size_t end, bool is
 }
 
 // Behind the `{`; returns the place behind the `}`.
-size_t Parser::replacement(const Format &format, size_t at, size_t end,
-                           std::vector<ExprId> &pieces) {
+size_t Parser::replacement(Format &format, size_t at, size_t end, std::vector<ExprId> &pieces) {
   const Nesting nesting(*this);
   const std::string_view text = ast_.file->text;
-  const SourceRange here = rangeOf(format.string);
-  ReplacementTokens lexed = lexReplacement(ast_.file, format.string, at);
+  const SourceRange here = format.range;
+  std::vector<Token> lexed = lexReplacement(ast_.file, format.rest, at);
+  const auto stop = static_cast<size_t>(format.rest.text.data() - text.data());
   Expr expr;
   expr.kind = ExprKind::Replacement;
   bool showsItself = false;
@@ -305,12 +306,12 @@ size_t Parser::replacement(const Format &format, size_t at, size_t end,
         parser.at_ = at, parser.statementAt_ = statementAt;
       }
     };
-    const size_t count = lexed.tokens.size();
-    showsItself = count > 2 && is(lexed.tokens[count - 2], "=");
+    const size_t count = lexed.size();
+    showsItself = count > 2 && is(lexed[count - 2], "=");
     if (showsItself) {
-      lexed.tokens.erase(lexed.tokens.end() - 2);
+      lexed.erase(lexed.end() - 2);
     }
-    const Reading reading{*this, std::exchange(tokens_, std::move(lexed.tokens)),
+    const Reading reading{*this, std::exchange(tokens_, std::move(lexed)),
                           std::exchange(at_, 0), std::exchange(statementAt_, 0)};
     expr.a = expressions();
     if (!is(TokenKind::End)) {
@@ -318,9 +319,9 @@ size_t Parser::replacement(const Format &format, size_t at, size_t end,
     }
   }
   if (showsItself) {
-    pieces.push_back(textConstant(std::string(text.substr(at, lexed.end - at)), here));
+    pieces.push_back(textConstant(std::string(text.substr(at, stop - at)), here));
   }
-  at = lexed.end;
+  at = stop;
   if (at < end && text[at] == '!') {
     expr.op = static_cast<uint8_t>(at + 1 < end ? text[at + 1] : 0);
     if (expr.op != 'r' && expr.op != 's' && expr.op != 'a') {

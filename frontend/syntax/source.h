@@ -62,6 +62,7 @@ struct Signature {
   std::vector<Argument> arguments; // one a parameter
   int32_t numWarps = 4;
   int32_t numStages = 3;
+  std::string target; // by name, for kernels that ask for it; empty: none is known
 };
 
 // The kernel as tile IR: stage tile, passes the verifier. Throws UserError, Unsupported.

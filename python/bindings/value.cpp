@@ -228,10 +228,17 @@ PyObject *objectValue(PyObject *, PyObject *object) {
 }
 PyObject *typeValue(PyObject *, PyObject *args) {
   const char *name = nullptr;
-  if (!PyArg_ParseTuple(args, "s", &name)) {
+  PyObject *extents = nullptr;
+  if (!PyArg_ParseTuple(args, "s|O!", &name, &PyTuple_Type, &extents)) {
     return nullptr;
   }
-  return wrapValue(orRaise(lt_value_type(name, nullptr, 0)));
+  std::vector<int32_t> shape;
+  for (Py_ssize_t i = 0; extents != nullptr && i < PyTuple_GET_SIZE(extents); ++i) {
+    shape.push_back(static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(extents, i))));
+  }
+  return PyErr_Occurred() != nullptr
+             ? nullptr
+             : wrapValue(orRaise(lt_value_type(name, shape.data(), shape.size())));
 }
 // slice(start, stop, step) of a subscript
 PyObject *sliceValue(PyObject *, PyObject *args) {
@@ -253,7 +260,7 @@ PyMethodDef makers[] = {{"language_value", languageValue, METH_O, "language_valu
                          "class_value(cls, name, fields, types=None, is_sequence=False, is_made_by_host=False)"},
                         {"aggregate_value", aggregateValue, METH_VARARGS, "aggregate_value(class, fields)"},
                         {"object_value", objectValue, METH_O, "object_value(object)"},
-                        {"type_value", typeValue, METH_VARARGS, "type_value(name)"},
+                        {"type_value", typeValue, METH_VARARGS, "type_value(name, shape=())"},
                         {"slice_value", sliceValue, METH_VARARGS, "slice_value(start, stop, step)"},
                         {nullptr, nullptr, 0, nullptr}};
 

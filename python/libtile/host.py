@@ -52,7 +52,7 @@ def _convert(value, name, is_plain_allowed, semantic=None):
             value, [_convert(item, name, is_plain_allowed, semantic) for item in value])
     if isinstance(value, _objects.tensor) and value._semantic is not semantic:
         raise errors.CompilationError(f"`{name}` is a tensor that another compilation has left behind")
-    if isinstance(value, _objects.LanguageObject):
+    if isinstance(value, (_objects.LanguageObject, _objects.LanguageType)):
         return value
     if isinstance(value, type) and _objects.is_named_tuple(value):
         return _libtile.class_value(value, value.__name__, value._fields, (None,) * len(value._fields), True)
@@ -160,7 +160,7 @@ def to_python(value, semantic, wraps_constants):
         cls = value.object()
         if cls is not None and aggregates.is_aggregate(cls):
             return aggregates.instance(cls, [to_python(field, semantic, True) for field in value.fields()])
-        return fields if cls is None else tuple.__new__(cls, fields)
+        return _objects.Tuple(fields) if cls is None else tuple.__new__(cls, fields)
     if kind == "type":
         return _objects.type_of(value)
     if kind == "function":
@@ -211,7 +211,7 @@ def constant(value, name):
     word = known.name_of(value)
     if word is not None:
         return (known, word)
-    if isinstance(value, (_libtile.Jit, _objects.LanguageObject)) and not isinstance(value, _objects.tensor):
+    if isinstance(value, (_libtile.Jit, _objects.LanguageObject, _objects.LanguageType)) and not isinstance(value, _objects.tensor):
         return (type(value), value)
     raise TypeError(f"argument '{name}': an object of type {type(value).__name__} is neither an array nor a "
                     "constant")

@@ -165,6 +165,7 @@ constexpr lt_language_row kLanguage[] = {
 #define LANGUAGE_MODULE(name) {"module", name, "", "", ""},
 #define LANGUAGE_NAMESPACE(name, of) {"namespace", name, of, "", ""},
 #define LANGUAGE_ENUM(name, members) {"enum", name, members, "", ""},
+#define LANGUAGE_CONSTANT(name, value) {"constant", name, #value, "", ""},
 #define LATER(name) {"later", name, "", "", ""},
 #include "frontend/language.def"
 };

@@ -358,6 +358,7 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   if (const int32_t stages = options.number(Option::num_stages); stages > 0) {
     full.numStages = stages;
   }
+  full.target = target.name;
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);

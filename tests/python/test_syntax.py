@@ -158,6 +158,10 @@ class Labelled(Vector):
     def dot(self, other):
         return self.label + self.x
 
+    @libtile.jit
+    def first_of(self, other):
+        return self.x
+
 @libtile.aggregate
 class Counter:
     base: tl.tensor
@@ -304,6 +308,17 @@ PROGRAMS = {
 }
 
 MORE = '''
+@libtile.aggregate
+class Plain:
+    many: tl.constexpr
+    more: tl.constexpr = None
+
+@libtile.jit
+def prints(n):
+    tl.static_print(NAME, SIX, end="|")
+    tl.static_print(tl.float32, (1, 2.5), sep="|")
+    tl.static_print(tl.arange(0, 4), end="!")
+
 @libtile.jit
 def scaled_sum(a, b):
     return a + b
@@ -403,3 +418,50 @@ def test_a_refused_program(kernels, name):
     with pytest.raises(libtile.CompilationError, match=REFUSED[name][1]) as caught:
         kernel.warmup("*i32", "i32")
     assert caught.value.line is not None and "^" in str(caught.value)
+
+
+def test_static_print_prints_while_compiling(kernels, capsys):
+    kernels["prints"].warmup("i32")
+    assert capsys.readouterr().out == "six 6|fp32|(1, 2.5)\nint32[4]!"
+
+
+def test_aggregates_in_python(kernels):
+    right, labelled, counter = kernels["Right"], kernels["Labelled"], kernels["Counter"]
+    with pytest.raises(TypeError, match="the field 'v' of Right is declared as .* and cannot hold"):
+        right(3)
+    with pytest.raises(TypeError, match="Right needs a value for 'v'"):
+        right()
+    with pytest.raises(TypeError, match="Right has no field 'w'"):
+        right(w=1)
+    with pytest.raises(RuntimeError, match="tl.load can only be called in a kernel"):
+        counter(None, 1)
+    assert labelled.__aggregate_fields__ == ("x", "y", "scale", "label")
+    plain = kernels["Plain"](4)
+    assert plain.many.value == 4 and plain.more.value is None
+    with pytest.raises(AttributeError, match="cannot assign to field 'many' of Plain: an aggregate does not change"):
+        plain.many = 5
+    with pytest.raises(AttributeError, match="Plain has no field 'other'"):
+        plain.other = 5
+    assert kernels["tl"].aggregate_replace(plain, many=6).many.value == 6 and plain.many.value == 4
+    with pytest.raises(TypeError, match="Plain has no field 'x'"):
+        kernels["tl"].aggregate_replace(plain, x=6)
+    with pytest.raises(TypeError, match="aggregate_replace takes an aggregate"):
+        kernels["tl"].aggregate_replace(3, x=6)
+    with pytest.raises(TypeError, match="an aggregate inherits from aggregates only, not from int"):
+        libtile.aggregate(type("Number", (int,), {}))
+
+
+def test_a_method_that_is_replaced_compiles_anew(kernels):
+    vector, kernel = kernels["Vector"], kernels["kernel_aggregate"]
+    before = vector.dot
+    want = PROGRAMS["aggregate"][1]
+    out = np.zeros(3, np.int32)
+    try:
+        kernel[(1,)](out, 5)
+        vector.dot = kernels["Labelled"].__dict__["first_of"]
+        kernel[(1,)](out, 5)
+        assert out.tolist() == [5, *want[1:]]
+    finally:
+        vector.dot = before
+    kernel[(1,)](out, 5)
+    assert out.tolist() == want

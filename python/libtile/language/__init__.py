@@ -44,3 +44,4 @@ for _sort, _name, _of, *_ in _objects.rows():
     setattr(_sys.modules[f"{__name__}.{_above}" if _above else __name__], _last, _made)
     if not _above:
         __all__.append(_last)
+vars(_sys.modules[f"{__name__}.core"]).update(_objects.CORE)

@@ -82,6 +82,30 @@ class dtype:
     def is_fp8e5b16(self: Any) -> Any:
         """float8e5b16."""
         ...
+    def is_const(self: Any) -> Any:
+        """A type of pointers that are only read through."""
+        ...
+    def kind(self: Any) -> Any:
+        """dtype.KIND: BOOLEAN, INTEGRAL or FLOATING."""
+        ...
+    def codegen_name(self: Any) -> Any:
+        """The long name: 'float32', 'int8'."""
+        ...
+    def mangle(self: Any) -> Any:
+        """A short text: 'fp32', 'i8', 'u16', 'Pfp32', 'i32S4_8S'."""
+        ...
+    def get_int_max_value(self: Any) -> Any:
+        """The greatest number of an integer type."""
+        ...
+    def get_int_min_value(self: Any) -> Any:
+        """The least number of an integer type."""
+        ...
+    def with_element_ty(self: Any, element_ty: Any) -> Any:
+        """The same shape of another element type."""
+        ...
+    def get_block_shapes(self: Any) -> Any:
+        """The shape of a type of tiles."""
+        ...
     def is_ptr(self: Any) -> Any:
         """A pointer type."""
         ...
@@ -681,8 +705,20 @@ def static_assert(cond: Any, msg: Any = '') -> None:
 def static_print(*values: Any, sep: Any = ' ', end: Any = '\n', file: Any = None, flush: Any = False) -> None:
     """Prints while compiling."""
     ...
+def device_assert(cond: Any, msg: Any = '', mask: Any = None) -> Any:
+    """Checks nothing: there is no debug mode yet."""
+    ...
 def pointer_type(element_ty: Any, address_space: Any = 'global', const: Any = False) -> Any:
     """The type of pointers to that type."""
+    ...
+def block_type(element_ty: Any, shape: Any) -> Any:
+    """The type of tiles of that type and shape."""
+    ...
+def get_int_dtype(bitwidth: Any, signed: Any) -> Any:
+    """The integer type of a width."""
+    ...
+def str_to_ty(name: Any, c: Any = None) -> Any:
+    """The type of a text as in signatures: '*fp32', 'i32', 'u1'."""
     ...
 def range(arg1: Any, arg2: Any = None, step: Any = None, num_stages: Any = None, loop_unroll_factor: Any = None, disallow_acc_multi_buffer: Any = False, flatten: Any = False, warp_specialize: Any = False, disable_licm: Any = False) -> Any:
     """The iterable of a for loop, with hints."""
@@ -708,6 +744,12 @@ def tensor_descriptor_type(block_type: Any, shape_type: Any, strides_type: Any) 
 def tensor_descriptor_base_type(block_type: Any) -> Any:
     """The same."""
     ...
+def tuple_type(types: Any, fields: Any = None) -> Any:
+    """The class of the types of tuples, in Python."""
+    ...
+def constexpr_type(value: Any) -> Any:
+    """The class of the types of constants, in Python."""
+    ...
 def aggregate_replace(instance: Any, **changes: Any) -> Any:
     """The aggregate made anew with the fields that are named."""
     ...
@@ -719,8 +761,10 @@ class PropagateNan:
     NONE: Any
     ALL: Any
 
+TRITON_MAX_TENSOR_NUMEL: int
 math: Any
 core: Any
 standard: Any
 random: Any
+target_info: Any
 extra: Any

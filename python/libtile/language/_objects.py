@@ -8,6 +8,7 @@ import operator
 import re
 
 from .. import _libtile, aggregates, errors
+from ._dtypes import LanguageType, block_type, constexpr_type, dtype, get_int_dtype, pointer_type, str_to_ty, tuple_type, type_of
 
 
 class LanguageObject:
@@ -15,14 +16,38 @@ class LanguageObject:
     __slots__ = ()
 
 
-class constexpr:
+class base_value:
+    """The root of what kernels compute with."""
+    __slots__ = ()
+
+
+class constexpr(base_value):
     """A compile-time constant; as an annotation: a parameter that takes one."""
 
     def __init__(self, value):
         self.value = value.value if isinstance(value, constexpr) else value
 
     def __repr__(self):
-        return f"constexpr({self.value!r})"
+        return f"constexpr[{self.value}]"
+
+    @property
+    def type(self):
+        return constexpr_type(self.value)
+
+    def __getitem__(self, *args):
+        return self.value.__getitem__(*map(_constant, args))
+
+    def __iter__(self):
+        return iter(self.value)
+
+    def __not__(self):
+        return constexpr(not self.value)
+
+    def logical_and(self, other):
+        return constexpr(self.value and _constant(other))
+
+    def logical_or(self, other):
+        return constexpr(self.value or _constant(other))
 
     def __hash__(self):
         return hash(self.value)
@@ -107,54 +132,8 @@ class Enumeration(LanguageObject):
         return f"<tl.{self.__name__}>"
 
 
-class dtype(LanguageObject):
-    """An element type."""
-
-    def __init__(self, name):
-        self._value = _libtile.type_value(name)
-        self.name = self._value.type()[0]
-
-    def __repr__(self):
-        return self.name
-
-    def __eq__(self, other):
-        return isinstance(other, dtype) and self.name == other.name
-
-    def __hash__(self):
-        return hash(self.name)
-
-    def __getattr__(self, name):
-        """is_int(), is_fp16() and the like; primitive_bitwidth."""
-        if name in _TESTS:
-            return lambda: _TESTS[name](self.name)
-        if name in ("primitive_bitwidth", "itemsize"):
-            bits = int((re.findall(r"\d+", self.name) or [0])[0])
-            return bits if name == "primitive_bitwidth" else (bits + 7) // 8
-        raise AttributeError(name)
-
-
-def _is_float(name):
-    return name.startswith(("fp", "bf"))
-
-
-_TESTS = {
-    "is_floating": _is_float,
-    "is_standard_floating": lambda name: _is_float(name) and not name.startswith("fp8"),
-    "is_int": lambda name: "int" in name and not name.startswith("pointer"),
-    "is_int_signed": lambda name: name.startswith("int") and name != "int1",
-    "is_int_unsigned": lambda name: name.startswith("uint") or name == "int1",
-    "is_bool": lambda name: name == "int1",
-    "is_fp8": lambda name: name.startswith("fp8"),
-    "is_ptr": lambda name: name.startswith("pointer"),
-    "is_block": lambda name: False,
-    **{f"is_{name}": (lambda wanted: lambda name: name == wanted)(name) for name in (
-        "int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "fp16", "bf16",
-        "fp32", "fp64", "fp8e5", "fp8e4nv", "fp8e4b15", "fp8e4b8", "fp8e5b16")},
-}
-
-
 def _operator(text, swapped=False):
-    def method(self, other):
+    def method(self, other, _semantic=None):
         a, b = _plain(self, self._semantic), _plain(other, self._semantic)
         return _wrap(self._semantic.operator(text, b, a) if swapped
                      else self._semantic.operator(text, a, b), self._semantic)
@@ -162,12 +141,12 @@ def _operator(text, swapped=False):
 
 
 def _unary(text):
-    def method(self):
+    def method(self, _semantic=None):
         return _wrap(self._semantic.operator(text, self._value), self._semantic)
     return method
 
 
-class tensor(LanguageObject):
+class tensor(LanguageObject, base_value):
     """A tile or scalar of a running specialisation, as Python functions with _semantic see it.
 
     Immutable; of no use after the specialisation or in another thread.
@@ -189,6 +168,13 @@ class tensor(LanguageObject):
     def type(self):
         return type_of(self._value)
 
+    @property
+    def handle(self):
+        return self._value
+
+    def __str__(self):
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
     def __getattr__(self, name):
         semantic = self._semantic
         found = semantic.attribute(self._value, name)
@@ -209,7 +195,7 @@ class tensor(LanguageObject):
         return repr(self._value)
 
     __hash__ = None
-    __neg__, __invert__ = _unary("-"), _unary("~")
+    __neg__, __invert__, __not__ = _unary("-"), _unary("~"), _unary("not")
     for _text, _method in (("+", "add"), ("-", "sub"), ("*", "mul"), ("/", "truediv"),
                            ("//", "floordiv"), ("%", "mod"), ("&", "and"), ("|", "or"), ("^", "xor"),
                            ("<<", "lshift"), (">>", "rshift")):
@@ -218,25 +204,8 @@ class tensor(LanguageObject):
     for _text, _method in (("==", "eq"), ("!=", "ne"), ("<", "lt"), ("<=", "le"), (">", "gt"),
                            (">=", "ge")):
         locals()[f"__{_method}__"] = _operator(_text)
+        locals()[f"__r{_method}__"] = _operator(_text, True)
     del _text, _method
-
-
-class TileType(LanguageObject):
-    """The type of a tile: `.element_ty`, `.shape`."""
-
-    def __init__(self, value):
-        self._value = value
-        name, self.shape = value.type()
-        self.element_ty = self.scalar = dtype(name)
-
-    def __repr__(self):
-        return f"<{'x'.join(map(str, self.shape))} of {self.element_ty}>"
-
-
-def type_of(value):
-    """A Value of a type, or of a tensor, as a dtype or the type of a tile."""
-    name, shape = value.type()
-    return TileType(value) if shape else dtype(name)
 
 
 def _plain(value, semantic):
@@ -285,6 +254,124 @@ def _wrap(value, semantic):
     return to_python(value, semantic, True)
 
 
+class Tuple(tuple):
+    """A tuple of values, as Python functions with _semantic see it: tl.tuple."""
+
+    def __new__(cls, args=(), type=None):
+        return tuple.__new__(cls, args)
+
+    @property
+    def values(self):
+        return list(self)
+
+    @property
+    def type(self):
+        return tuple_type([value.type if isinstance(value, (base_value, Tuple)) else constexpr_type(value)
+                           for value in self])
+
+
+class _Loop:
+    """What a `for` or `while` of a kernel runs over; nothing outside of one."""
+    _names = ()
+
+    def __init__(self, *args, **kwargs):
+        for name, standard in self._names:
+            setattr(self, name, standard)
+        for (name, _), value in zip(self._names, args):
+            setattr(self, name, value)
+        for name, value in kwargs.items():
+            if name not in dict(self._names):
+                raise TypeError(f"tl.{type(self).__name__} has no parameter '{name}'")
+            setattr(self, name, value)
+
+    def __iter__(self):
+        raise RuntimeError(f"tl.{type(self).__name__} can only be used in a kernel")
+
+    __next__ = __iter__
+
+
+class range(_Loop):
+    """The iterable of a for loop, with hints."""
+    _names = (("arg1", None), ("arg2", None), ("step", None), ("num_stages", None), ("loop_unroll_factor", None),
+              ("disallow_acc_multi_buffer", False), ("flatten", False), ("warp_specialize", False),
+              ("disable_licm", False))
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.start, self.end = (0, self.arg1) if self.arg2 is None else (self.arg1, self.arg2)
+        self.step = 1 if self.step is None else self.step
+
+
+class static_range(range):
+    """The iterable of a for loop that is unrolled; the loop variable is a constant."""
+    _names = range._names[:3]
+
+
+class condition(_Loop):
+    """The condition of a while loop, with hints."""
+    _names = (("arg1", None), ("disable_licm", False))
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.condition = self.arg1
+
+
+class TargetQuestion(Operation):
+    """A name of target_info: outside of kernels it asks for the device that a launch would take."""
+
+    def __call__(self, *args, _semantic=None, **kwargs):
+        if _semantic is not None:
+            return super().__call__(*args, _semantic=_semantic, **kwargs)
+        name, target = self.name.rpartition(".")[2], _standard_target()
+        capability = int("".join(filter(str.isdigit, target))) if target.startswith("sm_") else 0
+        if name == "cuda_capability_geq":
+            wanted = (*args, *kwargs.values(), 0)
+            return divmod(capability, 10) >= (wanted[0], wanted[1]) if capability else False
+        if name == "current_target":
+            from collections import namedtuple
+            backend = "cuda" if capability else "hip" if target.startswith("gfx") else "cpu"
+            return namedtuple("GPUTarget", ["backend", "arch", "warp_size"])(
+                backend, capability or target, {"cuda": 32, "hip": 64}.get(backend, 1))
+        return {"is_cuda": capability > 0, "is_hip": target.startswith("gfx"), "is_hip_cdna3": target == "gfx942",
+                "is_hip_cdna4": target == "gfx950", "is_hip_gfx1250": target == "gfx1250"}[name]
+
+
+def _standard_target():
+    for device in (0, -1):
+        try:
+            return _libtile.target(device)
+        except errors.Error:
+            continue
+    return ""
+
+
+# ---- helpers for functions that take _semantic; they are names of tl.core alone
+
+def builtin(fn):
+    """Marks a function that takes _semantic and runs while a kernel is compiled."""
+    fn.__triton_builtin__ = True
+    return fn
+
+
+def is_builtin(fn):
+    return isinstance(fn, Operation) or getattr(fn, "__triton_builtin__", False)
+
+
+def must_use_result(x, s=True):
+    from ..jit import must_use_result as decorate
+    return decorate(x, s)
+
+
+def _no_libraries(*args, **kwargs):
+    raise errors.UnsupportedError("functions of bitcode libraries cannot be called: libtile has none; tl.extra.libdevice "
+                                  "has their names")
+
+
+CORE = {"base_value": base_value, "base_type": LanguageType.__mro__[1], "builtin": builtin, "extern": builtin,
+        "is_builtin": is_builtin, "must_use_result": must_use_result, "dispatch": _no_libraries,
+        "extern_elementwise": _no_libraries}
+
+
 class const:
     """As an annotation: a pointer that the kernel only reads."""
 
@@ -296,7 +383,10 @@ def rows():
 
 LATER = frozenset(name for sort, name, *_ in rows() if sort == "later")
 # Classes of Python that stand for names of the language.
-CLASSES = {"constexpr": constexpr, "tensor": tensor, "dtype": dtype, "tuple": tuple, "slice": slice,
+CLASSES = {"constexpr": constexpr, "tensor": tensor, "dtype": dtype, "pointer_type": pointer_type,
+           "block_type": block_type, "tuple_type": tuple_type, "constexpr_type": constexpr_type,
+           "get_int_dtype": get_int_dtype, "str_to_ty": str_to_ty, "range": range, "static_range": static_range,
+           "condition": condition, "tuple": Tuple, "slice": slice,
            "const": const, "aggregate_replace": aggregates.aggregate_replace}
 
 
@@ -310,7 +400,10 @@ def names():
         if name in CLASSES:
             made[name] = CLASSES[name]
         elif sort == "operation" and kind not in ("MemberOnly", "TypeMember", "DescriptorMember"):
-            made[name] = Operation(name, signature, doc)
+            is_question = name.startswith("target_info.")
+            made[name] = (TargetQuestion if is_question else Operation)(name, signature, doc)
+        elif sort == "constant":
+            made[name] = int(kind)
         elif sort == "dtype":
             made[name] = dtype(kind)
         elif sort == "enum":
