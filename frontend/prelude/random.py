@@ -55,6 +55,7 @@ def philox(seed, c0, c1, c2, c3, n_rounds: tl.constexpr = 10):
 def randint4x(seed, offset, n_rounds: tl.constexpr = 10):
     """Four words of each offset, whose halves are the first two counters; the others are 0."""
     offset = tl.to_tensor(offset)
+    tl.static_assert(offset.dtype.is_int(), "an offset of random numbers is an integer")
     low = offset.to(tl.uint32)
     zero = low * 0
     if offset.dtype.primitive_bitwidth > 32:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types and types of tiles: their members, what makes them, and what is asked of the target.
 #include "frontend/semantics/operations.h"
+#include "ir/float8.h"
+#include "ir/ops.h"
 
 #include <algorithm>
 #include <array>

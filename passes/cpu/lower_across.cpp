@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Roots that take elements one by one: histograms, and maps whose body has loops. The body of another map
-// runs in lanes, as all element-by-element code does; of a branch both sides are computed, which no op
-// minds.
+// runs in lanes, as all element-by-element code does (branches.h).
 #include "ir/ops.h"
+#include "passes/cpu/branches.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
 
@@ -19,16 +19,6 @@ namespace {
 const Type kI32 = Type::scalar(Elem::I32);
 
 LaneChoice oneByOne(std::span<const int32_t> shape) { return {unsigned(shape.size()) - 1, 1}; }
-
-// Has no control flow but branches.
-bool runsInLanes(const Function &fn, BlockId body) {
-  return std::ranges::all_of(fn.opsIn(body), [&](OpId op) {
-    return fn.regions(op).empty() ||
-           (fn.opcode(op) == Opcode::If && std::ranges::all_of(fn.regions(op), [&](BlockId side) {
-              return runsInLanes(fn, side);
-            }));
-  });
-}
 
 void zeroCounts(NestState &state, OpId position, ValueId buffer) {
   const std::array<int32_t, 1> extents{state.fn.type(buffer).dim(0)};
@@ -47,50 +37,18 @@ ValueId copyOf(const Copies &copies, ValueId value) {
   return copies[value].valid() ? copies[value] : value;
 }
 
-void copyInLanes(Function &fn, BlockId body, ElementBuilder &elements, Copies &copies);
-
-// if c: x else: y  ->  select c, x, y
-void copyBranch(Function &fn, OpId branch, ElementBuilder &elements, Copies &copies) {
-  for (BlockId side : fn.regions(branch)) {
-    copyInLanes(fn, side, elements, copies);
-  }
-  const auto yielded = [&](unsigned side, unsigned i) {
-    return copyOf(copies, fn.operand(fn.last(fn.region(branch, side)), i));
-  };
-  const ValueId condition = copyOf(copies, fn.operand(branch, 0));
-  for (unsigned i = 0; i < fn.results(branch).size(); ++i) {
-    copies.set(fn.result(branch, i), elements.builder().make(Opcode::Select,
-                                                             {condition, yielded(0, i), yielded(1, i)}));
-    elements.countOps(1);
-  }
-}
-
-void copyInLanes(Function &fn, BlockId body, ElementBuilder &elements, Copies &copies) {
-  for (OpId op : fn.opsIn(body)) {
-    if (fn.opcode(op) == Opcode::If) {
-      copyBranch(fn, op, elements, copies);
-    } else if (op != fn.last(body)) {
-      elements.builder().insert(fn.copyOp(op, copies));
-      elements.countOps(1);
-    }
-  }
-}
-
 // The map's body on the elements; gives what it yields.
 Values mapElement(Function &fn, OpId map, ElementBuilder &elements,
-                  const ElementBuilder::Indices &indices, bool inLanes) {
+                  const ElementBuilder::Indices &indices) {
   const BlockId body = fn.region(map);
   Copies copies;
   for (unsigned i = 0; i < fn.numOperands(map); ++i) {
     copies.set(fn.arg(body, i), elements.element(fn.operand(map, i), indices));
   }
   const OpId last = fn.last(body);
-  if (inLanes) {
-    copyInLanes(fn, body, elements, copies);
-  } else {
-    for (OpId op = fn.first(body); op != last; op = fn.next(op)) {
-      elements.builder().insert(fn.copyOp(op, copies));
-    }
+  for (OpId op = fn.first(body); op != last; op = fn.next(op)) {
+    elements.builder().insert(fn.copyOp(op, copies));
+    elements.countOps(1);
   }
   Values yielded;
   for (ValueId value : fn.operands(last)) {
@@ -136,9 +94,9 @@ void lowerMap(NestState &state, OpId op) {
   for (ValueId result : fn.results(op)) {
     buffers.push_back(allocBuffer(before, work.shape, fn.type(result).element()));
   }
-  const bool inLanes = runsInLanes(fn, fn.region(op));
+  const bool inLanes = flattenBranches(fn, fn.region(op));
   const auto body = [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
-    const Values yielded = mapElement(fn, op, elements, indices, inLanes);
+    const Values yielded = mapElement(fn, op, elements, indices);
     for (unsigned i = 0; i < buffers.size(); ++i) {
       elements.write(buffers[i], indices, yielded[i]);
     }

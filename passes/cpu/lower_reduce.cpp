@@ -3,8 +3,10 @@
 // lanes go where they cost least (chooseLanes): along the reduced axis, as a nest of single rows
 // around a fold with lanes; or along another axis, as a nest with lanes around a fold that runs
 // sequentially, all lanes at once. A combination that does not commute has no lanes along its own axis: they
-// would take elements out of order. Elements that other nests need too are stored on the way.
+// would take elements out of order; one whose control flow depends on elements has none at all. Elements
+// that other nests need too are stored on the way.
 #include "ir/ops.h"
+#include "passes/cpu/branches.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
 #include "passes/op_properties.h"
@@ -30,7 +32,8 @@ public:
     work.reducedAxis = axis_;
     work.inOrder = !combinesInAnyOrder(fn_, op_);
     prepareExpression(state_, op_, work);
-    const LaneChoice choice = chooseLanes(state_, work);
+    const bool inLanes = flattenBranches(fn_, fn_.region(op_));
+    const LaneChoice choice = inLanes ? chooseLanes(state_, work) : LaneChoice{unsigned(axis_), 1};
     if (shape_.size() == 1) {
       lowerToScalars(choice);
     } else {

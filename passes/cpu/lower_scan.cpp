@@ -4,6 +4,7 @@
 // another axis, as a nest with lanes around a prefix that runs sequentially, all lanes at once. Results
 // lie in buffers.
 #include "ir/ops.h"
+#include "passes/cpu/branches.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
 
@@ -26,7 +27,8 @@ public:
     work.bufferWrites = int32_t(work.values.size());
     work.reducedAxis = axis_;
     prepareExpression(state_, op_, work);
-    const LaneChoice choice = chooseLanes(state_, work);
+    const bool inLanes = flattenBranches(fn_, fn_.region(op_));
+    const LaneChoice choice = inLanes ? chooseLanes(state_, work) : LaneChoice{unsigned(axis_), 1};
     Builder before(fn_, op_);
     for (ValueId result : fn_.results(op_)) {
       buffers_.push_back(allocBuffer(before, shape_, fn_.type(result).element()));
