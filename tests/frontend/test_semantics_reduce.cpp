@@ -162,7 +162,7 @@ TEST(Errors, Arguments) {
 TEST(Errors, Names) {
   Kernel k;
   EXPECT_FALSE(k.s.languageName("sort").bound());
-  EXPECT_UNSUPPORTED((k.s.unknownName("dot_scaled"), 0), "tl.dot_scaled is not there yet");
+  EXPECT_UNSUPPORTED((k.s.unknownName("device_print"), 0), "tl.device_print is not there yet");
   EXPECT_FALSE(k.s.languageName("lod").bound());
   EXPECT_USER_ERROR((k.s.unknownName("aragne"), 0),
                     "the language has no name `aragne`; did you mean `arange`?");

@@ -241,7 +241,7 @@ TEST(Types, Attributes) {
   EXPECT_EQ(get(x, "sum").describe(), "method sum");
   EXPECT_FALSE(get(x, "nonsense").bound());
   EXPECT_FALSE(get(x, "sort").bound());
-  EXPECT_UNSUPPORTED((k.s.noAttribute(x, "dot_scaled"), 0), "tl.dot_scaled is not there yet");
+  EXPECT_UNSUPPORTED((k.s.noAttribute(x, "device_print"), 0), "tl.device_print is not there yet");
   EXPECT_USER_ERROR((k.s.noAttribute(x, "argmaks"), 0),
                     x.describe() + " has no attribute `argmaks`; did you mean `argmax`?");
   const Value method = get(get(x, "dtype"), "is_floating");

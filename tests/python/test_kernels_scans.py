@@ -224,5 +224,55 @@ def test_functions_that_give_something_else_are_refused():
         i = tl.arange(0, N)
         tl.store(x + i, tl.associative_scan(tl.load(x + i), 0, less))
 
-    with pytest.raises(libtile.UserError, match="gives tensor of int1 where a scalar of fp32 is expected"):
+    with pytest.raises(libtile.CompilationError, match="gives tensor of int1 where a scalar of fp32 is expected"):
         kernel[(1,)](np.zeros(8, F32), N=8)
+
+
+@libtile.jit
+def larger(a, b):
+    if a > b:
+        r = a
+    else:
+        r = b
+    return r
+
+
+@libtile.jit
+def common_divisor(a, b):
+    while b != 0:
+        rest = a % b
+        a = b
+        b = rest
+    return a
+
+
+@libtile.jit
+def added_in_steps(a, b):
+    for _ in range(2):
+        a += b
+        b = b * 0
+    return a
+
+
+@libtile.jit
+def combined(x, scanned, reduced, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr, FUNCTION: tl.constexpr, REVERSE: tl.constexpr):
+    i = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    a = tl.load(x + i)
+    tl.store(scanned + i, tl.associative_scan(a, AXIS, FUNCTION, reverse=REVERSE))
+    r = tl.reduce(a, AXIS, FUNCTION)
+    tl.store(reduced + tl.arange(0, r.shape[0]), r)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["larger", "common_divisor", "added_in_steps"])
+@pytest.mark.parametrize("shape, axis, reverse", [((1, 48), 1, False), ((5, 12), 1, True), ((12, 40), 0, False), ((4, 4), 1, False)])
+def test_functions_with_control_flow(device, name, shape, axis, reverse):
+    """Branches and loops of a function may go another way for each element."""
+    functions = {"larger": (larger, np.maximum), "common_divisor": (common_divisor, np.gcd), "added_in_steps": (added_in_steps, np.add)}
+    function, want = functions[name]
+    x = 6 * np.random.default_rng(7).integers(1, 900, shape, dtype=np.int32)
+    on = OnDevice(device)
+    scanned, reduced = on(poisoned(shape, np.int32)), on(poisoned(shape[1 - axis], np.int32))
+    combined[(1,)](on(x), scanned, reduced, *shape, AXIS=axis, FUNCTION=function, REVERSE=reverse)
+    np.testing.assert_array_equal(on.back(scanned), accumulated(x, axis, reverse, want))
+    np.testing.assert_array_equal(on.back(reduced), want.reduce(x, axis))

@@ -72,7 +72,7 @@ def dot_of_two_types(x, i, n):
     tl.store(x, tl.sum(tl.dot(a, a.to(tl.int32))))  # here
 
 
-@mistake("dot takes int8, fp16, bf16, fp32 or fp64, got int32")
+@mistake("dot takes int8, 8-bit floats, fp16, bf16, fp32 or fp64, got int32")
 def dot_of_integers(x, i, n):
     a = tl.zeros((16, 16), tl.int32)
     tl.store(i, tl.sum(tl.dot(a, a)))  # here
@@ -303,14 +303,14 @@ def misspelt_attribute_of_a_type(x, i, n):
     tl.static_assert(x.dtype.element_ty.is_flaoting())  # here
 
 
-@mistake("tl.dot_scaled is not there yet", libtile.UnsupportedError, at="tl.load(x).dot_scaled")
+@mistake("tl.device_print is not there yet", libtile.UnsupportedError, at="tl.load(x).device_print")
 def method_of_later(x, i, n):
-    tl.store(x, tl.load(x).dot_scaled(0))  # here
+    tl.store(x, tl.load(x).device_print(0))  # here
 
 
-@mistake("tl.dot_scaled is not there yet", libtile.UnsupportedError, at="tl.dot_scaled")
+@mistake("tl.device_print is not there yet", libtile.UnsupportedError, at="tl.device_print")
 def operation_of_later(x, i, n):
-    tl.store(x, tl.sum(tl.dot_scaled(tl.arange(0, 4), 0)))  # here
+    tl.store(x, tl.sum(tl.device_print(tl.arange(0, 4), 0)))  # here
 
 
 @mistake("no attribute `astype`")

@@ -5,7 +5,6 @@ They come from libtile.so (frontend/language.def), where their meaning lives. Ke
 objects here: they stand for the names, and say so when they are called in ordinary Python.
 """
 import operator
-import re
 
 from .. import _libtile, aggregates, errors
 from ._dtypes import LanguageType, block_type, constexpr_type, dtype, get_int_dtype, pointer_type, str_to_ty, tuple_type, type_of
