@@ -283,7 +283,7 @@ TEST(Calls, WrongListsOfArguments) {
     });
   };
   EXPECT_TRUE(contains(refused({libtile_make(77, 0)}), "argument 'value': there is no kind of argument 77"));
-  EXPECT_TRUE(contains(refused({libtile_array(14, &x, 4)}), "there is no type 14"));
+  EXPECT_TRUE(contains(refused({libtile_array(19, &x, 4)}), "there is no type 19"));
   EXPECT_TRUE(contains(refused({libtile_array(LIBTILE_FP32 + 9 * LIBTILE_POINTER, &x, 4)}), "there is no type"));
   EXPECT_TRUE(contains(refused({libtile_text(LIBTILE_STRING, nullptr)}), "the text is NULL"));
   EXPECT_TRUE(contains(refused({libtile_make(LIBTILE_FUNCTION, 0)}), "the function is an empty handle"));

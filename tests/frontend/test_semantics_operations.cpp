@@ -322,7 +322,7 @@ TEST(Operations, DotTypes) {
   }
   Kernel k;
   const Value u = k.tile("u8", {2, 2});
-  EXPECT_USER_ERROR(k.call("dot", {u, u}), "dot takes int8, fp16, bf16, fp32 or fp64, got uint8");
+  EXPECT_USER_ERROR(k.call("dot", {u, u}), "dot takes int8, 8-bit floats, fp16, bf16, fp32 or fp64, got uint8");
 }
 
 TEST(Operations, HintsAndChecks) {

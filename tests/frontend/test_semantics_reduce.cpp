@@ -161,7 +161,7 @@ TEST(Errors, Arguments) {
 
 TEST(Errors, Names) {
   Kernel k;
-  EXPECT_FALSE(k.s.languageName("sort").bound());
+  EXPECT_FALSE(k.s.languageName("device_print").bound());
   EXPECT_UNSUPPORTED((k.s.unknownName("device_print"), 0), "tl.device_print is not there yet");
   EXPECT_FALSE(k.s.languageName("lod").bound());
   EXPECT_USER_ERROR((k.s.unknownName("aragne"), 0),
@@ -236,10 +236,9 @@ TEST(Errors, Memory) {
                     "value has shape [4, 2], which the pointer's shape [4, 1] does not hold");
   EXPECT_USER_ERROR(k.call("load", {p}, {{"cache_modifier", Value::string(".xx")}}),
                     "cache_modifier must be one of '', '.ca', '.cg', '.cs', '.cv', got '.xx'");
-  EXPECT_UNSUPPORTED(
-      k.call("atomic_add", {k.param("*f32"), integer(1)}),
-      "atomic_add of tensor of pointer<fp32> is not there yet: it takes a scalar pointer "
-      "to int32 or uint32");
+  EXPECT_USER_ERROR(k.call("atomic_add", {k.param("*i1"), integer(1)}),
+                    "atomic_add takes pointers to integers of 8 to 64 bits or floats of 16 to 64, got tensor of "
+                    "pointer<int1>");
 }
 
 TEST(Errors, Shapes) {
