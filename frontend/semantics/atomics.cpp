@@ -29,12 +29,21 @@ constexpr std::array<std::pair<const char *, ir::MemScope>, 4> kScopes = {
      {"gpu", ir::MemScope::gpu},
      {"sys", ir::MemScope::sys}}};
 
+struct Order {
+  MemOrder sem;
+  ir::MemScope scope;
+};
+
 template <size_t N>
-void setOrder(Semantics &s, ir::OpId op, const Value &sem, const Value &scope,
+Order orderOf(const Semantics &s, const Value &sem, const Value &scope,
               const std::array<std::pair<const char *, MemOrder>, N> &orders) {
+  return {choice(s, sem, "sem", orders), choice(s, scope, "scope", kScopes)};
+}
+
+void setOrder(Semantics &s, ir::OpId op, Order order) {
   ir::Function &fn = s.builder.function();
-  fn.setAttr(op, Attr::sem, choice(s, sem, "sem", orders));
-  fn.setAttr(op, Attr::scope, choice(s, scope, "scope", kScopes));
+  fn.setAttr(op, Attr::sem, order.sem);
+  fn.setAttr(op, Attr::scope, order.scope);
 }
 
 // The pointer of an atomic whose elements are numbers of memory's sizes.
@@ -52,12 +61,13 @@ Tensor atomicPointer(const Semantics &s, const Value &value, const char *what) {
 struct Update {
   Tensor pointer, value;
   std::optional<Tensor> mask;
-  const Value &sem, &scope; // the arguments themselves: errors point at them
+  Order order;
 };
 
 Update updateOf(Semantics &s, Args args, const char *what) {
   const Tensor pointer = atomicPointer(s, args[0], what);
-  return {pointer, valueFor(s, args[1], pointer, "val"), maskFor(s, args[2], pointer), args[3], args[4]};
+  return {pointer, valueFor(s, args[1], pointer, "val"), maskFor(s, args[2], pointer),
+          orderOf(s, args[3], args[4], kReadAndWrite)};
 }
 
 Tensor makeAtomic(Semantics &s, const Update &update, AtomicKind kind) {
@@ -68,7 +78,7 @@ Tensor makeAtomic(Semantics &s, const Update &update, AtomicKind kind) {
   const ir::ValueId id = s.builder.make(ir::Opcode::AtomicRmw, operands);
   ir::Function &fn = s.builder.function();
   fn.setAttr(fn.def(id), Attr::kind, kind);
-  setOrder(s, fn.def(id), update.sem, update.scope, kReadAndWrite);
+  setOrder(s, fn.def(id), update.order);
   return s.makeTensor(id, update.pointer.dtype.pointee());
 }
 
@@ -141,22 +151,25 @@ Value atomicCas(Semantics &s, Args args) {
   if (const std::optional<Tensor> mask = maskFor(s, args[5], pointer)) {
     operands.push_back(mask->id);
   }
+  const Order order = orderOf(s, args[3], args[4], kReadAndWrite);
   const ir::ValueId id = s.builder.make(ir::Opcode::AtomicCas, operands);
-  setOrder(s, s.builder.function().def(id), args[3], args[4], kReadAndWrite);
+  setOrder(s, s.builder.function().def(id), order);
   return Value(s.makeTensor(id, pointer.dtype.pointee()));
 }
 
 Value atomicLoad(Semantics &s, Args args) {
+  const Order order = orderOf(s, args[2], args[3], kReads);
   const MadeAccess made = makeLoad(s, requirePointer(s, args[0], "atomic_load"), args[1], Value::none());
   s.builder.function().setAttr(made.op, Attr::is_volatile, AttrValue(int64_t{1}));
-  setOrder(s, made.op, args[2], args[3], kReads);
+  setOrder(s, made.op, order);
   return made.result;
 }
 
 Value atomicStore(Semantics &s, Args args) {
+  const Order order = orderOf(s, args[3], args[4], kWrites);
   const MadeAccess made = makeStore(s, requireWritable(s, args[0], "atomic_store"), args[1], args[2]);
   s.builder.function().setAttr(made.op, Attr::is_volatile, AttrValue(int64_t{1}));
-  setOrder(s, made.op, args[3], args[4], kWrites);
+  setOrder(s, made.op, order);
   return Value::none();
 }
 

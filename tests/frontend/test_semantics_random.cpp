@@ -114,7 +114,8 @@ TEST(Random, OnlyUserErrorsAndValidIr) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     Pool pool(seed);
     pool.kernel.s.callFunction = [&](const Value &, const Arguments &arguments) {
-      return arguments.positional[pool.below(static_cast<unsigned>(arguments.positional.size()))];
+      const auto count = static_cast<unsigned>(arguments.positional.size());
+      return count == 0 ? pool.value() : arguments.positional[pool.below(count)];
     };
     unsigned made = 0;
     for (int step = 0; step < 500; ++step) {
