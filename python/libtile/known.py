@@ -7,18 +7,23 @@ another object than ours, which stands for the same operation.
 """
 import sys
 
-from . import _libtile, language, math
+from . import language, math
 from .language import _objects
 
-_SUBMODULES = [name for sort, name, *_ in _objects.rows() if sort == "module"]
-_NAMES = [name for sort, name, kind, *_ in _objects.rows()
-          if sort not in ("module", "namespace") and kind not in ("MemberOnly", "TypeMember", "DescriptorMember")]
-# (namespace, path that its names have)
-_NAMESPACES = [(name, of) for sort, name, of, *_ in _objects.rows() if sort == "namespace"]
-# id -> (object, name); "" is the language itself. The objects are kept, so an id is theirs.
-_own = {}
-_foreign = {}
-_foreign_language = None  # the modules that _foreign was made from
+# namespace -> [(name in it, its name with the namespace)]; "" are the names of the language and its submodules.
+_NAMES = {}
+# (module below that of the language, namespace of its names)
+_PARTS = []
+for _sort, _name, _kind, *_ in _objects.ROWS:
+    if _sort in ("module", "namespace"):
+        _PARTS.append((_name, _kind if _sort == "namespace" else ""))
+    elif _kind not in ("MemberOnly", "TypeMember", "DescriptorMember"):
+        _of, _, _last = _name.rpartition(".")
+        _NAMES.setdefault(_of, []).append((_last, _name))
+# (what of triton.language was imported, id -> (object, name)); "" is the language itself. The objects are kept,
+# so an id is theirs. Made when it is first asked for, which importing libtile need not wait for; replaced as a
+# whole, so threads need no lock.
+_known = (None, {})
 
 
 def _add(table, value, name):
@@ -27,19 +32,17 @@ def _add(table, value, name):
         table[id(value)] = (value, name)
 
 
-def _add_module(table, module):
-    for name in _NAMES:
-        _add(table, vars(module).get(name), name)
-    for name in _SUBMODULES:
-        part = vars(module).get(name)
-        for inner in _NAMES:
-            _add(table, getattr(part, "__dict__", {}).get(inner), inner)
-        _add(table, part, name)
-    for name, of in _NAMESPACES:
-        part = sys.modules.get(f"{module.__name__}.{name}")
-        for inner in _NAMES:
-            if inner.startswith(of + "."):
-                _add(table, getattr(part, "__dict__", {}).get(inner[len(of) + 1:]), inner)
+def _add_names(table, part, namespace):
+    held = getattr(part, "__dict__", {})
+    for last, name in _NAMES.get(namespace, ()):
+        _add(table, held.get(last), name)
+
+
+def _add_language(table, module):
+    _add_names(table, module, "")
+    for name, namespace in _PARTS:
+        part = sys.modules.get(f"{module.__name__}.{name}", vars(module).get(name))
+        _add_names(table, part, namespace)
         _add(table, part, name)
     _add(table, module, "")
 
@@ -51,24 +54,21 @@ def _foreign_modules():
             modules.get("triton.language.extra.cuda.libdevice"))
 
 
-def _index_foreign(modules):
-    global _foreign_language
-    _foreign.clear()
-    _foreign_language = modules
-    module = modules[0]
-    if module is not None:
-        _add_module(_foreign, module)
-        _add(_foreign, getattr(sys.modules.get("triton"), "cdiv", None), "cdiv")
+def _index(foreign):
+    table = {}
+    if foreign[0] is not None:
+        _add_language(table, foreign[0])
+        _add(table, getattr(sys.modules.get("triton"), "cdiv", None), "cdiv")
+    _add_language(table, language)
+    _add(table, math.cdiv, "cdiv")
+    return foreign, table
 
 
 def name_of(value):
     """The name that the object stands for in the language; None if it is another object."""
-    modules = _foreign_modules()
-    if modules != _foreign_language:
-        _index_foreign(modules)
-    found = _own.get(id(value)) or _foreign.get(id(value))
+    global _known
+    foreign = _foreign_modules()
+    if foreign != _known[0]:
+        _known = _index(foreign)
+    found = _known[1].get(id(value))
     return found[1] if found is not None else None
-
-
-_add_module(_own, language)
-_add(_own, math.cdiv, "cdiv")

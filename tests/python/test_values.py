@@ -320,7 +320,7 @@ def test_hasattr_in_kernels():
 def test_hasattr_is_true_of_what_works():
     from libtile.language import _objects
     # Methods of descriptors bear the names of functions; names with a dot are those of modules in the language.
-    rows = [row for row in _objects.rows() if row[2] != "DescriptorMember" and "." not in row[1]]
+    rows = [row for row in _objects.ROWS if row[2] != "DescriptorMember" and "." not in row[1]]
     for module in (tl, tl.math, tl.core, tl.standard):
         for sort, name, kind, *_ in rows:
             inside = sort in ("module", "namespace") and module is not tl

@@ -28,15 +28,15 @@ def _submodule(name, names):
     return module
 
 
-_all = _objects.names()
-_names = {name: value for name, value in _all.items() if "." not in name}
+_by_namespace = _objects.names()
+_names = _by_namespace[""]
 __all__ = list(_names)
 globals().update(_names)
-for _sort, _name, _of, *_ in _objects.rows():
+for _sort, _name, _of, *_ in _objects.ROWS:
     if _sort == "module":
         _made = _submodule(_name, _names)
     elif _sort == "namespace":
-        _made = _submodule(_name, _objects.names_under(_all, _of))
+        _made = _submodule(_name, _by_namespace.get(_of, {}))
         _made.__path__ = []  # a package: `import libtile.language.extra.libdevice` is allowed
     else:
         continue

@@ -375,12 +375,9 @@ class const:
     """As an annotation: a pointer that the kernel only reads."""
 
 
-def rows():
-    """(sort, name, kind, signature, doc) of each row of frontend/language.def."""
-    return _libtile.language()
-
-
-LATER = frozenset(name for sort, name, *_ in rows() if sort == "later")
+# (sort, name, kind, signature, doc) of each row of frontend/language.def.
+ROWS = _libtile.language()
+LATER = frozenset(name for sort, name, *_ in ROWS if sort == "later")
 # Classes of Python that stand for names of the language.
 CLASSES = {"constexpr": constexpr, "tensor": tensor, "dtype": dtype, "pointer_type": pointer_type,
            "block_type": block_type, "tuple_type": tuple_type, "constexpr_type": constexpr_type,
@@ -390,28 +387,22 @@ CLASSES = {"constexpr": constexpr, "tensor": tensor, "dtype": dtype, "pointer_ty
 
 
 def names():
-    """The names of the language and what they are in Python, submodules apart.
-
-    Those with dots ("extra.libdevice.exp") are of a namespace.
-    """
+    """The names of the language and what they are in Python, submodules apart: a dict for each namespace,
+    "" the language itself."""
     made = {}
-    for sort, name, kind, signature, doc in rows():
+    for sort, name, kind, signature, doc in ROWS:
+        namespace, _, last = name.rpartition(".")
         if name in CLASSES:
-            made[name] = CLASSES[name]
+            value = CLASSES[name]
         elif sort == "operation" and kind not in ("MemberOnly", "TypeMember", "DescriptorMember"):
-            is_question = name.startswith("target_info.")
-            made[name] = (TargetQuestion if is_question else Operation)(name, signature, doc)
+            value = (TargetQuestion if namespace == "target_info" else Operation)(name, signature, doc)
         elif sort == "constant":
-            made[name] = int(kind)
+            value = int(kind)
         elif sort == "dtype":
-            made[name] = dtype(kind)
+            value = dtype(kind)
         elif sort == "enum":
-            made[name] = Enumeration(name, kind.split(", "))
+            value = Enumeration(name, kind.split(", "))
+        else:
+            continue
+        made.setdefault(namespace, {})[last] = value
     return made
-
-
-def names_under(every, path):
-    """Of names() those of a namespace, without its path."""
-    prefix = path + "."
-    return {name[len(prefix):]: value for name, value in every.items()
-            if name.startswith(prefix) and "." not in name[len(prefix):]}
