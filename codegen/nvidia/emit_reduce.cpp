@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions, step by step as passes/gpu/reduce_plan.h says. A thread's state is a list of entries:
 // a partial result for each row that it holds and each part of the axis not yet joined.
-#include "codegen/nvidia/emitter.h"
-#include "ir/ops.h"
+#include "codegen/nvidia/combine.h"
 
-#include "passes/gpu/layout_maps.h"
+#include "ir/ops.h"
 #include "passes/gpu/reduce_plan.h"
 
 #include <algorithm>
@@ -17,11 +16,10 @@ using ir::HwDim;
 using ir::Opcode;
 using passes::ReduceStep;
 
-class ReduceEmitter {
+class ReduceEmitter : CombineEmitter {
 public:
   ReduceEmitter(Emitter &emitter, ir::OpId op)
-      : e_(emitter), fn_(emitter.fn_), op_(op), plan_(passes::planReduce(emitter.fn_, op)),
-        type_(fn_.type(fn_.operand(op, 0))), layout_(fn_.layout(type_.layout())),
+      : CombineEmitter(emitter, op), plan_(passes::planReduce(emitter.fn_, op)),
         extent_(type_.dim(plan_.axis)),
         padded_(layout_.subtile()[plan_.axis] * layout_.repeats()[plan_.axis] > extent_) {}
 
@@ -52,28 +50,16 @@ private:
     Regs tuple;
   };
 
-  llvm::IRBuilder<> &builder() { return e_.builder_; }
-
   // Every register of the tile once; padding becomes neutral where the order is free.
   void collect() {
-    const int32_t canonical = layout_.canonicalBits(HwDim::Reg);
-    const int32_t inner = layout_.subtileSize(HwDim::Reg) - 1;
-    for (int32_t reg = 0; reg < layout_.size(HwDim::Reg); ++reg) {
-      if ((reg & inner & ~canonical) != 0 ||
-          !passes::inTile(layout_, reg, type_.shape()).somewhere) {
-        continue;
-      }
-      Entry entry{layout_.applyOne(HwDim::Reg, reg), {}};
-      for (const ir::ValueId input : fn_.operands(op_)) {
-        entry.tuple.push_back(e_.regs(input)[static_cast<size_t>(reg)]);
-      }
+    forEachRegister([&](int32_t reg, ir::Coords coords, Regs tuple) {
       if (plan_.commutative && padded_) {
         llvm::Value *inside =
             builder().CreateICmpSLT(e_.coord(layout_, reg, plan_.axis), e_.i32(extent_));
-        entry.tuple[0] = builder().CreateSelect(inside, entry.tuple[0], neutral());
+        tuple[0] = builder().CreateSelect(inside, tuple[0], neutral());
       }
-      entries_.push_back(std::move(entry));
-    }
+      entries_.push_back({std::move(coords), std::move(tuple)});
+    });
   }
 
   // x op neutral == x, for every x.
@@ -107,24 +93,10 @@ private:
                                   : llvm::APInt::getZero(bits);
   }
 
-  // The region's results for two tuples.
-  Regs combine(const Regs &left, const Regs &right) {
-    const ir::BlockId block = fn_.region(op_);
-    for (size_t i = 0; i < left.size(); ++i) {
-      e_.set(fn_.arg(block, static_cast<unsigned>(i)), left[i]);
-      e_.set(fn_.arg(block, static_cast<unsigned>(i + left.size())), right[i]);
-    }
-    e_.emitBlock(block);
-    return e_.carried(fn_.operands(fn_.last(block)));
-  }
-
   // combine, where the right tuple's first element may lie in the padding: then the left alone.
   Regs combineInside(const Regs &left, const Regs &right, llvm::Value *rightInside) {
-    Regs joined = combine(left, right);
-    for (size_t i = 0; rightInside != nullptr && i < joined.size(); ++i) {
-      joined[i] = builder().CreateSelect(rightInside, joined[i], left[i]);
-    }
-    return joined;
+    const Regs joined = combine(left, right);
+    return rightInside == nullptr ? joined : select(rightInside, joined, left);
   }
 
   [[nodiscard]] bool checksPadding() const { return padded_ && !plan_.commutative; }
@@ -189,58 +161,19 @@ private:
       isRight = builder().CreateICmpNE(builder().CreateAnd(e_.lane_, mask), e_.i32(0));
     }
     for (Entry &entry : entries_) {
-      Regs other;
-      for (size_t i = 0; i < entry.tuple.size(); ++i) {
-        other.push_back(e_.shuffle(elementOf(i), entry.tuple[i], "bfly", mask));
-      }
-      Regs left = entry.tuple, right = other;
-      for (size_t i = 0; isRight != nullptr && i < left.size(); ++i) {
-        left[i] = builder().CreateSelect(isRight, other[i], entry.tuple[i]);
-        right[i] = builder().CreateSelect(isRight, entry.tuple[i], other[i]);
-      }
+      const Regs other = shuffle(entry.tuple, "bfly", mask);
+      const Regs left = isRight == nullptr ? entry.tuple : select(isRight, other, entry.tuple);
+      const Regs right = isRight == nullptr ? other : select(isRight, entry.tuple, other);
       entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
     }
     e_.contracts_ = e_.options_.contracts;
   }
 
-  [[nodiscard]] ir::Type elementOf(size_t i) const {
-    return fn_.type(fn_.operand(op_, static_cast<unsigned>(i))).element();
-  }
-
-  // Position of an entry of a warp in the scratch, without the element's size.
-  llvm::Value *slot(llvm::Value *warp, size_t entry) {
-    std::vector<int32_t> columns(layout_.bases(HwDim::Lane).size(), 0);
-    for (size_t i = 0; i < plan_.rowLaneBits.size(); ++i) {
-      columns[static_cast<size_t>(plan_.rowLaneBits[i])] = 1 << i;
-    }
-    const auto rows = static_cast<int64_t>(plan_.rowLaneBits.size());
-    llvm::Value *index = builder().CreateMul(warp, e_.i32(plan_.entries));
-    index = builder().CreateAdd(index, e_.i32(static_cast<int64_t>(entry)));
-    return builder().CreateAdd(builder().CreateShl(index, e_.i32(rows)),
-                               e_.linear(e_.lane_, columns));
-  }
-
-  llvm::Value *scratch(int64_t base, const ir::Type &element, llvm::Value *slot) {
-    llvm::Value *offset = builder().CreateMul(slot, e_.i32(element.elementBytes()));
-    llvm::Value *start = builder().CreateConstGEP1_64(builder().getInt8Ty(), e_.sharedBase(),
-                                                      static_cast<uint64_t>(base));
-    return builder().CreateGEP(builder().getInt8Ty(), start, offset);
-  }
-
   void joinWarps() {
-    ir::check(static_cast<int32_t>(entries_.size()) <= plan_.entries, "the scratch has room");
-    std::vector<int64_t> bases;
-    int64_t base = fn_.getInt(op_, Attr::offset);
-    for (size_t i = 0; i < fn_.numOperands(op_); ++i) {
-      bases.push_back(base);
-      base += passes::scratchBytesOf(plan_, elementOf(i), fn_.numWarps);
-    }
+    ir::check(static_cast<int32_t>(entries_.size()) <= plan_.scratch.entries,
+              "the scratch has room");
     for (size_t index = 0; index < entries_.size(); ++index) {
-      llvm::Value *own = slot(e_.warp_, index);
-      for (size_t i = 0; i < bases.size(); ++i) {
-        e_.storeShared(elementOf(i), entries_[index].tuple[i],
-                       scratch(bases[i], elementOf(i), own));
-      }
+      store(plan_.scratch, entries_[index].tuple, slot(plan_.scratch, e_.warp_, index));
     }
     e_.barrier();
     int32_t along = 0;
@@ -249,11 +182,11 @@ private:
     }
     llvm::Value *others = builder().CreateAnd(e_.warp_, e_.i32(~along));
     for (size_t index = 0; index < entries_.size(); ++index) {
-      joinWarpsOf(index, bases, others);
+      joinWarpsOf(index, others);
     }
   }
 
-  void joinWarpsOf(size_t index, const std::vector<int64_t> &bases, llvm::Value *others) {
+  void joinWarpsOf(size_t index, llvm::Value *others) {
     Entry &entry = entries_[index];
     const auto &warpBases = layout_.bases(HwDim::Warp);
     for (int32_t number = 0; number < 1 << plan_.warpBits.size(); ++number) {
@@ -264,11 +197,8 @@ private:
           start |= warpBases[static_cast<size_t>(plan_.warpBits[bit])][plan_.axis];
         }
       }
-      llvm::Value *from = slot(builder().CreateOr(others, e_.i32(warp)), index);
-      Regs tuple;
-      for (size_t i = 0; i < bases.size(); ++i) {
-        tuple.push_back(e_.loadShared(elementOf(i), scratch(bases[i], elementOf(i), from)));
-      }
+      llvm::Value *from = builder().CreateOr(others, e_.i32(warp));
+      const Regs tuple = load(plan_.scratch, slot(plan_.scratch, from, index));
       const int32_t highest = warpBases[static_cast<size_t>(plan_.warpBits.back())][plan_.axis];
       entry.tuple = number == 0
                         ? tuple
@@ -296,12 +226,7 @@ private:
     }
   }
 
-  Emitter &e_;
-  const ir::Function &fn_;
-  const ir::OpId op_;
   const passes::ReducePlan plan_;
-  const ir::Type type_;
-  const ir::Layout &layout_;
   const int32_t extent_;
   const bool padded_;
   std::vector<Entry> entries_;

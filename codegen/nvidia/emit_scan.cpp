@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scans, run by run as passes/gpu/scan_plan.h says.
-#include "codegen/nvidia/emitter.h"
-#include "ir/ops.h"
+#include "codegen/nvidia/combine.h"
 
-#include "passes/gpu/layout_maps.h"
+#include "ir/ops.h"
 #include "passes/gpu/scan_plan.h"
 
 #include <algorithm>
@@ -14,11 +13,10 @@ namespace libtile::codegen::nvidia {
 using ir::HwDim;
 using passes::ScanRun;
 
-class ScanEmitter {
+class ScanEmitter : CombineEmitter {
 public:
   ScanEmitter(Emitter &emitter, ir::OpId op)
-      : e_(emitter), fn_(emitter.fn_), op_(op), plan_(passes::planScan(emitter.fn_, op)),
-        type_(fn_.type(fn_.operand(op, 0))), layout_(fn_.layout(type_.layout())),
+      : CombineEmitter(emitter, op), plan_(passes::planScan(emitter.fn_, op)),
         extent_(type_.dim(plan_.axis)),
         checksPadding_(plan_.reverse &&
                        layout_.subtile()[plan_.axis] * layout_.repeats()[plan_.axis] > extent_) {}
@@ -56,25 +54,12 @@ private:
   };
   using Row = std::vector<Block>; // in the order of the scan
 
-  llvm::IRBuilder<> &builder() { return e_.builder_; }
-
-  // Each element that a thread holds is a block. Registers wholly in the padding are left out.
+  // Each element that a thread holds is a block.
   void collect() {
-    const int32_t canonical = layout_.canonicalBits(HwDim::Reg);
-    const int32_t inner = layout_.subtileSize(HwDim::Reg) - 1;
-    for (int32_t reg = 0; reg < layout_.size(HwDim::Reg); ++reg) {
-      if ((reg & inner & ~canonical) != 0 ||
-          !passes::inTile(layout_, reg, type_.shape()).somewhere) {
-        continue;
-      }
-      Regs tuple;
-      for (const ir::ValueId input : fn_.operands(op_)) {
-        tuple.push_back(e_.regs(input)[static_cast<size_t>(reg)]);
-      }
-      ir::Coords coords = layout_.applyOne(HwDim::Reg, reg);
+    forEachRegister([&](int32_t, ir::Coords coords, Regs tuple) {
       const int32_t along = std::exchange(coords[plan_.axis], 0);
       rows_[coords].push_back({{{along, tuple}}, tuple});
-    }
+    });
     for (auto &[coords, row] : rows_) {
       std::ranges::sort(row, [&](const Block &a, const Block &b) {
         return plan_.reverse ? a.coord() > b.coord() : a.coord() < b.coord();
@@ -82,38 +67,12 @@ private:
     }
   }
 
-  // The region's results for two tuples.
-  Regs combine(const Regs &left, const Regs &right) {
-    const ir::BlockId block = fn_.region(op_);
-    for (size_t i = 0; i < left.size(); ++i) {
-      e_.set(fn_.arg(block, static_cast<unsigned>(i)), left[i]);
-      e_.set(fn_.arg(block, static_cast<unsigned>(i + left.size())), right[i]);
-    }
-    e_.emitBlock(block);
-    return e_.carried(fn_.operands(fn_.last(block)));
-  }
   // Where `hasLeft` (null: everywhere), else the right tuple.
   Regs combineWhere(llvm::Value *hasLeft, const Regs &left, const Regs &right) {
     const Regs joined = combine(left, right);
     return hasLeft == nullptr ? joined : select(hasLeft, joined, right);
   }
-  Regs select(llvm::Value *condition, const Regs &a, const Regs &b) {
-    Regs out;
-    for (size_t i = 0; i < a.size(); ++i) {
-      out.push_back(builder().CreateSelect(condition, a[i], b[i]));
-    }
-    return out;
-  }
-  [[nodiscard]] ir::Type elementOf(size_t i) const {
-    return fn_.type(fn_.operand(op_, static_cast<unsigned>(i))).element();
-  }
-  Regs fromLane(const Regs &tuple, llvm::Value *lane) {
-    Regs out;
-    for (size_t i = 0; i < tuple.size(); ++i) {
-      out.push_back(e_.shuffle(elementOf(i), tuple[i], "idx", lane));
-    }
-    return out;
-  }
+  Regs fromLane(const Regs &tuple, llvm::Value *lane) { return shuffle(tuple, "idx", lane); }
 
   // In a scan from the end: the coordinate `offset` above the first one of the `size` elements, a power
   // of two times a repeat, that the block lies in is an element. Null: surely.
@@ -194,34 +153,14 @@ private:
     isLocal_ = false;
   }
 
-  // Address of a total of the warp in the scratch of element i.
-  llvm::Value *scratch(const ScanRun &run, size_t i, llvm::Value *warp, size_t entry) {
-    std::vector<int32_t> columns(layout_.bases(HwDim::Lane).size(), 0);
-    for (size_t bit = 0; bit < run.rowLaneBits.size(); ++bit) {
-      columns[static_cast<size_t>(run.rowLaneBits[bit])] = 1 << bit;
-    }
-    llvm::Value *slot = builder().CreateMul(warp, e_.i32(run.entries));
-    slot = builder().CreateAdd(slot, e_.i32(static_cast<int64_t>(entry)));
-    slot = builder().CreateShl(slot, e_.i32(static_cast<int64_t>(run.rowLaneBits.size())));
-    slot = builder().CreateAdd(slot, e_.linear(e_.lane_, columns));
-    llvm::Value *offset = builder().CreateMul(slot, e_.i32(elementOf(i).elementBytes()));
-    const int64_t base = fn_.getInt(op_, ir::Attr::offset) + run.scratch[i];
-    llvm::Value *start = builder().CreateConstGEP1_64(builder().getInt8Ty(), e_.sharedBase(),
-                                                      static_cast<uint64_t>(base));
-    return builder().CreateGEP(builder().getInt8Ty(), start, offset);
-  }
-
   void joinWarps(const ScanRun &run) {
     size_t entry = 0;
     for (auto &[coords, row] : rows_) {
       for (const Block &block : row) {
-        for (size_t i = 0; i < block.total.size(); ++i) {
-          e_.storeShared(elementOf(i), block.total[i], scratch(run, i, e_.warp_, entry));
-        }
-        ++entry;
+        store(run.scratch, block.total, slot(run.scratch, e_.warp_, entry++));
       }
     }
-    ir::check(static_cast<int32_t>(entry) <= run.entries, "the scratch has room");
+    ir::check(static_cast<int32_t>(entry) <= run.scratch.entries, "the scratch has room");
     e_.barrier();
     entry = 0;
     for (auto &[coords, row] : rows_) {
@@ -251,11 +190,8 @@ private:
       if (step + 1 == run.parts && isLast_) {
         break;
       }
-      Regs own;
-      for (size_t i = 0; i < block.total.size(); ++i) {
-        llvm::Value *from = scratch(run, i, builder().CreateOr(others, e_.i32(warp)), entry);
-        own.push_back(e_.loadShared(elementOf(i), from));
-      }
+      llvm::Value *from = builder().CreateOr(others, e_.i32(warp));
+      const Regs own = load(run.scratch, slot(run.scratch, from, entry));
       llvm::Value *hasLeft =
           reaches(block, run.distance * run.parts, (part + 1) * run.distance);
       total = step == 0 ? own : combineWhere(hasLeft, total, own);
@@ -292,12 +228,7 @@ private:
     }
   }
 
-  Emitter &e_;
-  const ir::Function &fn_;
-  const ir::OpId op_;
   const passes::ScanPlan plan_;
-  const ir::Type type_;
-  const ir::Layout &layout_;
   const int32_t extent_;
   const bool checksPadding_;
   bool isLocal_ = true; // blocks lie in one thread

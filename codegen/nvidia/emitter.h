@@ -223,12 +223,12 @@ private:
   Regs mapElement(ir::OpId op, llvm::Value *predicate);
   // ---- emit_gather.cpp
   llvm::Value *gatheredIndex(ir::OpId op, int32_t reg);
-  // ---- emit_reduce.cpp
+  // ---- combine.cpp, emit_reduce.cpp, emit_scan.cpp
+  friend class CombineEmitter;
   friend class ReduceEmitter;
+  friend class ScanEmitter;
   // ---- emit_assembly.cpp
   friend class AssemblyEmitter;
-  // ---- emit_scan.cpp
-  friend class ScanEmitter;
   // ---- emit_dot.cpp, emit_multiply_add.cpp
   void multiplyAddDot(ir::OpId op);
   friend class MatrixDot;

@@ -22,22 +22,13 @@ std::optional<Opcode> onlyOp(const ir::Function &fn, OpId reduce) {
   return alone ? commutativeCombination(fn, reduce, 0) : std::nullopt;
 }
 
-// Bits of a hardware coordinate that move along the axis. Each basis of the layouts that passes
-// make moves along one axis, and no two move to the same place.
-std::vector<ReduceStep> stepsOf(const Layout &layout, HwDim dim, unsigned axis,
+std::vector<ReduceStep> stepsOf(const ir::Function &fn, OpId reduce, HwDim dim,
                                 ReduceStep::Kind kind) {
+  const Layout &layout = fn.layout(fn.type(fn.operand(reduce, 0)).layout());
+  const auto axis = static_cast<unsigned>(fn.getInt(reduce, ir::Attr::axis));
   std::vector<ReduceStep> steps;
-  const Layout::Bases &bases = layout.bases(dim);
-  for (size_t bit = 0; bit < bases.size(); ++bit) {
-    if (bases[bit][axis] == 0 || (layout.canonicalBits(dim) >> bit & 1) == 0) {
-      continue;
-    }
-    for (unsigned d = 0; d < layout.rank(); ++d) {
-      if (d != axis && bases[bit][d] != 0) {
-        throw ir::Unsupported("a reduction over a layout whose bits move along two axes");
-      }
-    }
-    steps.push_back({kind, static_cast<int32_t>(bit), bases[bit][axis]});
+  for (const AxisBit &bit : bitsAlong(layout, dim, axis, fn.locationOf(reduce))) {
+    steps.push_back({kind, bit.bit, bit.distance});
   }
   return steps;
 }
@@ -57,11 +48,6 @@ void checkNeighbours(std::span<const ReduceStep> steps, std::span<const ReduceSt
 
 } // namespace
 
-int64_t scratchBytesOf(const ReducePlan &plan, const ir::Type &element, int32_t numWarps) {
-  const int64_t slots = int64_t{plan.entries} * numWarps << plan.rowLaneBits.size();
-  return (slots * element.elementBytes() + 15) / 16 * 16;
-}
-
 ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   const ir::Type type = fn.type(fn.operand(reduce, 0));
   const Layout &layout = fn.layout(type.layout());
@@ -69,18 +55,12 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   plan.axis = static_cast<unsigned>(fn.getInt(reduce, ir::Attr::axis));
   plan.commutative = onlyOp(fn, reduce);
   using Kind = ReduceStep::Kind;
-  std::vector<ReduceStep> registers = stepsOf(layout, HwDim::Reg, plan.axis, Kind::Register);
-  const std::vector<ReduceStep> lanes = stepsOf(layout, HwDim::Lane, plan.axis, Kind::Lane);
-  std::vector<ReduceStep> warps = stepsOf(layout, HwDim::Warp, plan.axis, Kind::Warp);
+  std::vector<ReduceStep> registers = stepsOf(fn, reduce, HwDim::Reg, Kind::Register);
+  const std::vector<ReduceStep> lanes = stepsOf(fn, reduce, HwDim::Lane, Kind::Lane);
+  std::vector<ReduceStep> warps = stepsOf(fn, reduce, HwDim::Warp, Kind::Warp);
   std::sort(warps.begin(), warps.end(), byDistance);
   for (const ReduceStep &step : warps) {
     plan.warpBits.push_back(step.bit);
-  }
-  const int32_t rows = layout.canonicalBits(HwDim::Lane);
-  for (size_t bit = 0; bit < layout.bases(HwDim::Lane).size(); ++bit) {
-    if (layout.bases(HwDim::Lane)[bit][plan.axis] == 0 && (rows >> bit & 1) != 0) {
-      plan.rowLaneBits.push_back(static_cast<int32_t>(bit));
-    }
   }
   plan.steps = std::move(registers);
   const ReduceStep repeat{Kind::Repeat, 0, layout.subtile()[plan.axis]};
@@ -100,11 +80,7 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   }
   if (!warps.empty()) {
     // Registers of the tile that the steps before the warps' have not joined.
-    int32_t entries = 1;
-    for (unsigned d = 0; d < layout.rank(); ++d) {
-      entries *= layout.repeats()[d];
-    }
-    entries <<= layout.withoutReplicatedRegs().bases(HwDim::Reg).size();
+    int32_t entries = distinctRegisters(layout);
     for (const ReduceStep &step : plan.steps) {
       if (step.kind == Kind::Warp) {
         break;
@@ -113,10 +89,11 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
                  : step.kind == Kind::Repeat ? layout.repeats()[plan.axis]
                                              : 1;
     }
-    plan.entries = entries;
-    for (const ir::ValueId input : fn.operands(reduce)) {
-      plan.scratchBytes += scratchBytesOf(plan, fn.type(input).element(), fn.numWarps);
+    int32_t rows = layout.canonicalBits(HwDim::Lane); // lane bits that tell rows apart
+    for (const ReduceStep &step : lanes) {
+      rows &= ~(1 << step.bit);
     }
+    plan.scratch = makeWarpScratch(fn, reduce, entries, rows);
   }
   return plan;
 }

@@ -11,12 +11,11 @@
 // warps, which shuffles least; padding is then replaced by the op's neutral element. Others keep
 // the order of coordinates.
 //
-// Warps meet in shared memory: each writes what it has, all wait at a barrier, each reads all:
-// element ((warp * entries) + entry) * lanes + lane, where `lane` counts the lanes that hold
-// different rows.
+// Warps meet in shared memory (WarpScratch), where `lane` counts the lanes that hold different rows; each
+// reads all.
 #pragma once
 
-#include "ir/function.h"
+#include "passes/gpu/along_axis.h"
 
 #include <optional>
 #include <vector>
@@ -35,16 +34,10 @@ struct ReducePlan {
   std::optional<ir::Opcode> commutative;
   std::vector<ReduceStep> steps;    // Warp at most once
   std::vector<int32_t> warpBits;    // along the axis, by rising coordinate
-  std::vector<int32_t> rowLaneBits; // lane bits that tell rows apart
-  int32_t entries = 0;      // partial results of a thread when the warps meet; 0: they do not
-  int64_t scratchBytes = 0; // shared memory, for all elements of the tuple
+  WarpScratch scratch;              // of the partial results that threads have when the warps meet
 };
 
 // The reduce op's operands have layouts.
 [[nodiscard]] ReducePlan planReduce(const ir::Function &fn, ir::OpId reduce);
-
-// Scratch of one element of the tuple.
-[[nodiscard]] int64_t scratchBytesOf(const ReducePlan &plan, const ir::Type &element,
-                                     int32_t numWarps);
 
 } // namespace libtile::passes

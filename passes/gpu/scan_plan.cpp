@@ -17,23 +17,14 @@ struct Bit {
   int32_t bit, distance;
 };
 
-// Bits that move along the axis, by rising distance.
-std::vector<Bit> bitsAlong(const Layout &layout, unsigned axis, const ir::Location &location) {
+// By rising distance.
+std::vector<Bit> sortedBits(const Layout &layout, unsigned axis, const ir::Location &location) {
   std::vector<Bit> bits;
   for (const auto &[dim, kind] : {std::pair(HwDim::Reg, Kind::Registers),
                                   {HwDim::Lane, Kind::Lanes},
                                   {HwDim::Warp, Kind::Warps}}) {
-    const Layout::Bases &bases = layout.bases(dim);
-    for (size_t bit = 0; bit < bases.size(); ++bit) {
-      if (bases[bit][axis] == 0 || (layout.canonicalBits(dim) >> bit & 1) == 0) {
-        continue;
-      }
-      for (unsigned d = 0; d < layout.rank(); ++d) {
-        if (d != axis && bases[bit][d] != 0) {
-          throw ir::Unsupported("a scan over a layout whose bits move along two axes", location);
-        }
-      }
-      bits.push_back({kind, static_cast<int32_t>(bit), bases[bit][axis]});
+    for (const AxisBit &bit : bitsAlong(layout, dim, axis, location)) {
+      bits.push_back({kind, bit.bit, bit.distance});
     }
   }
   std::ranges::sort(bits, {}, &Bit::distance);
@@ -60,15 +51,6 @@ std::vector<ScanRun> runsOf(const Layout &layout, unsigned axis, const std::vect
   return runs;
 }
 
-// Registers of a thread that hold different elements.
-int32_t distinctRegisters(const Layout &layout) {
-  int32_t count = 1;
-  for (const int32_t repeats : layout.repeats()) {
-    count *= repeats;
-  }
-  return count << layout.withoutReplicatedRegs().bases(HwDim::Reg).size();
-}
-
 } // namespace
 
 ScanPlan planScan(const ir::Function &fn, ir::OpId scan) {
@@ -76,7 +58,7 @@ ScanPlan planScan(const ir::Function &fn, ir::OpId scan) {
   ScanPlan plan;
   plan.axis = static_cast<unsigned>(fn.getInt(scan, ir::Attr::axis));
   plan.reverse = fn.getBool(scan, ir::Attr::reverse);
-  plan.runs = runsOf(layout, plan.axis, bitsAlong(layout, plan.axis, fn.locationOf(scan)));
+  plan.runs = runsOf(layout, plan.axis, sortedBits(layout, plan.axis, fn.locationOf(scan)));
   int32_t blocks = distinctRegisters(layout);
   int32_t lanes = layout.canonicalBits(HwDim::Lane); // that tell totals apart
   for (ScanRun &run : plan.runs) {
@@ -87,17 +69,11 @@ ScanPlan planScan(const ir::Function &fn, ir::OpId scan) {
         lanes &= ~(1 << bit);
       }
     } else {
-      run.entries = blocks;
-      for (int32_t bit = 0; lanes >> bit != 0; ++bit) {
-        if ((lanes >> bit & 1) != 0) {
-          run.rowLaneBits.push_back(bit);
-        }
+      run.scratch = makeWarpScratch(fn, scan, blocks, lanes);
+      for (int64_t &start : run.scratch.starts) {
+        start += plan.scratchBytes;
       }
-      const int64_t slots = int64_t{blocks} * fn.numWarps << run.rowLaneBits.size();
-      for (const ir::ValueId input : fn.operands(scan)) {
-        run.scratch.push_back(plan.scratchBytes);
-        plan.scratchBytes += (slots * fn.type(input).elementBytes() + 15) / 16 * 16;
-      }
+      plan.scratchBytes += run.scratch.bytes;
     }
   }
   return plan;

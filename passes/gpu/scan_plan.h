@@ -15,7 +15,7 @@
 // element never meets it before an element; one from the last leaves it out.
 #pragma once
 
-#include "ir/function.h"
+#include "passes/gpu/along_axis.h"
 
 #include <vector>
 
@@ -26,11 +26,7 @@ struct ScanRun {
   int32_t distance = 1;      // elements of a block
   int32_t parts = 1;         // blocks that are joined
   std::vector<int32_t> bits{}; // Lanes, Warps: of the coordinate; Lanes: neighbours, rising
-  // Warps: totals of a thread, lane bits that tell totals apart, and where they lie in the scan's scratch:
-  // ((warp * entries) + entry) * lanes + lane, for each element of the tuple by itself.
-  int32_t entries = 0;
-  std::vector<int32_t> rowLaneBits{};
-  std::vector<int64_t> scratch{};
+  WarpScratch scratch{};       // Warps: of the threads' totals
 };
 
 struct ScanPlan {

@@ -28,7 +28,7 @@ std::vector<SharedObject> sharedObjects(const ir::Function &fn) {
       const int64_t align = fn.hasAttr(op, ir::Attr::align) ? fn.getInt(op, ir::Attr::align) : 128;
       objects.push_back({op, elements * type.elementBytes(), align});
     } else if (fn.opcode(op) == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
-      if (const int64_t bytes = planReduce(fn, op).scratchBytes; bytes > 0) {
+      if (const int64_t bytes = planReduce(fn, op).scratch.bytes; bytes > 0) {
         objects.push_back({op, bytes, 16});
       }
     } else if (fn.opcode(op) == Opcode::Scan) {
