@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
+import row_kernels
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tutorials"))
 add = importlib.import_module("01_vector_add")
 softmax = importlib.import_module("02_fused_softmax")
@@ -144,8 +146,29 @@ def _matmul(device, dtype, size, tiles):
     return prepare
 
 
+def _rows(device):
+    import torch
+    for name in row_kernels.ROWS:
+        for cols in (1024, 32768):
+            for peer in ("torch", "triton")[:2 if device == "cuda" else 1]:
+                twin = triton_twin if peer == "triton" else None
+                yield Case(f"{device}/{name}/{cols}" + ("/triton" if twin else ""), peer,
+                           lambda name=name, cols=cols, twin=twin:
+                           Prepared(*row_kernels.prepare(device, name, cols, twin)))
+    f32, bf16, fp8 = torch.float32, torch.bfloat16, torch.float8_e4m3fn
+    for source, result, what in ((f32, bf16, "f32_bf16"), (bf16, fp8, "bf16_fp8"), (fp8, bf16, "fp8_bf16")):
+        yield Case(f"{device}/cast/{what}", "copy",
+                   lambda source=source, result=result:
+                   Prepared(*row_kernels.prepare_cast(device, source, result, 1 << (28 if device == "cuda" else 24))))
+    if device == "cuda":
+        for name in ("count", "scatter_add"):
+            yield Case(f"cuda/atomic/{name}", "triton",
+                       lambda name=name: Prepared(*row_kernels.prepare_atomic(device, name, triton_twin)))
+
+
 def cases(device):
     import torch
+    yield from _rows(device)
     f32, f16, bf16 = torch.float32, torch.float16, torch.bfloat16
     if device == "cpu":
         yield Case("cpu/add/f32/16777216", "torch", _add(device, 1 << 24))
