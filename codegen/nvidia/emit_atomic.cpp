@@ -70,6 +70,14 @@ std::string floatType(const ir::Type &type) {
                                   : ".f" + std::to_string(type.elementBits());
 }
 
+// ".gpu"
+std::string scopeOf(const ir::Function &fn, ir::OpId op) {
+  return "." + std::string(ir::enumeratorName(ir::AttrKind::MemScope, fn.getInt(op, Attr::scope)));
+}
+
+bool releases(MemOrder sem) { return sem == MemOrder::release || sem == MemOrder::acq_rel; }
+bool acquires(MemOrder sem) { return sem == MemOrder::acquire || sem == MemOrder::acq_rel; }
+
 // There is an instruction for it.
 bool hasAtomic(const ir::Target &target, AtomicKind kind, const ir::Type &type) {
   if (kind == AtomicKind::fadd) {
@@ -96,12 +104,11 @@ std::string computed(AtomicKind kind, unsigned bits, const std::string &old, con
 
 // The text of one element, without what makes it conditional: `$0` is the old value, `$1` the address,
 // `$2` and `$3` the values.
-std::string Emitter::atomicText(ir::OpId op, const ir::Type &type, bool wantsOld) const {
+std::string Emitter::atomicText(ir::OpId op, MemOrder sem, const ir::Type &type,
+                                bool wantsOld) const {
   const bool isCas = fn_.opcode(op) == ir::Opcode::AtomicCas;
   const auto kind = fn_.getEnum<AtomicKind>(op, Attr::kind);
-  const auto sem = fn_.getEnum<MemOrder>(op, Attr::sem);
-  const std::string scope =
-      "." + std::string(ir::enumeratorName(ir::AttrKind::MemScope, fn_.getInt(op, Attr::scope)));
+  const std::string scope = scopeOf(fn_, op);
   const auto order = [&](MemOrder which) {
     return "." + std::string(ir::enumeratorName(ir::AttrKind::MemOrder, int64_t(which))) + scope + ".global";
   };
@@ -117,8 +124,7 @@ std::string Emitter::atomicText(ir::OpId op, const ir::Type &type, bool wantsOld
       return "atom" + order(sem) + operation + " $0, [$1], $2;";
     }
     // Nobody sees which value was there, so there is nothing to acquire.
-    const bool releases = sem == MemOrder::release || sem == MemOrder::acq_rel;
-    return "red" + order(releases ? MemOrder::release : MemOrder::relaxed) + operation + " [$0], $1;";
+    return "red" + order(releases(sem) ? MemOrder::release : MemOrder::relaxed) + operation + " [$0], $1;";
   }
   if (type.elementBits() == 16) {
     return ".reg .b16 seen, next, zero;\n\t.reg .f32 x, y;\n\t.reg .pred again;\n\tmov.b16 zero, 0;\n\tld" +
@@ -143,8 +149,9 @@ std::string Emitter::atomicText(ir::OpId op, const ir::Type &type, bool wantsOld
 }
 
 // One element: the address, then values. The old value, 0 where off; null if nobody wants it.
-llvm::Value *Emitter::atomic(ir::OpId op, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
-                             llvm::Value *predicate, bool wantsOld) {
+llvm::Value *Emitter::atomic(ir::OpId op, MemOrder sem, const ir::Type &type,
+                             llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate,
+                             bool wantsOld) {
   const unsigned bytes = type.elementBytes();
   const bool isCas = fn_.opcode(op) == ir::Opcode::AtomicCas;
   const auto kind = fn_.getEnum<AtomicKind>(op, Attr::kind);
@@ -161,7 +168,7 @@ llvm::Value *Emitter::atomic(ir::OpId op, const ir::Type &type, llvm::ArrayRef<l
     const bool isSigned = kind == AtomicKind::smax || kind == AtomicKind::smin;
     all.push_back(isSigned ? builder_.CreateSExt(word, held) : builder_.CreateZExt(word, held));
   }
-  std::string text = atomicText(op, type, !isReduction);
+  std::string text = atomicText(op, sem, type, !isReduction);
   const bool isLoop = text.starts_with(".reg");
   std::string off = isReduction ? "" : "mov.b" + std::to_string(bits) + " $0, 0;\n\t";
   if (predicate != nullptr) {
@@ -185,6 +192,7 @@ void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
   const ir::Type &type = fn_.type(result);
   const ir::Type element = type.element();
   const bool wantsOld = !fn_.unused(result);
+  const auto sem = fn_.getEnum<MemOrder>(op, Attr::sem);
   const auto operandsOf = [&](unsigned reg) {
     llvm::SmallVector<llvm::Value *, 3> operands;
     for (unsigned i = 0; i < numValues; ++i) {
@@ -196,15 +204,28 @@ void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
   Regs out(numRegs(result), llvm::Constant::getNullValue(registerType(result)));
   if (!type.isTile()) {
     llvm::Value *old =
-        atomic(op, element, operandsOf(0), both(isFirstThread(), maskOf(0)), wantsOld);
+        atomic(op, sem, element, operandsOf(0), both(isFirstThread(), maskOf(0)), wantsOld);
     return set(result, old != nullptr ? tellOthers(op, old) : out[0]);
   }
   const ir::Layout &layout = layoutOf(result);
   llvm::Value *canonical = isCanonicalThread(layout);
-  for (const RegGroup &group : accessGroups(fn_.operand(op, 0), mask, 16)) {
+  const std::vector<RegGroup> groups = accessGroups(fn_.operand(op, 0), mask, 16);
+  // A thread that has several elements waits for its earlier accesses once, not at each of them.
+  const bool fences = groups.size() > 1;
+  const auto fence = [&] {
+    assembly("fence.acq_rel" + scopeOf(fn_, op) + ";", "", builder_.getVoidTy(), {}, true);
+  };
+  if (fences && releases(sem)) {
+    fence();
+  }
+  for (const RegGroup &group : groups) {
     llvm::Value *predicate = both(both(canonical, inTile(type, group[0])), maskOf(group[0]));
-    llvm::Value *old = atomic(op, element, operandsOf(group[0]), predicate, wantsOld);
+    llvm::Value *old = atomic(op, fences ? MemOrder::relaxed : sem, element, operandsOf(group[0]),
+                              predicate, wantsOld);
     out[group[0]] = old != nullptr ? old : out[group[0]];
+  }
+  if (fences && acquires(sem) && wantsOld) {
+    fence();
   }
   for (size_t reg = 0; reg < out.size(); ++reg) {
     out[reg] = out[firstReplica(layout, static_cast<int32_t>(reg))];

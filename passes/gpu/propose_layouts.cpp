@@ -224,15 +224,25 @@ private:
     if (memory && fn_.type(fn_.operand(op, 0)).isTile()) {
       const ValueId pointers = fn_.operand(op, 0);
       const Type accessed = fn_.type(pointers).pointee();
+      const bool isAtomic = opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas;
+      // An atomic takes one element of each lane: neighbours in neighbouring lanes share what memory does once
+      // for 32 bytes. Where a load's lanes have several each, that costs more instructions and no more traffic.
+      const int32_t widest = isAtomic ? static_cast<int32_t>(accessed.elementBytes())
+                                      : context_.target.maxVectorBytes;
+      const double cost = isAtomic && facts_.access().run(pointers, longestRun(pointers)).elements > 1 ? 4 : 1;
       component(pointers).proposals.push_back(
-          {memoryLayout(fn_, pointers, facts_, warps_, context_.target.maxVectorBytes,
+          {memoryLayout(fn_, pointers, facts_, warps_, widest,
                         reducedAxis_[componentIndex(pointers)]),
-           static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
+           cost * static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
     } else if (opcode == Opcode::Dot) {
       proposeDot(op);
     } else if (isAlongAxis(fn_, op)) {
       proposeAlongAxis(op);
     }
+  }
+
+  [[nodiscard]] unsigned longestRun(ValueId pointers) const {
+    return static_cast<unsigned>(orderByRuns(fn_, pointers, facts_)[0]);
   }
 
   void proposeDot(OpId op) {
@@ -366,7 +376,9 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), 1, few);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / held), warps, 16);
   } else {
+    // 64 bytes to a thread; beyond eight warps four times as many, which its registers hold.
     warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 2048), 1, 8);
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 8192), warps, 16);
   }
   return static_cast<int32_t>(std::min<int64_t>(warps, floorPowerOfTwo(most)));
 }

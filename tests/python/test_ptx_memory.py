@@ -43,6 +43,28 @@ def test_atomics_assemble(dtype, target, tmp_path):
         assert "atom.acq_rel.gpu.global" in ptx or "fence.acq_rel.gpu" in ptx
 
 
+@libtile.jit
+def add_up(x, old, BLOCK: tl.constexpr, SEM: tl.constexpr, ASKS: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    was = tl.atomic_add(x + i, i, sem=SEM)
+    if ASKS:
+        tl.store(old + i, was)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("sem", ["relaxed", "acquire", "release", "acq_rel"])
+def test_a_thread_with_several_elements_waits_once(sem, asks):
+    """And neighbours in memory are neighbouring lanes': an instruction takes one line of 128 bytes."""
+    ptx = add_up.warmup("*i32:16", "*i32:16", BLOCK=512, SEM=sem, ASKS=asks, num_warps=4, target="sm_90a", grid=(1,)).asm["ptx"]
+    accesses = [line.strip() for line in ptx.splitlines() if "fence" in line or ".add.u32" in line and line.strip()[0] in "ar"]
+    before = ["fence"] * (sem in ("release", "acq_rel"))
+    after = ["fence"] * (asks and sem in ("acquire", "acq_rel"))
+    one = "atom.relaxed" if asks else "red.relaxed"
+    assert [line[:len(want)] for line, want in zip(accesses, before + [one] * 4 + after)] == before + [one] * 4 + after
+    assert len(accesses) == len(before) + 4 + len(after)
+    assert {int(offset) for offset in re.findall(r"add.s64\s+%rd\d+, %rd\d+, (\d+);", ptx)} == {512, 1024, 1536}
+
+
 STRIDES = ["i32:16", 1] * 3
 SIZES = ["i32:16"] * 3
 
