@@ -27,6 +27,10 @@
 #include <map>
 #include <vector>
 
+namespace libtile::ir {
+enum class MemOrder : uint8_t; // ir/ops.h
+}
+
 namespace libtile::codegen::nvidia {
 
 using Regs = std::vector<llvm::Value *>;
@@ -65,20 +69,26 @@ private:
   void emitBlock(ir::BlockId block);
   void removeUnused();
   void emitOp(ir::OpId op);
+  // ---- elementwise_runs.cpp
+  friend class ElementwiseRun;
+  // A call in machine code: across it every element that is under way needs registers.
   [[nodiscard]] bool isCall(ir::OpId op) const;
-  // Ops of as many registers each, for each register in turn.
-  void elementwise(std::span<const ir::OpId> run);
-  // A cast function of a tile: two registers at once.
-  void castPairs(ir::OpId op);
+  void elementwise(ir::OpId op);
+  // Some registers of the result, which has room for all.
+  void elementwise(ir::OpId op, size_t first, size_t end, const Regs &dividends);
+  // A cast function: two registers at once.
+  void castPairs(ir::OpId op, size_t first, size_t end);
   // A division of many registers by one float: its dividends, which are multiplied by the reciprocal; of
   // other ops nothing.
-  Regs shareDivisor(ir::OpId op, bool mayShare);
+  Regs shareDivisor(ir::OpId op);
   llvm::Value *element(ir::OpId op, size_t r, const Regs &dividends);
   // Of a mask: bits of the register's number that do not change the element, because all elements
   // of every aligned group along an axis are equal. 0 for other values.
   [[nodiscard]] int32_t equalRegisters(ir::ValueId value) const;
   // Where the builder stands: those of index and pointer tiles are made when they are asked for.
   const Regs &regs(ir::ValueId value);
+  // One of them; of an index tile without the others.
+  llvm::Value *registerOf(ir::ValueId value, size_t r);
   [[nodiscard]] llvm::Value *scalar(ir::ValueId value) const {
     return values_[value.index].front();
   }
@@ -159,9 +169,10 @@ private:
   void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to,
                   llvm::Value *predicate);
   // ---- emit_atomic.cpp
-  [[nodiscard]] std::string atomicText(ir::OpId op, const ir::Type &type, bool wantsOld) const;
-  llvm::Value *atomic(ir::OpId op, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
-                      llvm::Value *predicate, bool wantsOld);
+  [[nodiscard]] std::string atomicText(ir::OpId op, ir::MemOrder sem, const ir::Type &type,
+                                       bool wantsOld) const;
+  llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type,
+                      llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate, bool wantsOld);
   // The first operands, the pointer among them, are values; the next one is the mask.
   void lowerAtomic(ir::OpId op, unsigned numValues);
   // The scalar that thread 0 has, in every thread (passes/gpu/shared_accesses.h: tellsOthers).

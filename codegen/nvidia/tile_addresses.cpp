@@ -375,6 +375,13 @@ const Regs &Emitter::regs(ir::ValueId value) {
   return values_[value.index];
 }
 
+llvm::Value *Emitter::registerOf(ir::ValueId value, size_t r) {
+  const auto indices = indices_.find(value.index);
+  const auto made = madeIn_.find(value.index);
+  const bool stand = made != madeIn_.end() && made->second == builder_.GetInsertBlock();
+  return indices == indices_.end() || stand ? regs(value)[r] : indexAt(value, indices->second, r);
+}
+
 llvm::Value *Emitter::indexAt(ir::ValueId value, const TileIndices &indices, size_t reg) {
   auto *type = llvm::cast<llvm::IntegerType>(registerType(value));
   const llvm::APInt constant(64, static_cast<uint64_t>(indices.constants[reg]));

@@ -191,13 +191,15 @@ int32_t streamWarps(int32_t extent) {
 }
 
 TEST(Warps, OfStreamsFollowTheBytes) {
-  // 2048 bytes a warp, 1 to 8 warps.
+  // 2048 bytes a warp, 1 to 8 warps; as many more as leave a thread 64 registers of them.
   EXPECT_EQ(streamWarps(32), 1);
   EXPECT_EQ(streamWarps(512), 1);
   EXPECT_EQ(streamWarps(1024), 2);
   EXPECT_EQ(streamWarps(1000), 1);
   EXPECT_EQ(streamWarps(2048), 4);
-  EXPECT_EQ(streamWarps(1 << 20), 8);
+  EXPECT_EQ(streamWarps(1 << 14), 8);
+  EXPECT_EQ(streamWarps(1 << 15), 16);
+  EXPECT_EQ(streamWarps(1 << 20), 16);
 }
 
 int32_t rowWarps(int32_t extent) {

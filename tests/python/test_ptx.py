@@ -40,6 +40,12 @@ def running_sums(x, out, BLOCK: tl.constexpr):
 
 
 @libtile.jit
+def dropout(x, out, seed, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.where(tl.rand(seed, i) > 0.5, tl.load(x + i) * 2, 0.0))
+
+
+@libtile.jit
 def sorted_rows(x, out, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.sort(tl.load(x + i)))
@@ -71,6 +77,8 @@ KERNELS = {
     "functions_f64": (functions, ["*fp64"] * 2 + ["i32"], {"BLOCK": 4096}),
     "cumsum_f32": (running_sums, ["*fp32:16"] * 2, {"BLOCK": 1024}),
     "cumsum_f16_odd_tile": (running_sums, ["*fp16"] * 2, {"BLOCK": 1000}),
+    # Ten rounds of four numbers each for every element of a thread.
+    "dropout_f32_32768": (dropout, ["*fp32:16"] * 2 + ["i32"], {"BLOCK": 32768}),
     "sort_f32": (sorted_rows, ["*fp32:16"] * 2, {"BLOCK": 1024}),
     "sort_i64": (sorted_rows, ["*i64:16"] * 2, {"BLOCK": 4096}),
     "matmul_odd_tile": (matmul.matmul, ["*fp16"] * 3 + ["i32"] * 3 + ["i32", 1] * 3,

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/nvidia/elementwise_runs.h"
+
+#include "ir/ops.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <unordered_map>
+
+namespace libtile::codegen::nvidia {
+
+using ir::Opcode;
+using ir::OpId;
+using ir::ValueId;
+
+namespace {
+
+constexpr size_t kEverywhere = std::numeric_limits<size_t>::max();
+
+constexpr bool isCastFunction(Opcode opcode) {
+  return opcode == Opcode::Float8Decode || opcode == Opcode::Float8Encode;
+}
+
+// All dividends of a tile meet one divisor.
+bool mayShareDivisor(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::FDiv && !fn.getBool(op, ir::Attr::rounded) &&
+         fn.type(fn.result(op)).elem() == ir::Elem::F32 &&
+         fn.defOpcode(fn.operand(op, 1)) == Opcode::Splat;
+}
+
+size_t words(const ir::Type &type) { return std::max(1U, type.elementBits() / 32); }
+
+} // namespace
+
+bool ElementwiseRun::isOfTiles(OpId op) const {
+  return ir::isElementwise(fn_.opcode(op)) && fn_.type(fn_.result(op)).isTile();
+}
+
+bool ElementwiseRun::take(OpId op) {
+  const Opcode opcode = fn_.opcode(op);
+  const bool ofScalars = opcode == Opcode::Constant || opcode == Opcode::Splat ||
+                         (ir::isElementwise(opcode) && !fn_.type(fn_.result(op)).isTile());
+  if (!ofScalars) {
+    // Pointers are addresses, which need what they are made of.
+    if (!isOfTiles(op) || opcode == Opcode::Hint || fn_.type(fn_.result(op)).element().isPointer() ||
+        mayShareDivisor(fn_, op)) {
+      return false;
+    }
+    const size_t registers = e_.numRegs(fn_.result(op));
+    if (registers_ != 0 && registers != registers_) {
+      return false;
+    }
+    registers_ = registers;
+  }
+  ops_.push_back(op);
+  return true;
+}
+
+void ElementwiseRun::finish() {
+  const size_t size = groupSize();
+  if (size < registers_) {
+    emitByGroups(size);
+  } else {
+    for (const OpId op : ops_) {
+      e_.emitOp(op);
+    }
+  }
+  ops_.clear();
+  registers_ = 0;
+}
+
+size_t ElementwiseRun::groupSize() const {
+  const auto call = [&](OpId op) { return isOfTiles(op) && e_.isCall(op); };
+  if (registers_ <= 1 || std::ranges::any_of(ops_, call)) {
+    return 1;
+  }
+  // A thread's registers also hold what was before the run and what stays behind it.
+  const size_t most = static_cast<size_t>(e_.target_.registersPerThread) / 2;
+  const size_t each = pressure();
+  // Four are enough to hide an instruction's latency behind the others'.
+  return each * registers_ <= most ? registers_ : std::bit_floor(std::max<size_t>(4, 64 / each));
+}
+
+size_t ElementwiseRun::pressure() const {
+  std::unordered_map<uint32_t, size_t> placeOf;
+  for (size_t place = 0; place < ops_.size(); ++place) {
+    placeOf[ops_[place].index] = place;
+  }
+  std::vector<size_t> freed(ops_.size(), 0); // behind the op at that place
+  size_t live = 0, most = 1;
+  for (size_t place = 0; place < ops_.size(); ++place) {
+    if (!isOfTiles(ops_[place])) {
+      continue;
+    }
+    const ValueId result = fn_.result(ops_[place]);
+    size_t last = place;
+    for (const ir::Use use : fn_.uses(result)) {
+      const auto found = placeOf.find(use.op.index);
+      last = std::max(last, found == placeOf.end() ? kEverywhere : found->second);
+    }
+    live += words(fn_.type(result));
+    most = std::max(most, live);
+    if (last != kEverywhere) {
+      freed[last] += words(fn_.type(result));
+    }
+    live -= freed[place];
+  }
+  return most;
+}
+
+void ElementwiseRun::emitByGroups(size_t size) {
+  // What is made of scalars, and sums of indices, needs nothing of the others.
+  std::vector<OpId> rest;
+  for (const OpId op : ops_) {
+    if (!isOfTiles(op)) {
+      e_.emitOp(op);
+    } else if (!e_.indexOp(op)) {
+      rest.push_back(op);
+      e_.set(fn_.result(op), Regs(registers_));
+    }
+  }
+  e_.elementwise_.shareDivisor(nullptr);
+  for (size_t first = 0; first < registers_; first += size) {
+    for (const OpId op : rest) {
+      e_.elementwise(op, first, std::min(first + size, registers_), {});
+    }
+  }
+}
+
+bool Emitter::isCall(ir::OpId op) const {
+  const Opcode opcode = fn_.opcode(op);
+  const bool isDouble = fn_.type(fn_.result(op)).elem() == ir::Elem::F64;
+  return opcode == Opcode::FRem || (isDouble && (opcode == Opcode::FDiv || opcode == Opcode::Sqrt));
+}
+
+void Emitter::elementwise(ir::OpId op) {
+  if (addressOp(op) || indexOp(op)) {
+    return;
+  }
+  for (const ir::ValueId operand : fn_.operands(op)) {
+    regs(operand); // all of an index tile's
+  }
+  const Regs dividends = shareDivisor(op);
+  set(fn_.result(op), Regs(numRegs(fn_.result(op))));
+  elementwise(op, 0, numRegs(fn_.result(op)), dividends);
+}
+
+void Emitter::elementwise(ir::OpId op, size_t first, size_t end, const Regs &dividends) {
+  if (isCastFunction(fn_.opcode(op))) {
+    return castPairs(op, first, end);
+  }
+  const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
+  const int32_t alike = equalRegisters(fn_.result(op));
+  Regs &out = values_[fn_.result(op).index];
+  for (size_t r = first; r < end; ++r) {
+    const auto same = r & ~static_cast<size_t>(alike);
+    out[r] = same != r ? out[same] : element(op, r, dividends);
+  }
+}
+
+void Emitter::castPairs(ir::OpId op, size_t first, size_t end) {
+  const ir::ValueId operand = fn_.operand(op, 0);
+  Regs &out = values_[fn_.result(op).index];
+  for (; first + 1 < end; first += 2) {
+    llvm::Value *a = registerOf(operand, first), *b = registerOf(operand, first + 1);
+    llvm::Value *pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(a->getType(), 2));
+    pair = builder_.CreateInsertElement(pair, a, uint64_t{0});
+    pair = builder_.CreateInsertElement(pair, b, uint64_t{1});
+    llvm::Value *both = elementwise_.emit(fn_, op, {pair});
+    out[first] = builder_.CreateExtractElement(both, uint64_t{0});
+    out[first + 1] = builder_.CreateExtractElement(both, uint64_t{1});
+  }
+  if (first < end) {
+    out[first] = elementwise_.emit(fn_, op, {registerOf(operand, first)});
+  }
+}
+
+//   if (scaled) { dividend *= scale }: nearly never, and the same for all rows of a thread
+Regs Emitter::shareDivisor(ir::OpId op) {
+  if (fn_.opcode(op) != Opcode::FDiv || fn_.getBool(op, ir::Attr::rounded) ||
+      fn_.type(fn_.result(op)).elem() != ir::Elem::F32) {
+    return {};
+  }
+  const Regs &divisors = regs(fn_.operand(op, 1));
+  const bool one =
+      divisors.size() > 2 &&
+      std::count(divisors.begin(), divisors.end(), divisors[0]) == std::ssize(divisors);
+  const auto &shared = elementwise_.shareDivisor(one ? divisors[0] : nullptr);
+  if (!one) {
+    return {};
+  }
+  const std::array dividend = {fn_.operand(op, 0)};
+  llvm::BasicBlock *before = builder_.GetInsertBlock();
+  llvm::BasicBlock *scaling = newBlock("scale");
+  llvm::BasicBlock *after = newBlock("scale.end");
+  builder_.CreateCondBr(shared.isScaled, scaling, after);
+  builder_.SetInsertPoint(scaling);
+  Regs scaled;
+  for (llvm::Value *element : regs(dividend[0])) {
+    scaled.push_back(builder_.CreateFMul(element, shared.scale));
+  }
+  builder_.CreateBr(after);
+  builder_.SetInsertPoint(after);
+  Regs merged = phis(dividend, regs(dividend[0]), before);
+  addIncoming(merged, scaled, scaling);
+  return merged;
+}
+
+llvm::Value *Emitter::element(ir::OpId op, size_t r, const Regs &dividends) {
+  llvm::SmallVector<llvm::Value *, 3> operands;
+  for (const ir::ValueId operand : fn_.operands(op)) {
+    operands.push_back(registerOf(operand, r));
+  }
+  if (!dividends.empty()) {
+    operands[0] = dividends[r];
+  }
+  // A product may be fused with the sum that it goes into (docs/semantics.md).
+  const Opcode opcode = fn_.opcode(op);
+  llvm::FastMathFlags flags;
+  flags.setAllowContract(contracts_ && (opcode == Opcode::Add || opcode == Opcode::Sub ||
+                                        opcode == Opcode::Mul));
+  builder_.setFastMathFlags(flags);
+  return elementwise_.emit(fn_, op, operands);
+}
+
+int32_t Emitter::equalRegisters(ir::ValueId value) const {
+  const ir::Type &type = fn_.type(value);
+  if (!type.isTile() || !type.isBool()) {
+    return 0;
+  }
+  const ir::Layout &layout = layoutOf(value);
+  const ir::Layout::Bases &registers = layout.bases(ir::HwDim::Reg);
+  int32_t alike = 0;
+  for (size_t bit = 0; bit < registers.size(); ++bit) {
+    unsigned moved = 0;
+    bool equal = true;
+    for (unsigned axis = 0; axis < type.rank(); ++axis) {
+      const int32_t distance = registers[bit][axis];
+      if (distance != 0) {
+        ++moved;
+        equal = equal && std::has_single_bit(static_cast<uint32_t>(distance)) &&
+                2 * int64_t{distance} <= facts_.equalGroup(value, axis);
+      }
+    }
+    alike |= moved == 1 && equal ? 1 << bit : 0;
+  }
+  return alike;
+}
+
+} // namespace libtile::codegen::nvidia
