@@ -3,6 +3,7 @@
 // these facts, never the target's name.
 #pragma once
 
+#include "ir/layout.h"
 #include "ir/opcode.h"
 
 #include <cstdint>
@@ -12,11 +13,26 @@
 
 namespace libtile::ir {
 
-// One shape of the matrix instruction: acc (m x n) += a (m x k) * b (k x n) by one warp.
-struct MmaShape {
-  Elem operand;
-  Elem accumulator;
+enum class Precision : uint8_t; // ops.def
+
+// One of the three matrices of a dot, as a unit takes it.
+struct DotPart {
+  Elem elem;              // Void: any
+  bool inShared = false;  // the whole operand lies in shared memory, else in registers:
+  Layout::Bases regs, lanes; // of one instruction: where their bits move (row, column)
+};
+
+// What executes a dot on a GPU: instructions that compute acc (m x n) += a (m x k) * b (k x n) each,
+// by one warp. A dot names its unit (attribute `unit`), which passes/gpu/plan_dots.h chooses.
+struct DotUnit {
+  std::string name;
   int32_t m, n, k;
+  DotPart a, b, acc;
+  // The lanes of a warp work together: what a lane has no use for is computed all the same. Else each
+  // thread computes its elements alone, and a small tile takes a part of acc's lanes and registers.
+  bool together = true;
+  Precision precision{};          // if not ieee, operands are rounded: a dot must ask for that
+  int32_t leastM = 1, leastN = 1; // below, other units are faster
 };
 
 // How the CPU's contraction takes its operands: a unit that multiplies and adds.
@@ -60,7 +76,7 @@ struct Target {
   int32_t maxVectorBytes = 16;    // widest access of one thread
   bool asyncCopy = false;         // cp.async and commit/wait groups
   bool atomicAddBf16 = false;     // an instruction; else by compare and swap
-  std::vector<MmaShape> mma;
+  std::vector<DotUnit> units;     // a dot takes the first that fits; the last fits every dot
 
   // ---- CPU
   int32_t vectorBytes = 0;     // of one vector register

@@ -19,6 +19,7 @@
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/lower_sorts.h"
 #include "passes/gpu/place_barriers.h"
+#include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/hoist_loop_invariants.h"
 #include "passes/pass_scope.h"
@@ -66,6 +67,7 @@ constexpr std::array kTable = {
     PassRow{"allocate_scratch", allocateScratch, When::Nests, Stage::Nested, Stage::Nested},
     // ---- GPU: layouts, staging
     PassRow{"expand_functions", expandFunctions, When::LaysOut, Stage::Tile, Stage::Tile},
+    PassRow{"plan_dots", planDots, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"assign_layouts", assignLayouts, When::LaysOut, Stage::Tile, Stage::LaidOut},
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::LaysOut,
             Stage::LaidOut, Stage::LaidOut},
@@ -118,6 +120,7 @@ constexpr std::array kConstraints = {
     OrderConstraint{"expand_functions", "assign_layouts", kAll, "a body's values are tiles"},
     OrderConstraint{"eliminate_dead_code", "allocate_scratch", kAll,
                     "a buffer that is never read needs no place"},
+    OrderConstraint{"plan_dots", "assign_layouts", kAll, "a dot's layouts are its unit's"},
     OrderConstraint{"request_guards", "assign_layouts", kAll,
                     "which accesses may overlap decides where threads must meet"},
     OrderConstraint{"split_carried_offsets", "assign_layouts", kAll,

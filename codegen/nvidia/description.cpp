@@ -10,6 +10,9 @@ namespace libtile::codegen::nvidia {
 
 namespace {
 
+using ir::Elem;
+using Bases = ir::Layout::Bases;
+
 struct Row {
   const char *name;
   const char *ptx;
@@ -25,15 +28,76 @@ constexpr Row kRows[] = {
     {"sm_120", "+ptx87", 99, 20, true, true},
 };
 
-// Widest k first: what a dot prefers among shapes of one operand type.
-std::vector<ir::MmaShape> warpMatrixShapes() {
-  using ir::Elem;
-  return {
-      {Elem::F16, Elem::F32, 16, 8, 16},  {Elem::F16, Elem::F16, 16, 8, 16},
-      {Elem::BF16, Elem::F32, 16, 8, 16}, {Elem::I8, Elem::I32, 16, 8, 32},
-      {Elem::F32, Elem::F32, 16, 8, 8}, // tf32
-      {Elem::F64, Elem::F64, 8, 8, 4},
-  };
+// Four lanes along a row, `neighbours` elements each; eight rows.
+Bases fourByEight(int32_t neighbours) {
+  return {{0, neighbours}, {0, 2 * neighbours}, {1, 0}, {2, 0}, {4, 0}};
+}
+
+Bases transposed(Bases bases) {
+  for (ir::Coords &basis : bases) {
+    std::swap(basis[0], basis[1]);
+  }
+  return bases;
+}
+
+// mma.sync of 16 x 8 x 256 bits: a lane's register of 32 bits holds neighbours along k; the second one
+// is eight rows below (a), the next ones half of k further.
+ir::DotUnit m16n8(const char *name, Elem operand, Elem acc, ir::Precision precision = {}) {
+  const int32_t neighbours = 32 / static_cast<int32_t>(ir::bitWidth(operand));
+  Bases alongK;
+  for (int32_t step = 1; step < neighbours; step *= 2) {
+    alongK.push_back({0, step});
+  }
+  Bases a = alongK, b = alongK;
+  a.insert(a.end(), {{8, 0}, {0, 4 * neighbours}});
+  b.push_back({0, 4 * neighbours});
+  const Bases lanes = fourByEight(neighbours);
+  return {.name = name,
+          .m = 16,
+          .n = 8,
+          .k = 8 * neighbours,
+          .a = {.elem = operand, .regs = a, .lanes = lanes},
+          .b = {.elem = operand, .regs = transposed(b), .lanes = transposed(lanes)},
+          .acc = {.elem = acc, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
+          .precision = precision,
+          .leastM = 8,
+          .leastN = 8};
+}
+
+// mma.sync of 8 x 8 x 4.
+ir::DotUnit m8n8k4F64() {
+  return {.name = "mma_m8n8k4_f64",
+          .m = 8,
+          .n = 8,
+          .k = 4,
+          .a = {.elem = Elem::F64, .regs = {}, .lanes = fourByEight(1)},
+          .b = {.elem = Elem::F64, .regs = {}, .lanes = transposed(fourByEight(1))},
+          .acc = {.elem = Elem::F64, .regs = {{0, 1}}, .lanes = fourByEight(2)},
+          .leastM = 4,
+          .leastN = 8};
+}
+
+// Fused multiply-adds of every type: four columns a thread, eight threads along a row.
+ir::DotUnit multiplyAdds() {
+  return {.name = "multiply_add",
+          .m = 4,
+          .n = 32,
+          .k = 1,
+          .a = {.elem = Elem::Void, .inShared = true, .regs = {}, .lanes = {}},
+          .b = {.elem = Elem::Void, .inShared = true, .regs = {}, .lanes = {}},
+          .acc = {.elem = Elem::Void,
+                  .regs = {{0, 1}, {0, 2}},
+                  .lanes = {{0, 4}, {0, 8}, {0, 16}, {1, 0}, {2, 0}}},
+          .together = false};
+}
+
+std::vector<ir::DotUnit> dotUnits() {
+  return {m16n8("mma_m16n8k16_f16", Elem::F16, Elem::F32),
+          m16n8("mma_m16n8k16_bf16", Elem::BF16, Elem::F32),
+          m16n8("mma_m16n8k32_i8", Elem::I8, Elem::I32),
+          m16n8("mma_m16n8k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32),
+          m8n8k4F64(),
+          multiplyAdds()};
 }
 
 ir::Target makeTarget(const Row &row) {
@@ -63,7 +127,7 @@ ir::Target makeTarget(const Row &row) {
   target.maxVectorBytes = 16;
   target.asyncCopy = true;
   target.atomicAddBf16 = row.atomicAddBf16;
-  target.mma = warpMatrixShapes();
+  target.units = dotUnits();
   return target;
 }
 

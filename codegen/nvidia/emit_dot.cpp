@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots by mma.sync. Operands and accumulator are fragments (passes/gpu/fragments.h), so every
-// instruction takes registers of this thread: the accumulator's registers are cut into 16 x 8
-// tiles, and each tile meets the fragments of its rows and columns, k by k.
+// instruction takes registers of this thread: the accumulator's registers are cut into m x n tiles
+// of the dot's unit, and each tile meets the fragments of its rows and columns, k by k, in its slice.
 #include "codegen/nvidia/emitter.h"
 
 #include "codegen/llvm_compat.h"
-#include "passes/gpu/fragments.h"
+#include "codegen/require_pass.h"
+#include "ir/ops.h"
+#include "passes/gpu/plan_dots.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
@@ -13,130 +15,191 @@
 
 namespace libtile::codegen::nvidia {
 
-using ir::Elem;
 using ir::HwDim;
+
+namespace {
+
+llvm::Intrinsic::ID instructionOf(const ir::DotUnit &unit) {
+  constexpr std::pair<std::string_view, llvm::Intrinsic::ID> kInstructions[] = {
+      {"mma_m16n8k16_f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32},
+      {"mma_m16n8k16_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
+      {"mma_m16n8k32_i8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8},
+      {"mma_m16n8k8_tf32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32},
+      {"mma_m8n8k4_f64", llvm::Intrinsic::nvvm_mma_m8n8k4_row_col_f64},
+  };
+  for (const auto &[name, instruction] : kInstructions) {
+    if (name == unit.name) {
+      return instruction;
+    }
+  }
+  throw ir::InternalError("no instruction for the unit " + unit.name);
+}
+
+// Where the registers of one instruction lie from its first element, those in one unit left out.
+std::vector<ir::Coords> offsetsOf(const ir::Layout::Bases &regs, int32_t perRegister) {
+  std::vector<ir::Coords> offsets = {{0, 0}};
+  for (const ir::Coords &basis : regs) {
+    if (perRegister > 1) {
+      perRegister /= 2;
+      continue;
+    }
+    for (size_t i = 0, count = offsets.size(); i < count; ++i) {
+      offsets.push_back({offsets[i][0] + basis[0], offsets[i][1] + basis[1]});
+    }
+  }
+  return offsets;
+}
+
+} // namespace
 
 class MatrixDot {
 public:
-  MatrixDot(Emitter &emitter, ir::OpId op, const ir::MmaShape &shape)
-      : e_(emitter), fn_(emitter.fn_), op_(op), shape_(shape),
-        unit_(32 / static_cast<int32_t>(ir::bitWidth(shape.operand))),
-        instruction_(compat::intrinsic(emitter.module_, instructionFor(shape.operand))) {}
+  MatrixDot(Emitter &emitter, ir::OpId op, const ir::DotUnit &unit)
+      : e_(emitter), fn_(emitter.fn_), op_(op), unit_(unit),
+        perRegister_(std::max(1, 32 / static_cast<int32_t>(ir::bitWidth(unit.a.elem)))),
+        row_(emitter.fn_.type(emitter.fn_.result(op)).rank() - 2),
+        instruction_(compat::intrinsic(emitter.module_, instructionOf(unit))) {
+    const std::pair<const ir::DotPart &, int32_t> parts[] = {
+        {unit.a, perRegister_}, {unit.b, perRegister_}, {unit.acc, 1}};
+    for (unsigned i = 0; i < 3; ++i) {
+      registers_[i] = registersOf(i < 2 ? fn_.operand(op, i) : fn_.result(op));
+      offsets_[i] = offsetsOf(parts[i].first.regs, parts[i].second);
+    }
+  }
 
   void run() {
-    const ir::ValueId acc = fn_.operand(op_, 2);
-    const ir::Layout &layout = e_.layoutOf(fn_.result(op_));
-    registers_[0] = registersOf(fn_.operand(op_, 0));
-    registers_[1] = registersOf(fn_.operand(op_, 1));
-    Regs out = e_.regs(acc);
-    const auto accRegisters = registersOf(acc);
-    // Corners of the tiles: registers that are first in their row and column pairs.
-    std::vector<ir::Coords> corners;
-    for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
-      const ir::Coords coords = layout.applyOne(HwDim::Reg, reg);
-      if ((coords[0] & 8) == 0 && (coords[1] & 1) == 0) {
-        corners.push_back(coords);
-      }
-    }
-    const int32_t depth = fn_.type(fn_.operand(op_, 0)).dim(1);
-    for (int32_t k = 0; k < depth; k += shape_.k) {
+    Regs out = e_.regs(fn_.operand(op_, 2));
+    const std::vector<ir::Coords> corners = cornersOf(e_.layoutOf(fn_.result(op_)));
+    const int32_t depth = fn_.type(fn_.operand(op_, 0)).dim(row_ + 1);
+    for (int32_t k = 0; k < depth; k += unit_.k) {
       for (const ir::Coords &corner : corners) {
-        int32_t tile[4];
-        for (int32_t i = 0; i < 4; ++i) {
-          tile[i] = accRegisters.at({corner[0] + (i >> 1) * 8, corner[1] + (i & 1)});
-        }
-        multiply(out, tile, corner, k);
+        multiply(out, corner, k);
       }
     }
     e_.set(fn_.result(op_), std::move(out));
   }
 
 private:
-  using Registers = std::map<std::pair<int32_t, int32_t>, int32_t>;
+  using Registers = std::map<ir::Coords, int32_t>;
 
   // The register of thread 0's element.
   Registers registersOf(ir::ValueId value) {
     const ir::Layout &layout = e_.layoutOf(value);
     Registers result;
     for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
-      const ir::Coords coords = layout.applyOne(HwDim::Reg, reg);
-      result.try_emplace({coords[0], coords[1]}, reg);
+      result.try_emplace(layout.applyOne(HwDim::Reg, reg), reg);
     }
     return result;
   }
 
-  void multiply(Regs &out, const int32_t (&tile)[4], const ir::Coords &corner, int32_t k) {
-    const int32_t half = 4 * unit_;
-    const int32_t m = corner[0], n = corner[1];
-    llvm::SmallVector<llvm::Value *, 10> operands = {unit(0, m, k),        unit(0, m + 8, k),
-                                                     unit(0, m, k + half), unit(0, m + 8, k + half),
-                                                     unit(1, k, n),        unit(1, k + half, n)};
-    for (const int32_t reg : tile) {
-      operands.push_back(out[static_cast<size_t>(reg)]);
+  // First elements of the accumulator's tiles: the others are at an offset from one.
+  std::vector<ir::Coords> cornersOf(const ir::Layout &layout) const {
+    ir::Coords within = {0, 0};
+    for (const ir::Coords &basis : unit_.acc.regs) {
+      within[0] |= basis[0];
+      within[1] |= basis[1];
     }
-    llvm::Value *sums = e_.builder_.CreateCall(instruction_, operands);
-    for (unsigned i = 0; i < 4; ++i) {
-      out[static_cast<size_t>(tile[i])] = e_.builder_.CreateExtractValue(sums, i);
+    std::vector<ir::Coords> corners;
+    for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
+      const ir::Coords coords = layout.applyOne(HwDim::Reg, reg);
+      if ((coords[row_] & within[0]) == 0 && (coords[row_ + 1] & within[1]) == 0) {
+        corners.push_back(coords);
+      }
+    }
+    return corners;
+  }
+
+  // The element of the slice that `from` lies in.
+  [[nodiscard]] ir::Coords at(const ir::Coords &from, int32_t row, int32_t col) const {
+    ir::Coords coords = from;
+    coords[row_] = row;
+    coords[row_ + 1] = col;
+    return coords;
+  }
+
+  [[nodiscard]] int32_t registerAt(unsigned part, const ir::Coords &coords) const {
+    const auto found = registers_[part].find(coords);
+    if (found == registers_[part].end()) {
+      throw ir::UserError("the layouts of a dot are not those of its unit", fn_.locationOf(op_));
+    }
+    return found->second;
+  }
+
+  void multiply(Regs &out, const ir::Coords &corner, int32_t k) {
+    const int32_t m = corner[row_], n = corner[row_ + 1];
+    llvm::SmallVector<llvm::Value *, 10> operands;
+    for (const ir::Coords &offset : offsets_[0]) {
+      operands.push_back(operandAt(0, at(corner, m + offset[0], k + offset[1])));
+    }
+    for (const ir::Coords &offset : offsets_[1]) {
+      operands.push_back(operandAt(1, at(corner, k + offset[0], n + offset[1])));
+    }
+    llvm::SmallVector<int32_t, 4> sums;
+    for (const ir::Coords &offset : offsets_[2]) {
+      sums.push_back(registerAt(2, at(corner, m + offset[0], n + offset[1])));
+      operands.push_back(out[static_cast<size_t>(sums.back())]);
+    }
+    llvm::Value *results = e_.builder_.CreateCall(instruction_, operands);
+    for (unsigned i = 0; i < sums.size(); ++i) {
+      out[static_cast<size_t>(sums[i])] = e_.builder_.CreateExtractValue(results, i);
     }
   }
 
-  [[nodiscard]] static llvm::Intrinsic::ID instructionFor(Elem operand) {
-    if (operand == Elem::F16) {
-      return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32;
+  // The register of operand 0 or 1 whose first element is at `start`, neighbours along k.
+  llvm::Value *operandAt(unsigned operand, const ir::Coords &start) {
+    const int32_t first = registerAt(operand, start);
+    llvm::Value *&known = known_[operand][first];
+    if (known == nullptr) {
+      known = e_.builder_.CreateBitCast(rounded(packed(operand, start, first)),
+                                        instruction_->getArg(0)->getType());
     }
-    if (operand == Elem::BF16) {
-      return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
-    }
-    return operand == Elem::I8 ? llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8
-                               : llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32;
+    return known;
   }
 
-  // The 32-bit unit of operand 0 or 1 whose first element is (row, col), neighbours along k.
-  llvm::Value *unit(unsigned operand, int32_t row, int32_t col) {
-    const Registers &registers = registers_[operand];
-    const int32_t first = registers.at({row, col});
-    llvm::Value *&known = units_[operand][first];
-    if (known != nullptr) {
-      return known;
-    }
+  llvm::Value *packed(unsigned operand, const ir::Coords &start, int32_t first) {
     const ir::ValueId value = fn_.operand(op_, operand);
     if (const auto read = e_.units_.find(value.index); read != e_.units_.end()) {
-      known = read->second.at(first);
-    } else {
-      llvm::SmallVector<llvm::Value *, 4> elements;
-      for (int32_t i = 0; i < unit_; ++i) {
-        const int32_t reg =
-            operand == 0 ? registers.at({row, col + i}) : registers.at({row + i, col});
-        elements.push_back(e_.regs(value)[static_cast<size_t>(reg)]);
-      }
-      known = e_.packWords(fn_.type(value).element(), elements, 4)[0];
+      return read->second.at(first);
     }
-    if (shape_.operand == Elem::F32) {
-      llvm::Value *number = e_.builder_.CreateBitCast(known, e_.builder_.getFloatTy());
-      known = e_.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", e_.builder_.getInt32Ty(), {number},
-                          false);
+    llvm::SmallVector<llvm::Value *, 4> elements;
+    for (int32_t i = 0; i < perRegister_; ++i) {
+      ir::Coords coords = start;
+      coords[operand == 0 ? row_ + 1 : row_] += i;
+      elements.push_back(e_.regs(value)[static_cast<size_t>(registerAt(operand, coords))]);
     }
-    known = e_.builder_.CreateBitCast(known, instruction_->getArg(0)->getType());
-    return known;
+    const unsigned bytes = std::max(4u, ir::byteSize(unit_.a.elem));
+    return e_.packWords(fn_.type(value).element(), elements, bytes)[0];
+  }
+
+  // In the precision of the unit.
+  llvm::Value *rounded(llvm::Value *number) {
+    if (unit_.precision != ir::Precision::tf32) {
+      return number;
+    }
+    number = e_.builder_.CreateBitCast(number, e_.builder_.getFloatTy());
+    return e_.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", e_.builder_.getInt32Ty(), {number}, false);
   }
 
   Emitter &e_;
   const ir::Function &fn_;
   const ir::OpId op_;
-  const ir::MmaShape shape_;
-  const int32_t unit_; // elements in 32 bits
+  const ir::DotUnit &unit_;
+  const int32_t perRegister_; // elements of an operand
+  const unsigned row_;        // the axis before the last
   llvm::Function *const instruction_;
-  Registers registers_[2];
-  std::map<int32_t, llvm::Value *> units_[2]; // by first register
+  // Of a, b and the accumulator.
+  std::array<Registers, 3> registers_;
+  std::array<std::vector<ir::Coords>, 3> offsets_;
+  std::map<int32_t, llvm::Value *> known_[2]; // by first register
 };
 
 void Emitter::lowerDot(ir::OpId op) {
-  if (fn_.type(fn_.operand(op, 0)).isBuffer()) {
+  const ir::DotUnit &unit = passes::unitOf(fn_, op, target_);
+  requirePass(fn_.type(fn_.operand(op, 0)).isBuffer() == unit.a.inShared, "lower_conversions");
+  if (unit.a.inShared) {
     return multiplyAddDot(op);
   }
-  const ir::MmaShape *shape = passes::findMma(fn_, op, target_);
-  ir::check(shape != nullptr, "a dot of tiles has a matrix instruction");
-  MatrixDot(*this, op, *shape).run();
+  MatrixDot(*this, op, unit).run();
 }
 
 } // namespace libtile::codegen::nvidia

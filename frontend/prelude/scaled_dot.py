@@ -2,7 +2,7 @@
 """dot_scaled: a product of matrices in small floats, a scale for each run of elements along K.
 
 Operands are brought to bf16, which holds an 8-bit or 4-bit float times a power of two, or to fp32 where one
-of them is fp16 or a scale is no power of two, and then multiplied.
+of them is fp16 or a scale is no power of two, and then multiplied. Leading axes are a batch.
 """
 import libtile
 import libtile.language as tl
@@ -70,14 +70,14 @@ def scaled_dot_operand(x, scale, format: tl.constexpr, k_pack: tl.constexpr, dty
     if scale is None:
         return numbers.to(dtype)
     else:
-        rows: tl.constexpr = numbers.shape[0]
-        k: tl.constexpr = numbers.shape[1]
-        groups: tl.constexpr = scale.shape[1]
-        tl.static_assert(scale.shape[0] == rows and k % groups == 0,
+        shape: tl.constexpr = numbers.shape
+        rows: tl.constexpr = shape[:-1]
+        groups: tl.constexpr = scale.shape[-1]
+        tl.static_assert(scale.shape[:-1] == rows and shape[-1] % groups == 0,
                          "a scale of dot_scaled has a row for each row of lhs or column of rhs, and a column for "
                          "each run of elements along K")
-        spread = tl.broadcast_to(tl.expand_dims(scaled_dot_factor(scale), 2), (rows, groups, k // groups))
-        return (numbers.to(tl.float32) * tl.reshape(spread, (rows, k))).to(dtype)
+        spread = tl.broadcast_to(tl.expand_dims(scaled_dot_factor(scale), -1), rows + (groups, shape[-1] // groups))
+        return (numbers.to(tl.float32) * tl.reshape(spread, shape)).to(dtype)
 
 
 @libtile.jit

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products. Any extents M, N, K >= 1; the target pads.
+// Matrix products over the last two axes. Any extents M, N, K >= 1; the target pads.
 #include "frontend/semantics/operations.h"
 #include "ir/ops.h"
 
-#include <array>
+#include <algorithm>
+#include <vector>
 
 namespace libtile::frontend::operations {
 
@@ -39,18 +40,16 @@ DType sumType(const Semantics &s, const Tensor &input, const Tensor &other) {
 
 void checkExtents(const Semantics &s, const Tensor &input, const Tensor &other) {
   const size_t rank = input.shape.size();
+  const std::string shapes = shapeText(input.shape) + " and " + shapeText(other.shape);
   if (rank != other.shape.size() || rank < 2) {
-    s.fail("dot takes two matrices, got shapes " + shapeText(input.shape) + " and " +
-           shapeText(other.shape));
+    s.fail("dot takes two matrices, or batches of them, got shapes " + shapes);
   }
-  if (rank > 2) {
-    s.unsupported("dot of batches (shapes " + shapeText(input.shape) + " and " +
-                  shapeText(other.shape) + ") is not there yet");
+  if (!std::equal(input.shape.begin(), input.shape.end() - 2, other.shape.begin())) {
+    s.fail("dot of shapes " + shapes + ": the leading axes differ");
   }
-  if (input.shape[1] != other.shape[0]) {
-    s.fail("dot of shapes " + shapeText(input.shape) + " and " + shapeText(other.shape) + ": " +
-           std::to_string(input.shape[1]) + " columns meet " + std::to_string(other.shape[0]) +
-           " rows");
+  if (input.shape[rank - 1] != other.shape[rank - 2]) {
+    s.fail("dot of shapes " + shapes + ": " + std::to_string(input.shape[rank - 1]) +
+           " columns meet " + std::to_string(other.shape[rank - 2]) + " rows");
   }
 }
 
@@ -67,15 +66,14 @@ std::optional<ir::Precision> precisionOf(const Semantics &s, const Value &name,
     return std::nullopt;
   }
   const std::string text = constantString(s, name, "input_precision");
-  if (text == "bf16x3" || text == "bf16x6") {
-    s.unsupported("input_precision='" + text + "' is not there yet");
-  }
-  for (const auto precision : {ir::Precision::ieee, ir::Precision::tf32, ir::Precision::tf32x3}) {
+  for (const auto precision : {ir::Precision::ieee, ir::Precision::tf32, ir::Precision::tf32x3,
+                               ir::Precision::bf16x3, ir::Precision::bf16x6}) {
     if (text == ir::enumeratorName(ir::AttrKind::Precision, static_cast<int64_t>(precision))) {
       return precision;
     }
   }
-  s.fail(name, "input_precision must be 'ieee', 'tf32' or 'tf32x3', got '" + text + "'");
+  s.fail(name, "input_precision must be 'ieee', 'tf32', 'tf32x3', 'bf16x3' or 'bf16x6', got '" +
+                   text + "'");
 }
 
 // The type of dot's result: fp32 unless the accumulator or out_dtype asks for another.
@@ -99,7 +97,8 @@ Value dot(Semantics &s, Args args) {
   const Tensor other = operandOf(s, args[1], args[0], "the second operand of dot");
   const DType sums = sumType(s, input, other);
   checkExtents(s, input, other);
-  const std::array<int32_t, 2> shape = {input.shape[0], other.shape[1]};
+  std::vector<int32_t> shape = input.shape;
+  shape.back() = other.shape.back();
   checkShape(s, shape, "the result of dot");
   const DType result = resultType(s, args[2], args[6], sums);
   if (result == kFloat16 && input.dtype != kFloat16) {
@@ -112,7 +111,7 @@ Value dot(Semantics &s, Args args) {
     acc = s.makeTensor(s.builder.zero(irType(sums, shape)), sums);
   } else {
     acc = requireTensor(s, args[2], "the accumulator of dot");
-    if (acc.shape != std::vector<int32_t>(shape.begin(), shape.end()) || acc.dtype != result) {
+    if (acc.shape != shape || acc.dtype != result) {
       s.fail(args[2], "the accumulator of this dot must be " + result.name() + shapeText(shape) +
                           ", got " + args[2].describe());
     }

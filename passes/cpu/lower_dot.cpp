@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots. With a rule for the types (Target::contract): operands are packed into scratch by nests, which
 // convert them on the way, the accumulator lies in a buffer, and one `contract` does the rest. Packing
-// comes first: the operands may read the old accumulator. Without a rule, and for dots with batch
-// axes: operands in scratch, and a nest over the result around a sequential fold over k.
+// comes first: the operands may read the old accumulator. Without a rule: operands in scratch, and a nest
+// over the result around a sequential fold over k. Leading axes are axes of all of it.
 //
 //   %d = dot %a, %b, %c     ->   nest (m,k): packedA[m,k] = ext(a[m,k])
 //                                nest (k,n): packedB[k,n] = ext(b[k,n])
@@ -53,7 +53,8 @@ public:
   OperandPacker(NestState &state, OpId dot, OpId position, const ContractShape &shape,
                 const PackedOperands &packed, ValueId column)
       : state_(state), fn_(state.fn), dot_(dot), position_(position), shape_(shape),
-        packed_(packed), column_(column), k_(fn_.type(fn_.operand(dot, 0)).dim(1)) {}
+        packed_(packed), column_(column), row_(unsigned(shape.leading.size())),
+        k_(fn_.type(fn_.operand(dot, 0)).shape().back()) {}
 
   void run() {
     packA();
@@ -84,7 +85,9 @@ private:
     emitNest(state_, position_, work, [&](ElementBuilder &elements, const Indices &indices) {
       const ValueId element =
           widen(elements.builder(), elements.element(a, indices), shape_.rule.packed);
-      elements.write(packed_.a, {indices[0], shifted(elements, indices[1], false)}, element);
+      Indices place = indices;
+      place[row_ + 1] = shifted(elements, indices[row_ + 1], false);
+      elements.write(packed_.a, place, element);
     });
     if (k_ < shape_.packedK(k_)) {
       zeroColumn();
@@ -93,11 +96,12 @@ private:
 
   // The missing second half of an odd reduction's last pair.
   void zeroColumn() {
-    emitNest(state_, position_, std::array{shape_.m, 1}, {0, lanesFor(state_, {}, 1)},
+    emitNest(state_, position_, shape_.withLeading(shape_.m, 1), {row_, lanesFor(state_, {}, 1)},
              [&](ElementBuilder &elements, const Indices &indices) {
                const Type element = Type::scalar(shape_.rule.packed);
-               const ValueId last = shifted(elements, elements.index(k_), false);
-               elements.write(packed_.a, {indices[0], last}, elements.builder().zero(element));
+               Indices place = indices;
+               place[row_ + 1] = shifted(elements, elements.index(k_), false);
+               elements.write(packed_.a, place, elements.builder().zero(element));
              });
   }
 
@@ -108,7 +112,9 @@ private:
     emitNest(state_, position_, work, [&](ElementBuilder &elements, const Indices &indices) {
       const ValueId element =
           widen(elements.builder(), elements.element(b, indices), shape_.rule.packed);
-      elements.write(packed_.b, {shifted(elements, indices[0], false), indices[1]}, element);
+      Indices place = indices;
+      place[row_] = shifted(elements, indices[row_], false);
+      elements.write(packed_.b, place, element);
     });
   }
 
@@ -121,17 +127,19 @@ private:
       return;
     }
     const int32_t n = shape_.n;
-    const LaneChoice choice{1, lanesFor(state_, std::array{b}, n)};
-    emitWithRemainderChecks(state_, position_, {fn_.type(b).shape(), {b}}, 1, [&](OpId place) {
-      emitNest(state_, place, std::array{k_ / 2, n}, choice,
-               [&](ElementBuilder &elements, const Indices &indices) {
-                 const ValueId even = elements.scaleIndex(indices[0], 2);
-                 const ValueId odd = elements.shiftIndex(even, 1);
-                 const ValueId low = elements.element(b, {even, indices[1]});
-                 const ValueId high = elements.element(b, {odd, indices[1]});
-                 writePair(elements, indices[0], indices[1], low, high);
-               });
-    });
+    const LaneChoice choice{row_ + 1, lanesFor(state_, std::array{b}, n)};
+    emitWithRemainderChecks(
+        state_, position_, {fn_.type(b).shape(), {b}}, row_ + 1, [&](OpId place) {
+          emitNest(state_, place, shape_.withLeading(k_ / 2, n), choice,
+                   [&](ElementBuilder &elements, const Indices &indices) {
+                     Indices even = indices;
+                     even[row_] = elements.scaleIndex(indices[row_], 2);
+                     Indices odd = indices;
+                     odd[row_] = elements.shiftIndex(even[row_], 1);
+                     const ValueId low = elements.element(b, even);
+                     writePair(elements, indices, low, elements.element(b, odd));
+                   });
+        });
   }
 
   void packLastPair() {
@@ -140,21 +148,26 @@ private:
     }
     const ValueId b = fn_.operand(dot_, 1);
     const int32_t n = shape_.n;
-    emitNest(state_, position_, std::array{1, n}, {1, lanesFor(state_, std::array{b}, n)},
+    const LaneChoice choice{row_ + 1, lanesFor(state_, std::array{b}, n)};
+    emitNest(state_, position_, shape_.withLeading(1, n), choice,
              [&](ElementBuilder &elements, const Indices &indices) {
                const Type element = fn_.type(b).element();
-               const ValueId low = elements.element(b, {elements.index(k_ - 1), indices[1]});
+               Indices last = indices;
+               last[row_] = elements.index(k_ - 1);
+               const ValueId low = elements.element(b, last);
                const ValueId zero = elements.builder().zero(element);
-               writePair(elements, elements.index(k_ / 2), indices[1], low, zero);
+               last[row_] = elements.index(k_ / 2);
+               writePair(elements, last, low, zero);
              });
   }
 
-  void writePair(ElementBuilder &elements, ValueId row, ValueId column, ValueId low,
-                 ValueId high) {
+  // `place`: pairs along the axis before the last.
+  void writePair(ElementBuilder &elements, Indices place, ValueId low, ValueId high) {
     Builder &builder = elements.builder();
     const Elem packed = shape_.rule.packed;
     const ValueId word = pairWord(builder, widen(builder, low, packed), widen(builder, high, packed));
-    elements.write(packed_.b, {shifted(elements, row, true), column}, word);
+    place[row_] = shifted(elements, place[row_], true);
+    elements.write(packed_.b, place, word);
   }
 
   // Stores every value to be kept below `root` by a nest of its own.
@@ -184,6 +197,7 @@ private:
   const ContractShape &shape_;
   const PackedOperands &packed_;
   ValueId column_;
+  unsigned row_; // the axis before the last
   int32_t k_;
 };
 
@@ -230,37 +244,33 @@ void lowerByFolds(NestState &state, OpId dot, ValueId home) {
            });
   state.buffer.set(fn.result(dot), home);
   fn.fallbacks.push_back(fn.locationOf(dot).str() + ": dot by plain multiply-adds: no contraction of " +
-                         elemName(fn.type(a).elem()) + " into " + elemName(type.elem()) +
-                         (rank > 2 ? " with batch axes" : ""));
+                         elemName(fn.type(a).elem()) + " into " + elemName(type.elem()));
 }
 
 } // namespace
 
 std::optional<ContractShape> contractOf(const NestState &state, OpId dot) {
   const Function &fn = state.fn;
-  const Type &type = fn.type(fn.result(dot));
-  if (type.rank() != 2) {
-    return std::nullopt;
-  }
-  return contractShape(state.target, fn.type(fn.operand(dot, 0)).elem(), type.elem(), type.dim(0),
-                       type.dim(1));
+  return contractShape(state.target, fn.type(fn.operand(dot, 0)).elem(), fn.type(fn.result(dot)));
 }
 
 llvm::SmallVector<int32_t, 4> accumulatorShape(const NestState &state, OpId dot) {
-  if (const auto shape = contractOf(state, dot)) {
-    return {shape->paddedM, shape->paddedN};
+  if (const auto contract = contractOf(state, dot)) {
+    const std::vector<int32_t> padded = contract->withLeading(contract->paddedM, contract->paddedN);
+    return {padded.begin(), padded.end()};
   }
   const auto shape = state.fn.type(state.fn.result(dot)).shape();
   return {shape.begin(), shape.end()};
 }
 
 void zeroPadding(NestState &state, OpId position, ValueId buffer, Type tile) {
-  const Type &type = state.fn.type(buffer);
-  if (type.rank() == 2 && tile.rank() == 2) {
-    const std::array<int32_t, 2> extents{type.dim(0), type.dim(1)};
-    zeroFill(state, position, buffer, {tile.dim(0), extents[0]}, {0, extents[1]});
-    zeroFill(state, position, buffer, {0, tile.dim(0)}, {tile.dim(1), extents[1]});
+  const Type type = state.fn.type(buffer);
+  if (type.rank() < 2 || type.rank() != tile.rank()) {
+    return;
   }
+  const unsigned row = type.rank() - 2, column = type.rank() - 1;
+  zeroFill(state, position, buffer, {tile.dim(row), type.dim(row)}, {0, type.dim(column)});
+  zeroFill(state, position, buffer, {0, tile.dim(row)}, {tile.dim(column), type.dim(column)});
 }
 
 PackedOperands allocPacked(NestState &state, OpId position, const ContractShape &shape, int32_t k) {
@@ -270,9 +280,8 @@ PackedOperands allocPacked(NestState &state, OpId position, const ContractShape 
   const int32_t rows = pairs ? columns / 2 : columns;
   const Type packed = Type::scalar(shape.rule.packed);
   PackedOperands operands;
-  operands.a = allocBuffer(before, std::array{shape.paddedM, shape.rowA(k)}, packed);
-  operands.b =
-      allocBuffer(before, std::array{rows, shape.rowB()}, pairs ? kI32 : packed);
+  operands.a = allocBuffer(before, shape.withLeading(shape.paddedM, shape.rowA(k)), packed);
+  operands.b = allocBuffer(before, shape.withLeading(rows, shape.rowB()), pairs ? kI32 : packed);
   zeroFill(state, position, operands.a, {shape.m, shape.paddedM}, {0, columns});
   zeroFill(state, position, operands.b, {0, rows}, {shape.n, shape.paddedN});
   return operands;
@@ -299,7 +308,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
     lowerByFolds(state, dot, home);
     return;
   }
-  const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
+  const int32_t k = fn.type(fn.operand(dot, 0)).shape().back();
   const PackedOperands packed = allocPacked(state, dot, *shape, k);
   packOperands(state, dot, dot, *shape, packed, {});
   const Type type = fn.type(fn.result(dot));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/assign_layouts.h"
 
-#include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/conversion.h"
-#include "passes/gpu/fragments.h"
 #include "passes/gpu/layout_maps.h"
+#include "passes/gpu/plan_dots.h"
 #include "passes/gpu/split_flat_reduces.h"
 
 #include <map>
@@ -14,35 +13,12 @@ namespace libtile::passes {
 namespace {
 
 using ir::Attr;
-using ir::Elem;
 using ir::Layout;
 using ir::LayoutId;
 using ir::Opcode;
 using ir::OpId;
 using ir::Type;
 using ir::ValueId;
-
-// dot(a, b, acc: f16) -> fptrunc(dot(a, b, fpext(acc) to f32))
-void widenAccumulators(ir::Function &fn) {
-  for (const OpId op : fn.walk()) {
-    if (fn.opcode(op) != Opcode::Dot) {
-      continue;
-    }
-    const Type narrow = fn.type(fn.result(op));
-    if (narrow.elem() != Elem::F16 && narrow.elem() != Elem::BF16) {
-      continue;
-    }
-    ir::Builder builder(fn, op);
-    const Type wide = narrow.withElement(Elem::F32);
-    const ValueId acc = builder.make(Opcode::FpExt, {fn.operand(op, 2)}, wide);
-    const ValueId operands[] = {fn.operand(op, 0), fn.operand(op, 1), acc};
-    const OpId dot = builder.op(Opcode::Dot, operands, {&wide, 1});
-    fn.copyAttrs(op, dot);
-    const ValueId result = builder.make(Opcode::FpTrunc, {fn.result(dot)}, narrow);
-    fn.replaceAllUses(fn.result(op), result);
-    fn.erase(op);
-  }
-}
 
 class Rewriter {
 public:
@@ -94,22 +70,19 @@ private:
   }
 
   void fixDot(OpId op) {
-    const Type acc = fn_.type(fn_.result(op));
-    const Type a = fn_.type(fn_.operand(op, 0));
-    std::string why;
-    const ir::MmaShape *mma = findMma(fn_, op, context_.target, &why);
-    if (mma == nullptr) {
-      const ir::Location &location = fn_.locationOf(op);
-      fn_.fallbacks.push_back((location.known() ? location.str() + ": " : "") +
-                              "dot by fused multiply-adds: " + why);
+    const ir::DotUnit &unit = unitOf(fn_, op, context_.target);
+    if (unit.a.inShared) {
       return;
     }
-    const DotLayouts needed = fragmentLayouts(*mma, acc.dim(0), acc.dim(1), a.dim(1),
-                                              warpGridOf(fn_, op, warps_), warps_);
-    request(op, 0, needed.a);
-    request(op, 1, needed.b);
-    request(op, 2, needed.acc);
-    convertResult(op, fn_.result(op), needed.acc);
+    const Type acc = fn_.type(fn_.result(op));
+    const WarpGrid grid = warpGridOf(fn_, op);
+    const OperandLayouts operands = operandLayouts(
+        unit, acc.shape(), fn_.type(fn_.operand(op, 0)).shape().back(), grid, warps_);
+    const Layout sums = accumulatorLayout(unit, acc.shape(), grid, warps_);
+    request(op, 0, operands.a);
+    request(op, 1, operands.b);
+    request(op, 2, sums);
+    convertResult(op, fn_.result(op), sums);
   }
 
   [[nodiscard]] const Layout &layoutOf(ValueId value) const {
@@ -231,7 +204,6 @@ private:
 
 bool assignLayouts(ir::Function &fn, const PassContext &context) {
   splitFlatReduces(fn);
-  widenAccumulators(fn);
   const int32_t warps = chooseWarps(fn, context);
   fn.resident = chooseResident(fn, context, warps);
   const Facts facts = computeFacts(fn);

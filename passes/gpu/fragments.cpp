@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/fragments.h"
 
-#include "ir/ops.h"
-
-#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
 
 namespace libtile::passes {
 namespace {
 
 using ir::Coords;
-using ir::Elem;
 using ir::HwDim;
 using ir::Layout;
 
-// A layout of rank 2 under construction.
+// A layout under construction: one instruction's over the last two axes, then more of it.
 class Fragment {
 public:
-  Fragment(int32_t rows, int32_t cols, Layout::Bases regs, Layout::Bases lanes)
-      : subtile_{rows, cols} {
-    bases_[unsigned(HwDim::Reg)] = std::move(regs);
-    bases_[unsigned(HwDim::Lane)] = std::move(lanes);
+  explicit Fragment(size_t rank) : subtile_(rank, 1) {}
+  Fragment(size_t rank, int32_t rows, int32_t cols, const ir::DotPart &part) : subtile_(rank, 1) {
+    subtile_[rank - 2] = rows;
+    subtile_[rank - 1] = cols;
+    add(HwDim::Reg, part.regs);
+    add(HwDim::Lane, part.lanes);
   }
   // Doubles the subtile `times` powers of two along the axis.
   Fragment &grow(HwDim dim, unsigned axis, int32_t times) {
     for (; times > 1; times /= 2) {
-      Coords basis(2, 0);
+      Coords basis(subtile_.size(), 0);
       basis[axis] = subtile_[axis];
       subtile_[axis] *= 2;
       bases_[unsigned(dim)].push_back(std::move(basis));
@@ -33,7 +34,7 @@ public:
   }
   Fragment &replicate(HwDim dim, int32_t times) {
     for (; times > 1; times /= 2) {
-      bases_[unsigned(dim)].push_back({0, 0});
+      bases_[unsigned(dim)].emplace_back(subtile_.size(), 0);
     }
     return *this;
   }
@@ -45,153 +46,143 @@ public:
     }
     return *this;
   }
-  [[nodiscard]] Layout cover(int32_t rows, int32_t cols) const {
-    const std::array<int32_t, 2> shape = {rows, cols};
-    return Layout(subtile_, {1, 1}, bases_).coveringShape(shape);
+  [[nodiscard]] Layout cover(std::span<const int32_t> shape) const {
+    return Layout(subtile_, std::vector<int32_t>(subtile_.size(), 1), bases_).coveringShape(shape);
   }
 
 private:
+  void add(HwDim dim, const Layout::Bases &bases) {
+    for (const Coords &basis : bases) {
+      Coords wide(subtile_.size() - 2, 0);
+      wide.insert(wide.end(), basis.begin(), basis.end());
+      bases_[unsigned(dim)].push_back(std::move(wide));
+    }
+  }
+
   std::vector<int32_t> subtile_;
   std::array<Layout::Bases, ir::kNumHwDims> bases_;
 };
 
-constexpr unsigned kRows = 0, kCols = 1;
+int32_t warpsOf(const WarpGrid &grid) {
+  return std::accumulate(grid.begin(), grid.end(), 1, std::multiplies<>());
+}
 
-// Lanes 0..3 count `unit` elements each along the second axis, 4..31 rows along the first.
-Layout::Bases lanesOf(bool transposed, int32_t unit) {
-  Layout::Bases lanes = {{0, unit}, {0, 2 * unit}, {1, 0}, {2, 0}, {4, 0}};
-  for (Coords &basis : lanes) {
-    if (transposed) {
-      std::swap(basis[0], basis[1]);
+// What the slowest warp does: its multiplications first, then the operand elements that it reads.
+int64_t gridCost(std::span<const int32_t> acc, const WarpGrid &grid, UnitExtents unit) {
+  const size_t rank = acc.size();
+  int64_t slices = 1;
+  std::array<int64_t, 2> extents{};
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const int32_t least = axis + 2 < rank ? 1 : axis + 2 == rank ? unit.m : unit.n;
+    const int64_t step = int64_t{least} * grid[axis];
+    const int64_t share = (acc[axis] + step - 1) / step * least;
+    if (axis + 2 < rank) {
+      slices *= share;
+    } else {
+      extents[axis + 2 - rank] = share;
     }
   }
-  return lanes;
+  return slices * (extents[0] * extents[1] * 1024 + extents[0] + extents[1]);
+}
+
+// Calls `visit` for every grid of powers of two of at most `warps`, the last axis counting fastest.
+template <class Visit>
+void forEachGrid(WarpGrid &grid, size_t axis, int32_t warps, const Visit &visit) {
+  if (axis == grid.size()) {
+    return visit();
+  }
+  for (grid[axis] = 1; grid[axis] <= warps; grid[axis] *= 2) {
+    forEachGrid(grid, axis + 1, warps / grid[axis], visit);
+  }
+}
+
+// Warps along the axes before the last two.
+void growSlices(Fragment &part, const WarpGrid &grid) {
+  for (unsigned axis = 0; axis + 2 < grid.size(); ++axis) {
+    part.grow(HwDim::Warp, axis, grid[axis]);
+  }
+}
+
+// The unit's registers and lanes as far as the tile has rows and columns for them; other lanes take
+// slices, if there are any.
+Layout separateLayout(const ir::DotUnit &unit, std::span<const int32_t> acc, const WarpGrid &grid,
+                      int32_t warps) {
+  const size_t rank = acc.size();
+  Fragment sums(rank);
+  std::vector<int32_t> left(acc.begin(), acc.end());
+  const auto take = [&](HwDim dim, size_t axis) {
+    if (left[axis] > 1) {
+      sums.grow(dim, static_cast<unsigned>(axis), 2);
+      left[axis] = (left[axis] + 1) / 2;
+    } else if (dim != HwDim::Reg) {
+      sums.replicate(dim, 2);
+    }
+  };
+  const auto axisOf = [&](const Coords &basis) { return basis[0] != 0 ? rank - 2 : rank - 1; };
+  for (const Coords &basis : unit.acc.regs) {
+    take(HwDim::Reg, axisOf(basis));
+  }
+  for (const Coords &basis : unit.acc.lanes) {
+    size_t axis = axisOf(basis);
+    for (size_t slices = rank - 2; left[axis] == 1 && slices-- > 0;) {
+      axis = slices;
+    }
+    take(HwDim::Lane, axis);
+  }
+  for (size_t axis = 0; axis < rank; ++axis) {
+    for (int32_t times = grid[axis]; times > 1; times /= 2) {
+      take(HwDim::Warp, axis);
+    }
+  }
+  return sums.replicate(HwDim::Warp, warps / warpsOf(grid)).cover(acc);
 }
 
 } // namespace
 
-WarpGrid chooseWarpGrid(int32_t m, int32_t n, int32_t warps, int32_t unitM, int32_t unitN) {
-  WarpGrid best;
+WarpGrid chooseWarpGrid(std::span<const int32_t> acc, int32_t warps, UnitExtents unit,
+                        bool wholeRows) {
+  WarpGrid grid(acc.size(), 1), best;
   int64_t bestCost = 0;
-  for (int32_t warpsM = 1; warpsM <= warps; warpsM *= 2) {
-    for (int32_t warpsN = 1; warpsM * warpsN <= warps; warpsN *= 2) {
-      const auto rounded = [](int32_t extent, int32_t unit) {
-        return int64_t{(extent + unit - 1) / unit} * unit;
-      };
-      const int64_t paddedM = rounded(m, unitM * warpsM);
-      const int64_t paddedN = rounded(n, unitN * warpsN);
-      // Multiplications of the slowest warp first, then the operand elements that it reads.
-      const int64_t cost =
-          paddedM * paddedN / (warpsM * warpsN) * 1024 + paddedM / warpsM + paddedN / warpsN;
-      if (bestCost == 0 || cost < bestCost) {
-        best = {warpsM, warpsN};
-        bestCost = cost;
-      }
+  forEachGrid(grid, 0, warps, [&] {
+    const int64_t cost = gridCost(acc, grid, unit);
+    if ((!wholeRows || grid.back() == 1) && (best.empty() || cost < bestCost)) {
+      best = grid;
+      bestCost = cost;
     }
-  }
+  });
   return best;
 }
 
-WarpGrid warpGridOf(const ir::Function &fn, ir::OpId dot, int32_t warps) {
-  const ir::Type acc = fn.type(fn.result(dot));
-  if (acc.dim(0) >= 16 * warps) {
-    for (const ir::OpId op : fn.walk()) {
-      if (fn.opcode(op) == ir::Opcode::Reduce && fn.getInt(op, ir::Attr::axis) == 1 &&
-          fn.type(fn.operand(op, 0)).isTile() && fn.type(fn.operand(op, 0)).rank() == 2 &&
-          fn.type(fn.operand(op, 0)).dim(0) == acc.dim(0)) {
-        return {warps, 1};
-      }
-    }
-  }
-  return chooseWarpGrid(acc.dim(0), acc.dim(1), warps);
+OperandLayouts operandLayouts(const ir::DotUnit &unit, std::span<const int32_t> acc, int32_t k,
+                              const WarpGrid &grid, int32_t warps) {
+  const auto rank = static_cast<unsigned>(acc.size());
+  const unsigned row = rank - 2, column = rank - 1;
+  const int32_t rest = warps / warpsOf(grid);
+  Fragment a(rank, unit.m, unit.k, unit.a), b(rank, unit.k, unit.n, unit.b);
+  growSlices(a, grid);
+  growSlices(b, grid);
+  a.grow(HwDim::Warp, row, grid[row]).replicate(HwDim::Warp, grid[column] * rest);
+  b.replicate(HwDim::Warp, grid[row]).grow(HwDim::Warp, column, grid[column]);
+  b.replicate(HwDim::Warp, rest);
+  a.fill(column, k).fill(row, acc[row]);
+  b.fill(row, k).fill(column, acc[column]);
+  std::vector<int32_t> left(acc.begin(), acc.end()), right(acc.begin(), acc.end());
+  left[column] = right[row] = k;
+  return {a.cover(left), b.cover(right)};
 }
 
-DotLayouts fragmentLayouts(const ir::MmaShape &shape, int32_t m, int32_t n, int32_t k,
-                           WarpGrid grid, int32_t warps) {
-  const int32_t rest = warps / (grid.m * grid.n);
-  // A 32-bit register holds `unit` neighbours along k.
-  const int32_t unit = 32 / static_cast<int32_t>(ir::bitWidth(shape.operand));
-  ir::check(shape.m == 16 && shape.n == 8 && shape.k == 8 * unit, "a shape of mma.sync m16n8");
-  Layout::Bases aRegs, bRegs;
-  for (int32_t step = 1; step < unit; step *= 2) {
-    aRegs.push_back({0, step});
-    bRegs.push_back({step, 0});
+Layout accumulatorLayout(const ir::DotUnit &unit, std::span<const int32_t> acc,
+                         const WarpGrid &grid, int32_t warps) {
+  if (!unit.together) {
+    return separateLayout(unit, acc, grid, warps);
   }
-  aRegs.push_back({8, 0});
-  aRegs.push_back({0, 4 * unit});
-  bRegs.push_back({4 * unit, 0});
-  Fragment a(16, shape.k, std::move(aRegs), lanesOf(false, unit));
-  Fragment b(shape.k, 8, std::move(bRegs), lanesOf(true, unit));
-  Fragment acc(16, 8, {{0, 1}, {8, 0}}, lanesOf(false, 2));
-  a.grow(HwDim::Warp, kRows, grid.m).replicate(HwDim::Warp, grid.n * rest);
-  b.replicate(HwDim::Warp, grid.m).grow(HwDim::Warp, kCols, grid.n).replicate(HwDim::Warp, rest);
-  acc.grow(HwDim::Warp, kRows, grid.m).grow(HwDim::Warp, kCols, grid.n);
-  acc.replicate(HwDim::Warp, rest);
-  a.fill(kCols, k).fill(kRows, m);
-  b.fill(kRows, k).fill(kCols, n);
-  acc.fill(kCols, n).fill(kRows, m);
-  return {a.cover(m, k), b.cover(k, n), acc.cover(m, n)};
-}
-
-Layout multiplyAddLayout(int32_t m, int32_t n, int32_t warps) {
-  // Four neighbours along n, 8 x 4 lanes, the warps in a grid, registers for the rest.
-  const WarpGrid grid = chooseWarpGrid(m, n, warps, 4, 8);
-  Fragment acc(1, 1, {}, {});
-  const auto growWithin = [&](HwDim dim, unsigned axis, int32_t times, int32_t extent) {
-    for (; times > 1; times /= 2) {
-      if (extent > 1) {
-        acc.grow(dim, axis, 2);
-        extent = (extent + 1) / 2;
-      } else {
-        acc.replicate(dim, 2);
-      }
-    }
-    return extent;
-  };
-  int32_t restN = growWithin(HwDim::Reg, kCols, std::min(4, n), n);
-  restN = growWithin(HwDim::Lane, kCols, 8, restN);
-  int32_t restM = growWithin(HwDim::Lane, kRows, 4, m);
-  restM = growWithin(HwDim::Warp, kRows, grid.m, restM);
-  restN = growWithin(HwDim::Warp, kCols, grid.n, restN);
-  acc.replicate(HwDim::Warp, warps / (grid.m * grid.n));
-  return acc.cover(m, n);
-}
-
-const ir::MmaShape *findMma(const ir::Function &fn, ir::OpId dot, const ir::Target &target,
-                            std::string *why) {
-  const ir::Type a = fn.type(fn.operand(dot, 0));
-  const ir::Type acc = fn.type(fn.result(dot));
-  const auto no = [&](const std::string &reason) -> const ir::MmaShape * {
-    if (why != nullptr) {
-      *why = reason;
-    }
-    return nullptr;
-  };
-  if (a.rank() != 2) {
-    return no("a batch of dots");
-  }
-  const int32_t m = acc.dim(0), n = acc.dim(1), k = a.dim(1);
-  const bool tf32 = fn.getEnum<ir::Precision>(dot, ir::Attr::precision) == ir::Precision::tf32;
-  for (const ir::MmaShape &shape : target.mma) {
-    if (shape.operand != a.elem() || shape.accumulator != acc.elem() || shape.m != 16 ||
-        shape.n != 8) {
-      continue;
-    }
-    if (shape.operand == Elem::F32 && !tf32) {
-      return no("f32 operands need input_precision tf32");
-    }
-    if (k % shape.k != 0) {
-      return no("k = " + std::to_string(k) + " is no multiple of " + std::to_string(shape.k));
-    }
-    if (m < shape.m / 2 || n < shape.n) {
-      return no("the tile of " + std::to_string(m) + " x " + std::to_string(n) +
-                " is below the instruction's " + std::to_string(shape.m) + " x " +
-                std::to_string(shape.n));
-    }
-    return &shape;
-  }
-  return no(std::string("no matrix instruction multiplies ") + ir::elemName(a.elem()) + " into " +
-            ir::elemName(acc.elem()));
+  const auto rank = static_cast<unsigned>(acc.size());
+  const unsigned row = rank - 2, column = rank - 1;
+  Fragment sums(rank, unit.m, unit.n, unit.acc);
+  growSlices(sums, grid);
+  sums.grow(HwDim::Warp, row, grid[row]).grow(HwDim::Warp, column, grid[column]);
+  sums.replicate(HwDim::Warp, warps / warpsOf(grid));
+  return sums.fill(column, acc[column]).fill(row, acc[row]).cover(acc);
 }
 
 } // namespace libtile::passes

@@ -5,9 +5,9 @@
 #include "ir/ops.h"
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/flat_buffers.h"
-#include "passes/gpu/fragments.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/lower_across.h"
+#include "passes/gpu/plan_dots.h"
 
 #include <numeric>
 
@@ -79,7 +79,7 @@ ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
 }
 
 bool lowerOperands(ir::Function &fn, OpId op, const ir::Target &target) {
-  if (findMma(fn, op, target) != nullptr || fn.type(fn.operand(op, 0)).isBuffer()) {
+  if (!unitOf(fn, op, target).a.inShared || fn.type(fn.operand(op, 0)).isBuffer()) {
     return false;
   }
   ir::Builder builder(fn, op);

@@ -4,9 +4,9 @@
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
 #include "passes/gpu/allocate_shared.h"
-#include "passes/gpu/fragments.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/lower_conversions.h"
+#include "passes/gpu/plan_dots.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
@@ -296,7 +296,7 @@ private:
       const Opcode opcode = fn_.opcode(op);
       if (opcode == Opcode::ConvertLayout || opcode == Opcode::Reshape || opcode == Opcode::Reduce ||
           opcode == Opcode::Slice || opcode == Opcode::Gather ||
-          (opcode == Opcode::Dot && findMma(fn_, op, context_.target) == nullptr)) {
+          (opcode == Opcode::Dot && unitOf(fn_, op, context_.target).a.inShared)) {
         std::ranges::for_each(fn_.operands(op), add);
       } else if (opcode == Opcode::Histogram) {
         add(fn_.result(op));

@@ -2,7 +2,7 @@
 #include "passes/gpu/propose_layouts.h"
 
 #include "ir/ops.h"
-#include "passes/gpu/fragments.h"
+#include "passes/gpu/plan_dots.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -247,26 +247,11 @@ private:
 
   void proposeDot(OpId op) {
     const Type acc = fn_.type(fn_.result(op));
-    const Type a = fn_.type(fn_.operand(op, 0));
-    const ir::MmaShape *mma = findMma(fn_, op, context_.target);
-    const int32_t k = a.dim(a.rank() - 1);
-    LayoutProposal proposal{
-        {}, static_cast<double>(tileBytes(acc)) * frequency(fn_, op), mma != nullptr};
-    if (mma != nullptr) {
-      proposal.layout =
-          fragmentLayouts(*mma, acc.dim(0), acc.dim(1), k, warpGridOf(fn_, op, warps_), warps_).acc;
-    } else if (acc.rank() == 2) {
-      proposal.layout = multiplyAddLayout(acc.dim(0), acc.dim(1), warps_);
-    } else {
-      proposal.layout = defaultLayout(acc);
-    }
-    component(fn_.result(op)).proposals.push_back(std::move(proposal));
-  }
-
-  [[nodiscard]] Layout defaultLayout(const Type &type) const {
-    std::vector<int32_t> order(type.rank());
-    std::iota(order.rbegin(), order.rend(), 0);
-    return Layout::blocked(type.shape(), order, 1, warps_, {}, context_.target.warpSize);
+    const ir::DotUnit &unit = unitOf(fn_, op, context_.target);
+    component(fn_.result(op))
+        .proposals.push_back({accumulatorLayout(unit, acc.shape(), warpGridOf(fn_, op), warps_),
+                              static_cast<double>(tileBytes(acc)) * frequency(fn_, op),
+                              unit.together});
   }
 
   void proposeAlongAxis(OpId op) {

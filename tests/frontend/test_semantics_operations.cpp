@@ -304,7 +304,7 @@ TEST(Operations, DotPrecision) {
       k.call("dot", {a, a}, {{keyword, value}});
       return k.text().find("{precision=") != std::string::npos;
     };
-    for (const char *precision : {"ieee", "tf32", "tf32x3"}) {
+    for (const char *precision : {"ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"}) {
       EXPECT_EQ(marked("input_precision", text(precision)), isFp32) << elem << " " << precision;
     }
     EXPECT_EQ(marked("allow_tf32", Value::boolean(false)), isFp32) << elem;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between random and fragment layouts, run on the host, and bank conflicts.
+#include "codegen/codegen.h"
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/fragments.h"
 #include "tests/gpu/random_layouts.h"
@@ -94,13 +95,27 @@ TEST(Conversion, ShufflesInsideAWarp) {
             Conversion::Kind::Shared);
 }
 
+// The first unit of operands of that type.
+const ir::DotUnit &unitFor(ir::Elem elem) {
+  for (const ir::DotUnit &unit : codegen::findTarget("sm_80").units) {
+    if (unit.a.elem == elem) {
+      return unit;
+    }
+  }
+  throw std::runtime_error("no unit");
+}
+
 TEST(Conversion, AccumulatorOfHalvesIsAFragment) {
   // Attention: the scores of one dot are the left operand of the next without a move.
-  const ir::MmaShape mma{ir::Elem::F16, ir::Elem::F32, 16, 8, 16};
-  const std::vector<int32_t> shape = {64, 32};
-  const Layout acc = passes::fragmentLayouts(mma, 64, 32, 64, {4, 1}, 4).acc;
-  const Layout a = passes::fragmentLayouts(mma, 64, 64, 32, {4, 1}, 4).a;
-  EXPECT_EQ(expectConverts(acc, a, shape, 2), Conversion::Kind::Registers);
+  const ir::DotUnit &unit = unitFor(ir::Elem::F16);
+  for (const std::vector<int32_t> &shape : {std::vector{64, 32}, std::vector{3, 64, 32}}) {
+    std::vector<int32_t> next = shape, grid(shape.size(), 1);
+    next.back() = 64;
+    grid[shape.size() - 2] = 4;
+    const Layout acc = passes::accumulatorLayout(unit, shape, grid, 4);
+    const Layout a = passes::operandLayouts(unit, next, 32, grid, 4).a;
+    EXPECT_EQ(expectConverts(acc, a, shape, 2), Conversion::Kind::Registers);
+  }
 }
 
 struct MatrixCase {
@@ -119,10 +134,11 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
       {Elem::F16, 16, 16, 16, 1},
   };
   for (const MatrixCase &c : cases) {
-    const int32_t bits = static_cast<int32_t>(ir::bitWidth(c.elem)), bytes = bits / 8;
-    const ir::MmaShape mma{c.elem, c.elem == Elem::I8 ? Elem::I32 : Elem::F32, 16, 8, 256 / bits};
-    const passes::DotLayouts dot = passes::fragmentLayouts(
-        mma, c.m, c.n, c.k, passes::chooseWarpGrid(c.m, c.n, c.warps), c.warps);
+    const auto bytes = static_cast<int32_t>(ir::byteSize(c.elem));
+    const ir::DotUnit &unit = unitFor(c.elem);
+    const std::vector<int32_t> acc = {c.m, c.n};
+    const passes::WarpGrid grid = passes::chooseWarpGrid(acc, c.warps, {unit.m, unit.n});
+    const passes::OperandLayouts dot = passes::operandLayouts(unit, acc, c.k, grid, c.warps);
     const std::vector<int32_t> aShape = {c.m, c.k}, bShape = {c.k, c.n}, rowMajor = {1, 0},
                                columnMajor = {0, 1};
     const Layout aGlobal = Layout::blocked(aShape, rowMajor, 16 / bytes, c.warps);
@@ -147,7 +163,7 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
     // The result on its way to memory.
     const std::vector<int32_t> shape = {c.m, c.n};
     const Layout out = Layout::blocked(shape, rowMajor, 4, c.warps);
-    expectConverts(dot.acc, out, shape, 4);
+    expectConverts(passes::accumulatorLayout(unit, acc, grid, c.warps), out, shape, 4);
   }
 }
 

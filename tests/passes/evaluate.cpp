@@ -303,10 +303,11 @@ private:
     const Type type = fn_.type(fn_.result(op));
     Elements out = of(fn_.operand(op, 2));
     const Elements &x = of(fn_.operand(op, 0)), &y = of(fn_.operand(op, 1));
-    const int m = a.dim(0), k = a.dim(1), n = b.dim(1);
-    for (int i = 0; i < m * n; ++i) {
+    const int m = type.dim(type.rank() - 2), k = a.dim(a.rank() - 1), n = b.dim(b.rank() - 1);
+    for (int i = 0; i < type.numElements(); ++i) {
       for (int kk = 0; kk < k; ++kk) {
-        const Element &p = x[i / n * k + kk], &q = y[kk * n + i % n];
+        const int slice = i / (m * n);
+        const Element &p = x[i / n * k + kk], &q = y[(slice * k + kk) * n + i % n];
         out[i].f += p.f * q.f;
         out[i].i =
             ir::canonicalInt(type.elem(), static_cast<int64_t>(static_cast<uint64_t>(out[i].i) +

@@ -163,7 +163,7 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
         value = self.one_of(self.values[-4:])
         self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
                      self.grow, self.reduce, self.reduce, self.rounding, self.counted_bits, self.random_words, self.scan, self.sort, self.dot, self.dot, self.loop,
-                     self.dot_loop,
+                     self.dot_loop, self.dot_batch,
                      self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
                      self.overwrite, self.ends_of_types, self.ends_of_types,
                      self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store,
@@ -299,6 +299,26 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
             b = self.let(f"tl.trans({turned.name})", turned.array.T)
         # The float types are exact on these numbers, whichever unit multiplies.
         return self.let(f"tl.dot({a.name}, {b.name})", (a.array.astype(total) @ b.array.astype(total)))
+
+    def dot_batch(self, value):
+        """Slices of matrices, some of them turned, onto an accumulator."""
+        if len(value.shape) != 3 or max(value.shape) > 64:
+            value = self.load((int(self.one_of([1, 2, 3, 5])), int(self.one_of([1, 7, 16, 32])),
+                               int(self.one_of([3, 8, 16, 24, 32]))), self.some_type())
+        dtype, total = self.dot_operands()
+        a = self.fitted(value, dtype, 9)
+        slices, _, k = a.shape
+        n = int(self.one_of([1, 5, 8, 16, 24]))
+        if self.rng.random() < 0.5:
+            b = self.load((slices, k, n), dtype)
+        else:
+            turned = self.load((slices, n, k), dtype)
+            b = self.let(f"tl.trans({turned.name})", turned.array.transpose(0, 2, 1))
+        product = a.array.astype(total) @ b.array.astype(total)
+        if self.rng.random() < 0.5:
+            return self.let(f"tl.dot({a.name}, {b.name})", product)
+        acc = self.load(product.shape, total)
+        return self.let(f"tl.dot({a.name}, {b.name}, {acc.name})", product + acc.array)
 
     def loop(self, value):
         """A sum of tiles that a running pointer meets, a run-time number of times."""

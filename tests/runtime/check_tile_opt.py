@@ -200,7 +200,7 @@ def every(x, y, out):
     stages = {"form_nests": "stage nested", "assign_layouts": "stage laid-out", "place_barriers": "stage staged"}
     for target, code, needed in (
             ("avx512", "asm", ["form_nests", "expand_functions", "allocate_scratch"]),
-            ("sm_80", "ptx", ["expand_functions", "assign_layouts", "lower_conversions", "allocate_shared",
+            ("sm_80", "ptx", ["expand_functions", "plan_dots", "assign_layouts", "lower_conversions", "allocate_shared",
                               "place_barriers"])):
         command = [kernel, "--sig", "x=*fp16:16,y=*fp16:16,out=*fp32:16", "--target", target, "--emit", code]
         passes = set(re.findall(r"^ *[0-9.]+ ms +([a-z_]+)$", run(*command, "--time")[1], re.MULTILINE))

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/plan_dots.h"
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "passes/gpu/propose_layouts.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Attr;
+using ir::DotUnit;
+using ir::Elem;
+using ir::Opcode;
+using ir::OpId;
+using ir::Type;
+using ir::ValueId;
+
+// dot(a, b, acc: f16) -> fptrunc(dot(a, b, fpext(acc) to f32))
+OpId widenAccumulator(ir::Function &fn, OpId op) {
+  const Type narrow = fn.type(fn.result(op));
+  if (narrow.elem() != Elem::F16 && narrow.elem() != Elem::BF16) {
+    return op;
+  }
+  ir::Builder builder(fn, op);
+  const Type wide = narrow.withElement(Elem::F32);
+  const ValueId acc = builder.make(Opcode::FpExt, {fn.operand(op, 2)}, wide);
+  const ValueId operands[] = {fn.operand(op, 0), fn.operand(op, 1), acc};
+  const OpId dot = builder.op(Opcode::Dot, operands, {&wide, 1});
+  fn.copyAttrs(op, dot);
+  const ValueId result = builder.make(Opcode::FpTrunc, {fn.result(dot)}, narrow);
+  fn.replaceAllUses(fn.result(op), result);
+  fn.erase(op);
+  return dot;
+}
+
+bool takes(const ir::DotPart &part, const Type &type) {
+  return part.elem == Elem::Void || part.elem == type.elem();
+}
+
+bool takesTypes(const DotUnit &unit, const ir::Function &fn, OpId dot) {
+  return takes(unit.a, fn.type(fn.operand(dot, 0))) && takes(unit.b, fn.type(fn.operand(dot, 1))) &&
+         takes(unit.acc, fn.type(fn.result(dot)));
+}
+
+// Why a unit of the dot's types would not be right; empty: it is.
+std::string misfit(const DotUnit &unit, const ir::Function &fn, OpId dot) {
+  const int32_t k = fn.type(fn.operand(dot, 0)).shape().back();
+  if (unit.precision != ir::Precision::ieee &&
+      unit.precision != fn.getEnum<ir::Precision>(dot, Attr::precision)) {
+    const auto name =
+        ir::enumeratorName(ir::AttrKind::Precision, static_cast<int64_t>(unit.precision));
+    return std::string(ir::elemName(unit.a.elem)) + " operands need input_precision " +
+           std::string(name);
+  }
+  if (k % unit.k != 0) {
+    return "k = " + std::to_string(k) + " is no multiple of " + std::to_string(unit.k);
+  }
+  return "";
+}
+
+// Why another unit would be faster; empty: there is no reason.
+std::string drawback(const DotUnit &unit, const ir::Function &fn, OpId dot) {
+  const Type acc = fn.type(fn.result(dot));
+  const int32_t m = acc.dim(acc.rank() - 2), n = acc.dim(acc.rank() - 1);
+  if (m >= unit.leastM && n >= unit.leastN) {
+    return "";
+  }
+  return "the tile of " + std::to_string(m) + " x " + std::to_string(n) +
+         " is below the instruction's " + std::to_string(unit.m) + " x " + std::to_string(unit.n);
+}
+
+[[noreturn]] void fail(const ir::Function &fn, OpId dot, const std::string &message) {
+  throw ir::UserError(message, fn.locationOf(dot));
+}
+
+const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &target) {
+  const std::string name(fn.getText(dot, Attr::unit));
+  const auto unit = std::ranges::find(target.units, name, &DotUnit::name);
+  if (unit == target.units.end()) {
+    fail(fn, dot, target.name + " has no unit " + name);
+  }
+  const std::string why = takesTypes(*unit, fn, dot) ? misfit(*unit, fn, dot) : "it takes other types";
+  if (!why.empty()) {
+    fail(fn, dot, "the unit " + name + " does not fit this dot: " + why);
+  }
+  return *unit;
+}
+
+class DotPlanner {
+public:
+  DotPlanner(ir::Function &fn, const PassContext &context)
+      : fn_(fn), target_(context.target), warps_(chooseWarps(fn, context)) {}
+
+  void plan(OpId dot) {
+    const bool pinned = fn_.hasAttr(dot, Attr::unit);
+    const DotUnit &unit = pinned ? namedUnit(fn_, dot, target_) : chooseUnit(dot);
+    fn_.setAttr(dot, Attr::unit, ir::AttrValue(unit.name));
+    const WarpGrid grid = fn_.hasAttr(dot, Attr::warps) ? pinnedGrid(dot) : chooseGrid(dot, unit);
+    fn_.setAttr(dot, Attr::warps, ir::AttrValue(std::vector<int64_t>(grid.begin(), grid.end())));
+  }
+
+private:
+  const DotUnit &chooseUnit(OpId dot) {
+    std::string why;
+    for (const DotUnit &unit : target_.units) {
+      if (!takesTypes(unit, fn_, dot)) {
+        continue;
+      }
+      std::string reason = misfit(unit, fn_, dot);
+      reason = reason.empty() ? drawback(unit, fn_, dot) : reason;
+      if (reason.empty()) {
+        if (&unit == &target_.units.back()) {
+          noteFallback(dot, why);
+        }
+        return unit;
+      }
+      why = why.empty() ? reason : why;
+    }
+    fail(fn_, dot, "no unit of " + target_.name + " fits this dot: " + why);
+  }
+
+  void noteFallback(OpId dot, const std::string &why) {
+    const auto elem = [&](ValueId value) { return std::string(ir::elemName(fn_.type(value).elem())); };
+    const ir::Location &location = fn_.locationOf(dot);
+    fn_.fallbacks.push_back(
+        (location.known() ? location.str() + ": " : "") + "dot by fused multiply-adds: " +
+        (why.empty() ? "no matrix instruction multiplies " + elem(fn_.operand(dot, 0)) + " into " +
+                           elem(fn_.result(dot))
+                     : why));
+  }
+
+  WarpGrid pinnedGrid(OpId dot) const {
+    const auto pinned = fn_.getInts(dot, Attr::warps);
+    WarpGrid grid(pinned.begin(), pinned.end());
+    int64_t product = 1;
+    for (const int64_t along : pinned) {
+      product = along >= 1 && along <= warps_ && std::has_single_bit(static_cast<uint64_t>(along))
+                    ? product * along
+                    : int64_t{warps_} + 1;
+    }
+    if (grid.size() != fn_.type(fn_.result(dot)).rank() || product > warps_) {
+      fail(fn_, dot,
+           "the grid of a dot's warps has one power of two an axis, and of the program's " +
+               std::to_string(warps_) + " warps no more");
+    }
+    return grid;
+  }
+
+  // Where rows of such accumulators are reduced, as in attention, all warps stand along them if there
+  // is room, so that a row lies within one warp and the accumulator is the left operand of a next dot.
+  WarpGrid chooseGrid(OpId dot, const DotUnit &unit) const {
+    const Type acc = fn_.type(fn_.result(dot));
+    const unsigned column = acc.rank() - 1;
+    const bool wholeRows = unit.together &&
+                           acc.numElements() / acc.dim(column) >= int64_t{unit.m} * warps_ &&
+                           std::ranges::any_of(fn_.walk(), [&](OpId op) {
+                             return fn_.opcode(op) == Opcode::Reduce && reducesRows(op, acc);
+                           });
+    return chooseWarpGrid(acc.shape(), warps_, {unit.m, unit.n}, wholeRows);
+  }
+  bool reducesRows(OpId reduce, const Type &acc) const {
+    const Type tile = fn_.type(fn_.operand(reduce, 0));
+    return tile.isTile() && tile.rank() == acc.rank() &&
+           fn_.getInt(reduce, Attr::axis) == int64_t{acc.rank()} - 1 &&
+           std::equal(tile.shape().begin(), tile.shape().end() - 1, acc.shape().begin());
+  }
+
+  ir::Function &fn_;
+  const ir::Target &target_;
+  const int32_t warps_;
+};
+
+} // namespace
+
+bool planDots(ir::Function &fn, const PassContext &context) {
+  DotPlanner planner(fn, context);
+  bool changed = false;
+  for (const OpId op : fn.walk()) {
+    if (fn.opcode(op) == Opcode::Dot) {
+      planner.plan(widenAccumulator(fn, op));
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+const DotUnit &unitOf(const ir::Function &fn, OpId dot, const ir::Target &target) {
+  if (!fn.hasAttr(dot, Attr::unit) || !fn.hasAttr(dot, Attr::warps)) {
+    fail(fn, dot, "a dot has no unit: the pass plan_dots has been left out");
+  }
+  return namedUnit(fn, dot, target);
+}
+
+WarpGrid warpGridOf(const ir::Function &fn, OpId dot) {
+  const auto grid = fn.getInts(dot, Attr::warps);
+  return {grid.begin(), grid.end()};
+}
+
+} // namespace libtile::passes
