@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+from language_targets import TARGETS, cells
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "language.md"
 STUBS = ROOT / "python" / "libtile" / "language" / "__init__.pyi"
@@ -19,7 +21,7 @@ def rows():
     section = "Types"
     for line in (ROOT / "frontend" / "language.def").read_text().splitlines():
         if line.startswith("// ---- "):
-            section = line[8:].capitalize()
+            section = line[8:] if line[8:].startswith("tl.") else line[8:].capitalize()
         row = re.match(rf'OPERATION\({TEXT}, (\w+), (\w+), {TEXT}, {TEXT}\)$', line)
         if row:
             yield section, "OPERATION", row.groups()
@@ -46,31 +48,40 @@ def operations(kinds):
             for name, _, kind, signature, doc in [row] if kind in kinds]
 
 
+def heading(*before, after=()):
+    titles = [*before, *TARGETS, *after]
+    return ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+
+
 def page():
     names = {macro: [row for _, kind, row in rows() if kind == macro] for macro in ("DTYPE", "LATER")}
     lines = ["# The names of the kernel language", "", f"Made from `{MADE.split()[0]}` by",
              "`docs/generate_language.py`; edit that file, not this one. `docs/semantics.md` says what they mean",
              "exactly, and which Python stands around them. A row marked x is also a method:",
-             "`x.name(...)` with x as the first argument.", "",
-             "## Element types", "", ", ".join(f"`{row[0]}`" for row in names["DTYPE"])]
+             "`x.name(...)` with x as the first argument. What a target does not have is an error there that says so;",
+             "what is converted has the meaning that stands here, by other means than the target's own.", "",
+             "## Element types", "", *heading("type")]
+    lines += [f"| `{row[0]}` | {' | '.join(cells(row[0]))} |" for row in names["DTYPE"]]
     last = None
     for section, name, kind, signature, doc in operations({"Function", "Member", "MemberOnly", "PointerMember",
                                                            "TypeMember", "DescriptorMember", "Construct"}):
         if section != last:
-            lines += ["", f"## {section}", "", "| | name | |", "|---|---|---|"]
+            lines += ["", f"## {section}", "", *heading("", "name", after=("",))]
             last = section
         mark = {"Member": "x", "PointerMember": "x", "MemberOnly": "x only", "TypeMember": "type",
                 "DescriptorMember": "descriptor"}.get(kind, "")
         shown = f"`{name}({signature})`".replace("|", "\\|")
-        lines.append(f"| {mark} | {shown} | {doc} |")
+        owner = {"TypeMember": "dtype.", "DescriptorMember": "desc."}.get(kind, "")
+        lines.append(f"| {mark} | {shown} | {' | '.join(cells(owner + name))} | {doc} |")
     lines += ["", "## tl.extra.libdevice", "",
               "Also under `tl.extra.cuda.libdevice`, and `from libtile.language.extra import libdevice`; on every "
-              "target. fp16 and bf16 go through fp32.", "", "| name | types | |", "|---|---|---|"]
+              "target. fp16 and bf16 go through fp32.", "", *heading("name", "types", after=("",))]
     for _, macro, row in rows():
         if macro == "LIBDEVICE":
             name, signature, overloads, doc = row
             shown = doc.replace("|", "\\|").replace("*", "\\*")
-            lines.append(f"| `{name}({signature})` | {overloads} | {shown} |")
+            columns = " | ".join(cells("extra.libdevice." + name))
+            lines.append(f"| `{name}({signature})` | {overloads} | {columns} | {shown} |")
     lines += ["", "## Not there yet", "",
               ", ".join(f"`{row[0]}`" for row in names["LATER"]) + "."]
     return "\n".join(lines) + "\n"

@@ -46,14 +46,23 @@ std::string Location::str() const {
          std::to_string(column);
 }
 
+const Location &Location::place() const {
+  const Location *at = this;
+  while (at != nullptr && at->known() && at->file->isLibrary) {
+    at = at->caller.get();
+  }
+  return at != nullptr && at->known() ? *at : *this;
+}
+
 std::string Location::render(const std::string &message) const {
   if (!known()) {
     return "error: " + message;
   }
-  std::string out = str() + ": error: " + message + "\n" + excerpt(*this);
+  const Location &user = place();
+  std::string out = user.str() + ": error: " + message + "\n" + excerpt(user);
   constexpr int kMostCallers = 20;
   int depth = 0;
-  for (const Location *at = caller.get(); at != nullptr; at = at->caller.get()) {
+  for (const Location *at = user.caller.get(); at != nullptr; at = at->caller.get()) {
     if (++depth > kMostCallers) {
       out += "called from further places\n";
       break;
@@ -62,6 +71,9 @@ std::string Location::render(const std::string &message) const {
     if (at->known()) {
       out += excerpt(*at);
     }
+  }
+  if (&user != this) {
+    out += "within the library, " + str() + "\n" + excerpt(*this);
   }
   while (!out.empty() && out.back() == '\n') {
     out.pop_back();

@@ -20,6 +20,7 @@ struct SourceFile {
   std::string name;
   std::string text;
   uint32_t firstLine = 1;
+  bool isLibrary = false; // ours: users see their call of it first
 };
 
 // A range of columns on one line, and the call through which it was inlined.
@@ -33,7 +34,10 @@ struct Location {
   [[nodiscard]] bool known() const { return file != nullptr && line != 0; }
   // "file.py:12:7", with the file's own line number.
   [[nodiscard]] std::string str() const;
-  // str() + ": error: message", the source line, a caret line, and a "called from" block a caller.
+  // The innermost place that is the user's: of code within functions of the library, the call of them.
+  [[nodiscard]] const Location &place() const;
+  // place().str() + ": error: message", the source line, a caret line, a "called from" block for each of
+  // its callers, and where in the library this is.
   [[nodiscard]] std::string render(const std::string &message) const;
 };
 

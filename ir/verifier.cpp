@@ -28,7 +28,7 @@
 //      resize: one element, rank and layout.
 //  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
 //  19  Atomics: an element type that the kind is defined on; a load or store with an order has a scope, is
-//      volatile, and the order is one of reading or writing.
+//      volatile, and the order is one of reading or writing. A clock is an i64.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
 //      into floats. sort, compare_exchange: integers of at least 8 bits, with that axis.
 // Control (verify_control.cpp)

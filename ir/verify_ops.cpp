@@ -243,6 +243,10 @@ template <> void OpChecks::check<Opcode::AtomicCas>(OpId op) {
   atomic(op, c.resultType(op).elementBits() >= 8);
 }
 
+template <> void OpChecks::check<Opcode::Clock>(OpId op) {
+  c.require(c.resultType(op) == Type::scalar(Elem::I64), 19, op, "a clock gives an i64");
+}
+
 template <> void OpChecks::check<Opcode::Load>(OpId op) {
   const auto sem = fn.getEnum<MemOrder>(op, Attr::sem);
   const bool reads = sem == MemOrder::relaxed || sem == MemOrder::acquire;

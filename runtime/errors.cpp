@@ -22,9 +22,10 @@ ErrorRecord describeError(const std::exception &error) {
   record.message = ours->message();
   const ir::Location &location = ours->location();
   if (location.known()) {
-    record.file = location.file->name;
-    record.line = static_cast<int>(location.line + location.file->firstLine - 1);
-    record.column = static_cast<int>(location.column);
+    const ir::Location &place = location.place();
+    record.file = place.file->name;
+    record.line = static_cast<int>(place.line + place.file->firstLine - 1);
+    record.column = static_cast<int>(place.column);
     record.text = location.render(record.message);
   } else {
     record.text = record.message;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cpu/emitter.h"
 
+#include "codegen/cpu/jit.h"
 #include "codegen/require_pass.h"
 #include "ir/ops.h"
 
@@ -308,6 +309,12 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::NumPrograms:
     define(fn_.result(op), grid_[fn_.getInt(op, Attr::axis)], 0, false);
     return;
+  case Opcode::Clock: {
+    llvm::Type *time = builder_.getInt64Ty();
+    const auto clock = module_.getOrInsertFunction(kClock, llvm::FunctionType::get(time, false));
+    define(fn_.result(op), builder_.CreateCall(clock), depth(), false);
+    return;
+  }
 #define ELEMENTWISE(Name, ...) case Opcode::Name:
 #include "ir/ops.def"
     return emitPure(op);

@@ -13,6 +13,7 @@
 #include <llvm/Support/Memory.h>
 #include <llvm/Support/Process.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -27,12 +28,17 @@ struct Symbol {
 
 template <class Fn> void *addressOf(Fn *function) { return reinterpret_cast<void *>(function); }
 
-// What the back end may call: memory functions, and the functions behind llvm.* intrinsics.
+int64_t nanoseconds() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What code may call: memory functions, the functions behind llvm.* intrinsics, the clock.
 void *hostSymbol(llvm::StringRef name) {
   static const Symbol symbols[] = {
       {"memcpy", addressOf(&std::memcpy)},
       {"memmove", addressOf(&std::memmove)},
       {"memset", addressOf(&std::memset)},
+      {kClock, addressOf(&nanoseconds)},
       {"fma", addressOf(static_cast<double (*)(double, double, double)>(&std::fma))},
       {"fmaf", addressOf(static_cast<float (*)(float, float, float)>(&std::fma))},
   };

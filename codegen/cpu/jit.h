@@ -28,10 +28,12 @@ using Kernel = libtile_entry;
   return frame;
 }
 
+// What code calls to read the clock: nanoseconds, an int64, of a clock that never goes back.
+constexpr const char *kClock = "libtile_clock";
+
 // Owns the code: `entry` is valid as long as the module lives. Loading and destroying are
 // thread-safe, calls of `entry` are the caller's affair. Throws InternalError where the object is
-// not for this machine or names a symbol that is not C's math or memory function (jit.cpp has the
-// list).
+// not for this machine or names a symbol that it may not call (jit.cpp has the list).
 class CpuModule {
 public:
   CpuModule(std::span<const char> object, const std::string &symbol);

@@ -32,6 +32,12 @@ void Emitter::lowerNumPrograms(ir::OpId op) {
   set(fn_.result(op), specialRegister(kIds[fn_.getInt(op, Attr::axis)]));
 }
 
+// Each thread would read another time.
+void Emitter::lowerClock(ir::OpId op) {
+  llvm::Value *now = assembly("mov.u64 $0, %globaltimer;", "=l", builder_.getInt64Ty(), {}, true);
+  set(fn_.result(op), tellOthers(op, now));
+}
+
 void Emitter::lowerArange(ir::OpId op) {
   const ir::ValueId result = fn_.result(op);
   if (indexOp(op)) {

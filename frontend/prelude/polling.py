@@ -15,9 +15,28 @@ def everywhere(condition):
 
 @libtile.jit
 def atomic_poll(pointer, expected_value, sem=None, scope=None, timeout_ns=None):
-    """Where the memory was seen to hold the expected value. An element that was is not read again."""
-    tl.static_assert(timeout_ns is None, "atomic_poll with timeout_ns is not there yet: it waits for as long as it takes")
-    seen = tl.atomic_load(pointer, None, sem, scope) == expected_value
-    while not everywhere(seen):
-        seen = seen | (tl.atomic_load(pointer, ~seen, sem, scope) == expected_value)
-    return seen
+    """Where the memory was seen to hold the expected value. An element that was is not read again; each is read
+    once at least. The time, as uint64, is that of the whole operation.
+    """
+    if timeout_ns is None:
+        seen = tl.atomic_load(pointer, None, sem, scope) == expected_value
+        while not everywhere(seen):
+            seen = seen | (tl.atomic_load(pointer, ~seen, sem, scope) == expected_value)
+        return seen
+    else:
+        time = time_limit(timeout_ns)
+        start = tl.clock()
+        seen = tl.atomic_load(pointer, None, sem, scope) == expected_value
+        while not everywhere(seen) and (tl.clock() - start).to(tl.uint64) < time:
+            seen = seen | (tl.atomic_load(pointer, ~seen, sem, scope) == expected_value)
+        return seen
+
+
+@libtile.jit
+def time_limit(nanoseconds):
+    """The same as a uint64."""
+    if isinstance(nanoseconds, tl.constexpr):
+        tl.static_assert(nanoseconds >= 0, "timeout_ns of atomic_poll must not be negative")
+    time = tl.to_tensor(nanoseconds)
+    tl.static_assert(len(time.shape) == 0 and time.dtype.is_int(), "timeout_ns of atomic_poll must be a scalar integer")
+    return time.to(tl.uint64)

@@ -21,8 +21,8 @@ struct File {
   void parseOnce() {
     std::call_once(parsed, [this] {
       const auto file =
-          std::make_shared<const ir::SourceFile>(ir::SourceFile{text->name, text->text, 1});
-      const std::shared_ptr<const Ast> ast = parse(file, true);
+          std::make_shared<const ir::SourceFile>(ir::SourceFile{text->name, text->text, 1, true});
+      const std::shared_ptr<const Ast> ast = parse(file);
       for (const AstFunction &fn : ast->functions) {
         if (fn.error) {
           throw ir::UserError(*fn.error);

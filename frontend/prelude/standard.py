@@ -47,6 +47,13 @@ def softmax(x, dim=None, *, keep_dims=None, ieee_rounding=False):
 
 
 @libtile.jit
+def expect_zero(x, mask):
+    """x, which is 0 where mask is true, whatever else it is there."""
+    tl.device_assert((x == 0) | (mask == 0), "expect_zero: x is not 0 where mask is true")
+    return x
+
+
+@libtile.jit
 def swizzle2d(i, j, size_i, size_j, size_g):
     """Where the (i size_j + j)-th place lies if each group of size_g rows is walked column by column.
 

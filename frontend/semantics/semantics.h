@@ -164,6 +164,8 @@ public:
   Tensor makeTensor(ir::ValueId id, DType dtype);
   // The name of the target that is compiled for ("sm_90a", "avx512"); empty: none is known.
   std::string target;
+  // The warps of a program: who asks for it has it. None: there is no launch.
+  std::function<int32_t()> warps;
   // Shows what static_print prints; none: nobody listens.
   std::function<void(const std::string &)> print;
 

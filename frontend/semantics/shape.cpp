@@ -56,6 +56,11 @@ Value numPrograms(Semantics &s, Args args) {
   return gridIndex(s, ir::Opcode::NumPrograms, args[0], "num_programs");
 }
 
+Value clock(Semantics &s, Args) {
+  constexpr DType kInt64{ir::Elem::I64, true};
+  return Value(Tensor{s.builder.make(ir::Opcode::Clock, {}, kInt64.irType()), kInt64, {}});
+}
+
 Value arange(Semantics &s, Args args) {
   const int64_t start = s.constantInt(args[0], "the start of arange");
   const int64_t end = s.constantInt(args[1], "the end of arange");

@@ -339,6 +339,24 @@ Value currentTarget(Semantics &s, Args) {
             Value::integer(number != 0 ? 32 : isAmd ? 64 : 1)});
 }
 
+Value onlyOn(Semantics &s, Args args) {
+  const std::string name = constantString(s, args[0], "the name");
+  const bool isHere = name.starts_with("extra.cuda.") ? capability(s) != 0 : s.target.starts_with("gfx");
+  if (!isHere) {
+    s.unsupported("tl." + name + " is there for " +
+                  (name.starts_with("extra.cuda.") ? "NVIDIA's" : "AMD's") + " GPUs alone, not for " +
+                  (s.target.empty() ? "an unknown target" : s.target));
+  }
+  return Value::none();
+}
+
+Value warps(Semantics &s, Args) {
+  if (!s.warps) {
+    s.fail("the number of warps is known in kernels alone");
+  }
+  return Value::integer(s.warps());
+}
+
 Value isCuda(Semantics &s, Args) { return Value::boolean(capability(s) != 0); }
 
 Value cudaCapabilityGeq(Semantics &s, Args args) {

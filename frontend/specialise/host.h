@@ -24,7 +24,12 @@ public:
 // What a specialisation asked and was answered; it depends on it. The same question is asked once in
 // a specialisation, whatever it costs the host.
 struct HostAnswer {
-  enum Kind : uint8_t { Global, Default, Attribute };
+  enum Kind : uint8_t {
+    Global,
+    Default,
+    Attribute,
+    Warps, // asked of the signature: the kernel must have that many, whatever the compiler would choose
+  };
   Kind kind;
   std::shared_ptr<const FunctionSource> function; // Global: whose
   std::shared_ptr<HostObject> object;             // Default, Attribute: whose

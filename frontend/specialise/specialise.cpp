@@ -135,6 +135,10 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
   frame.ast = source.ast.get();
   frame.isKernel = true;
   sem_.target = signature.target;
+  sem_.warps = [this, warps = signature.numWarps] {
+    askOnce({HostAnswer::Warps, nullptr, nullptr, "", {}}, [&] { return Value::integer(warps); });
+    return warps;
+  };
   const FrameGuard guard(*this, frame);
   if (signature.arguments.size() != source.params.size()) {
     fail(fn->range, "`" + source.name + "` has " + std::to_string(source.params.size()) +

@@ -300,7 +300,7 @@ Value Walker::attribute(const Value &object, const std::string &name, SourceRang
 
 Value Walker::findAttribute(const Value &object, const std::string &name, SourceRange range) {
   at(range);
-  if (object.as<const LanguagePart *>() != nullptr && ast().isPrelude) {
+  if (object.as<const LanguagePart *>() != nullptr && ast().isPrelude()) {
     if (const Operation *internal = Semantics::findInternal(name)) {
       return Value(internal);
     }

@@ -195,9 +195,9 @@ Value Walker::global(const FunctionSource &source, const std::string &name) {
   Value found = source.host == nullptr ? sameFile(source, name) : Value();
   if (!found.bound()) {
     // The prelude sees the language and its own files alone.
-    found = source.ast->isPrelude ? TableHost().global(source, name) : hostGlobal(source, name);
+    found = source.ast->isPrelude() ? TableHost().global(source, name) : hostGlobal(source, name);
   }
-  if (!found.bound() && source.ast->isPrelude) {
+  if (!found.bound() && source.ast->isPrelude()) {
     const auto piece = preludeFunction(name);
     found = piece != nullptr ? Value(piece) : Value();
   }

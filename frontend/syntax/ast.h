@@ -114,8 +114,6 @@ struct AstFunction {
 
 struct Ast {
   std::shared_ptr<const ir::SourceFile> file;
-  // A file of the prelude: its names come from the file and the language alone.
-  bool isPrelude = false;
   std::vector<Expr> exprs;
   std::vector<Stmt> stmts;
   std::vector<uint32_t> lists; // ids of the kind that the owner of the List says
@@ -126,6 +124,8 @@ struct Ast {
   // What the imports at the top level bind, and to which dotted name.
   std::vector<std::pair<NameId, std::string>> imports;
 
+  // A file of the prelude: its names come from the file and the language alone.
+  [[nodiscard]] bool isPrelude() const { return file->isLibrary; }
   [[nodiscard]] const Expr &operator[](ExprId id) const { return exprs[id.index]; }
   [[nodiscard]] const Stmt &operator[](StmtId id) const { return stmts[id.index]; }
   [[nodiscard]] const std::string &operator[](NameId id) const { return names[id.index]; }

@@ -343,9 +343,8 @@ void Parser::settleEscapes(size_t firstStmt) {
   }
 }
 
-std::shared_ptr<const Ast> parse(std::shared_ptr<const ir::SourceFile> file, bool isPrelude) {
+std::shared_ptr<const Ast> parse(std::shared_ptr<const ir::SourceFile> file) {
   auto ast = std::make_shared<Ast>();
-  ast->isPrelude = isPrelude;
   ast->file = std::move(file);
   Parser(*ast, lex(ast->file)).module();
   return ast;

@@ -13,8 +13,7 @@
 namespace libtile::frontend {
 
 // Throws UserError where no tokens can be made of the text.
-[[nodiscard]] std::shared_ptr<const Ast> parse(std::shared_ptr<const ir::SourceFile> file,
-                                               bool isPrelude = false);
+[[nodiscard]] std::shared_ptr<const Ast> parse(std::shared_ptr<const ir::SourceFile> file);
 
 // The number, or what it is called if the language has none such.
 [[nodiscard]] std::variant<Constant, std::string> numberLiteral(std::string_view token);

@@ -243,7 +243,7 @@ void lowerByFolds(NestState &state, OpId dot, ValueId home) {
              elements.write(home, indices, builder.make(Opcode::Add, {start, fn.result(fold)}));
            });
   state.buffer.set(fn.result(dot), home);
-  fn.fallbacks.push_back(fn.locationOf(dot).str() + ": dot by plain multiply-adds: no contraction of " +
+  fn.fallbacks.push_back(fn.locationOf(dot).place().str() + ": dot by plain multiply-adds: no contraction of " +
                          elemName(fn.type(a).elem()) + " into " + elemName(type.elem()));
 }
 

@@ -127,7 +127,7 @@ private:
     const auto elem = [&](ValueId value) { return std::string(ir::elemName(fn_.type(value).elem())); };
     const ir::Location &location = fn_.locationOf(dot);
     fn_.fallbacks.push_back(
-        (location.known() ? location.str() + ": " : "") + "dot by fused multiply-adds: " +
+        (location.known() ? location.place().str() + ": " : "") + "dot by fused multiply-adds: " +
         (why.empty() ? "no matrix instruction multiplies " + elem(fn_.operand(dot, 0)) + " into " +
                            elem(fn_.result(dot))
                      : why));

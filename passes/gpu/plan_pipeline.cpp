@@ -74,7 +74,7 @@ private:
 
   void refuse(OpId op, const std::string &why) {
     const ir::Location &location = fn_.locationOf(op);
-    plan_.refusals.push_back((location.known() ? location.str() + ": " : "") + why);
+    plan_.refusals.push_back((location.known() ? location.place().str() + ": " : "") + why);
   }
 
   // Each use makes the tile go through shared memory, and a dot of the loop is the reason.

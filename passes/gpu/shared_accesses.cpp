@@ -13,7 +13,8 @@ using ir::OpId;
 bool tellsOthers(const ir::Function &fn, OpId op) {
   const Opcode opcode = fn.opcode(op);
   const bool atomic = opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas;
-  const bool changing = opcode == Opcode::Load && fn.getBool(op, ir::Attr::is_volatile);
+  const bool changing = opcode == Opcode::Clock ||
+                        (opcode == Opcode::Load && fn.getBool(op, ir::Attr::is_volatile));
   return (atomic || changing) && fn.type(fn.result(op)).isScalar() && !fn.unused(fn.result(op));
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/fork.h"
 #include "runtime/cache/function_library.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdio>
@@ -362,9 +363,13 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);
+  Options used = options;
+  if (std::ranges::count(answers, frontend::HostAnswer::Warps, &frontend::HostAnswer::kind) != 0) {
+    used.set(Option::num_warps, full.numWarps);
+  }
   std::vector<RuntimeParameter> parameters = makeParameters(tile, full);
   auto kernel = std::make_shared<Compiled>(std::move(tile), std::move(parameters),
-                                           signatureText(*source_, full), target, options);
+                                           signatureText(*source_, full), target, used);
   kernel->frontendMs = frontendMs;
   kernel->backendMs = millisecondsSince(start) - frontendMs;
   Result result{std::move(kernel),

@@ -126,7 +126,7 @@ TEST(Prelude, KeepsItsNames) {
 class Confusing : public TableHost {
 public:
   Value global(const FunctionSource &fn, const std::string &name) override {
-    return name == "tl" && !fn.ast->isPrelude ? TableHost::global(fn, name) : Value::integer(7);
+    return name == "tl" && !fn.ast->isPrelude() ? TableHost::global(fn, name) : Value::integer(7);
   }
 };
 

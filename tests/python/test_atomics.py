@@ -308,3 +308,52 @@ def test_poll(device, tile, block):
     seen = on(np.full(block, 5, np.int32))
     polled[(2,)](on(np.zeros(block, np.int32)), seen, block, tile)
     np.testing.assert_array_equal(on.back(seen), np.ones(block))
+
+
+@libtile.jit
+def polled_in_time(flags, seen, limit, time, N: tl.constexpr, LIMIT: tl.constexpr):
+    i = tl.arange(0, N)
+    start = tl.extra.cuda.globaltimer()
+    if LIMIT is None:
+        found = tl.atomic_poll(flags + i, 7, timeout_ns=limit)
+        last = (flags + N - 1).atomic_poll(7, "relaxed", timeout_ns=limit)
+    else:
+        found = tl.atomic_poll(flags + i, 7, timeout_ns=LIMIT)
+        last = (flags + N - 1).atomic_poll(7, "relaxed", timeout_ns=LIMIT)
+    tl.store(time, tl.extra.cuda.globaltimer() - start)
+    tl.store(seen + i, found.to(tl.int32))
+    tl.store(seen + N, last.to(tl.int32))
+
+
+@everywhere
+@types([np.int8, np.int16, np.int32, np.uint32, np.int64])
+@pytest.mark.parametrize("limit", [0, 1, 3_000_000, np.uint64(2_000_000)])
+@pytest.mark.parametrize("constant", [True, False])
+def test_poll_with_a_time_limit(device, dtype, limit, constant):
+    on, n = OnDevice(device), 40
+    flags = np.full(n, 7, dtype)
+    flags[[5, 11, n - 1]] = 6
+    seen, time = on(np.full(n + 1, 5, np.int32)), on(np.zeros(1, np.int64))
+    polled_in_time[(1,)](on(flags), seen, limit, time, n, int(limit) if constant else None)
+    np.testing.assert_array_equal(on.back(seen), np.append(flags == 7, False))
+    assert 2 * int(limit) <= on.back(time)[0] < 2 * int(limit) + 1e9
+    polled_in_time[(1,)](on(np.full(n, 7, dtype)), seen, 2**40, time, n, 2**40 if constant else None)
+    assert on.back(seen).tolist() == [1] * (n + 1) and on.back(time)[0] < 1e9
+
+
+@libtile.jit
+def polled_for(flags, limit):
+    tl.atomic_store(flags + 1, tl.atomic_poll(flags, 1, timeout_ns=limit).to(tl.int32))
+
+
+@pytest.mark.parametrize("limit, message", [(-1, "must not be negative"), (1.5, "must be a scalar integer")])
+def test_what_is_no_time(limit, message):
+    @libtile.jit
+    def wrong(flags, LIMIT: tl.constexpr):
+        tl.atomic_poll(flags, 1, timeout_ns=LIMIT)
+
+    with pytest.raises(libtile.CompilationError, match=message):
+        wrong[(1,)](np.zeros(2, np.int32), limit)
+    if limit != -1:
+        with pytest.raises(libtile.CompilationError, match=message):
+            polled_for[(1,)](np.zeros(2, np.int32), limit)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from float8 import CODES, decode, encode
 from spine import BF16, DEVICES, F16, F32, F64, OnDevice, poisoned
 
 import libtile
@@ -486,17 +487,75 @@ def test_mistyped_names_are_told():
 
 
 @libtile.jit
-def on_gpus_alone(out):
+def on_gpus_alone(out, NAME: tl.constexpr):
     tl.extra.cuda.gdc_wait()
-    tl.store(out, tl.extra.cuda.globaltimer() + tl.extra.cuda.smid())
+    tl.store(out, getattr(tl.extra.cuda, NAME)())
     tl.extra.cuda.gdc_launch_dependents()
 
 
-def test_what_gpus_alone_have():
-    compiled = on_gpus_alone.warmup("*i64", grid=(1,), target="sm_90a")
-    assert "%globaltimer" in compiled.asm["ptx"] and "%smid" in compiled.asm["ptx"]
-    with pytest.raises(libtile.UnsupportedError):
-        on_gpus_alone.warmup("*i64", grid=(1,), target="cpu")
+@pytest.mark.parametrize("name, register", [("globaltimer", "%globaltimer"), ("smid", "%smid")])
+def test_what_gpus_have(name, register):
+    compiled = on_gpus_alone.warmup("*i64", name, grid=(1,), target="sm_90a")
+    assert register in compiled.asm["ptx"]
+
+
+@pytest.mark.parametrize("module", ["cuda", "hip"])
+@pytest.mark.parametrize("name", ["smid", "num_warps", "num_threads", "memrealtime"])
+def test_what_other_targets_do_not_have(module, name):
+    @libtile.jit
+    def elsewhere(out, MODULE: tl.constexpr, NAME: tl.constexpr):
+        tl.store(out, getattr(getattr(tl.extra, MODULE), NAME)())
+
+    if name != "memrealtime" or module == "hip":
+        targets = ["cpu"] if module == "cuda" else ["cpu", "sm_90a"]
+        for target in targets:
+            with pytest.raises(libtile.UnsupportedError,
+                               match=rf"tl.extra.{module}.{name} is there for .*GPUs alone") as caught:
+                elsewhere.warmup("*i64", module, name, grid=(1,), target=target)
+            assert caught.value.file == __file__
+
+
+@libtile.jit
+def of_the_threads(out):
+    i = tl.arange(0, tl.extra.cuda.num_threads())
+    tl.store(out + i, i + tl.extra.cuda.num_warps())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("given", [None, 1, 8])
+def test_the_number_of_warps(device, given):
+    compiled = of_the_threads.warmup("*i32", grid=(1,), target="sm_80", num_warps=given)
+    assert compiled.metadata["num_warps"] == (given or 4) and "tile<" in compiled.asm["tile"]
+    assert f"{32 * (given or 4)}" in compiled.asm["tile"]
+    if device != "cpu":
+        on, n = OnDevice(device), 32 * (given or 4)
+        out = on(np.zeros(n, np.int32))
+        of_the_threads[(1,)](out, num_warps=given)
+        np.testing.assert_array_equal(on.back(out), np.arange(n) + (given or 4))
+
+
+@libtile.jit
+def custom_float8(codes, wide, x, out, N: tl.constexpr, TYPE: tl.constexpr):
+    i = tl.arange(0, N)
+    code = tl.load(codes + i).to(tl.float8e4b15, bitcast=True)
+    tl.store(wide + i, tl.extra.cuda.convert_custom_float8_sm80(code, TYPE))
+    narrow = tl.extra.cuda.convert_custom_float8_sm70(tl.load(x + i), tl.float8e4b15)
+    tl.store(out + i, narrow.to(tl.uint8, bitcast=True))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_custom_float8(device, dtype):
+    on, rng = OnDevice(device), np.random.default_rng(3)
+    x = np.concatenate([(rng.standard_normal(250) / 2).astype(dtype),
+                        np.array([0.0, -0.0, 1.75, 3.0, -np.inf, 2.0**-12], dtype)])
+    wide, out = on(np.zeros(256, dtype)), on(np.zeros(256, np.uint8))
+    custom_float8[(1,)](on(CODES), wide, on(x), out, 256, tl.float16 if dtype == np.float16 else tl.float32)
+    np.testing.assert_array_equal(on.back(wide), decode("float8e4b15", CODES).astype(dtype))
+    cut = x.astype(np.float16)
+    beyond = np.abs(cut.astype(np.float64)) > np.abs(x)
+    cut = np.where(beyond, np.nextafter(cut, np.float16(0)), cut)
+    np.testing.assert_array_equal(on.back(out), encode("float8e4b15", cut))
 
 
 def test_every_name_is_there():

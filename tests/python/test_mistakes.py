@@ -359,6 +359,18 @@ def reduction_by_a_function_of_too_few(x, i, n):
     tl.store(x, tl.reduce((tl.arange(0, 8), tl.arange(0, 8)), 0, two)[0])  # here
 
 
+# ---- within functions of the library: the call first
+
+@mistake("exp takes floats, got tensor of int32", at="tl.softmax(tl.arange(0, 16))")
+def softmax_of_integers(x, i, n):
+    tl.store(x + tl.arange(0, 16), tl.softmax(tl.arange(0, 16)))  # here
+
+
+@mistake("timeout_ns of atomic_poll must be a scalar integer", at="tl.atomic_poll(i, 1, timeout_ns=0.5)")
+def a_time_that_is_a_float(x, i, n):
+    tl.store(i, tl.atomic_poll(i, 1, timeout_ns=0.5).to(tl.int32))  # here
+
+
 # ---- types
 
 @mistake("mask must be boolean, got tensor of int32", at="mask=tl.arange(0, 16)")
@@ -628,6 +640,26 @@ def test_mistake(kernel, message, error, at):
     if told.line not in range(*span_of(kernel)):
         assert "called from" in text
     assert not x.any() and not i.any()
+
+
+@libtile.jit
+def middle(a):
+    return tl.softmax(a)  # the place
+
+
+@libtile.jit
+def softmax_within(x):
+    tl.store(x + tl.arange(0, 16), middle(tl.arange(0, 16)))
+
+
+def test_a_mistake_within_the_library():
+    with pytest.raises(libtile.CompilationError) as caught:
+        softmax_within[(1,)](np.zeros(16, np.float32))
+    head, line, caret, call, *rest = str(caught.value).splitlines()
+    assert head.startswith(f"{__file__}:") and "tl.softmax(a)" in line and "^" in caret
+    assert call.startswith("called from") and "middle(tl.arange" in rest[0]
+    assert [text.startswith("within the library, prelude/standard.py:") for text in rest].count(True) == 1
+    assert not any("called from" in text for text in rest) and "tl.exp(" in rest[-2]
 
 
 def span_of(kernel):

@@ -210,6 +210,22 @@ def asserts(out, n):
 
 
 @libtile.jit
+def expected(x, out, n, CONSTANT: tl.constexpr):
+    i = tl.arange(0, 7)
+    a = tl.load(x + i)
+    tl.static_assert(tl.expect_zero(CONSTANT, i < n) == CONSTANT)
+    tl.store(out + i, tl.expect_zero(a, i < n) + tl.expect_zero(n, n > 9))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_expected_to_be_zero_stays(device):
+    on, x = OnDevice(device), np.array([0, -0.0, 0, 1, np.nan, -np.inf, 5], np.float32)
+    out = on(poisoned(7, np.float32))
+    expected[(1,)](on(x), out, 3, 2)
+    np.testing.assert_array_equal(on.back(out), x + 3)
+
+
+@libtile.jit
 def wrong_assert(n):
     assert n > 3, n
 

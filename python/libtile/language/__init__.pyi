@@ -188,7 +188,7 @@ class tensor:
         """Writes atomically; sem is 'release' (default) or 'relaxed'."""
         ...
     def atomic_poll(self: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> Any:
-        """Waits until the memory holds expected_value everywhere, and gives True there. sem as of atomic_load; a timeout_ns is an error: there is none yet."""
+        """Waits until the memory holds expected_value everywhere, and gives True there. sem as of atomic_load. After timeout_ns nanoseconds, if there are any, it gives False where it has not seen it."""
         ...
     def advance(self: Any, offsets: Any) -> Any:
         """A block pointer whose block lies further by the offsets, in elements along each axis."""
@@ -448,7 +448,7 @@ def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scop
     """Writes atomically; sem is 'release' (default) or 'relaxed'."""
     ...
 def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> Any:
-    """Waits until the memory holds expected_value everywhere, and gives True there. sem as of atomic_load; a timeout_ns is an error: there is none yet."""
+    """Waits until the memory holds expected_value everywhere, and gives True there. sem as of atomic_load. After timeout_ns nanoseconds, if there are any, it gives False where it has not seen it."""
     ...
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> Any:
     """A pointer to the block of that shape at the offsets of an array, for load, store and advance. Any extents; order, from the fastest axis on, is a hint."""
@@ -630,6 +630,9 @@ def flip(x: Any, dim: Any = None) -> Any:
 def gather(src: Any, index: Any, axis: Any) -> Any:
     """Along the axis the elements of src that the integers of index name; the shapes are equal outside of it. An index past either end takes the last element."""
     ...
+def item(x: Any) -> Any:
+    """The element of a tile of one element."""
+    ...
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
     """Folds a tile, or a tuple of tiles of one shape, along the axis (None: over all) with a jit function of lefts, then rights."""
     ...
@@ -707,6 +710,9 @@ def static_print(*values: Any, sep: Any = ' ', end: Any = '\n', file: Any = None
     ...
 def device_assert(cond: Any, msg: Any = '', mask: Any = None) -> Any:
     """Checks nothing: there is no debug mode yet."""
+    ...
+def expect_zero(x: Any, mask: Any) -> Any:
+    """x itself; asserts, as device_assert does, that it is 0 where mask is true."""
     ...
 def pointer_type(element_ty: Any, address_space: Any = 'global', const: Any = False) -> Any:
     """The type of pointers to that type."""
