@@ -125,7 +125,7 @@ Value paddingOf(Semantics &s, const Value &padding, DType element) {
 
 const Aggregate &descriptorOf(const Semantics &s, const Value &value) {
   if (!isDescriptor(value)) {
-    s.fail(value, "expected a tensor descriptor, got " + value.describe());
+    s.fail(value, "expected a tensor descriptor (tl.make_tensor_descriptor), got " + value.describe());
   }
   return *value.aggregate();
 }
@@ -225,6 +225,15 @@ bool isBlockPointer(const Value &value) {
 
 bool isDescriptor(const Value &value) {
   return value.aggregate() != nullptr && value.aggregate()->cls == Class::tensorDescriptor();
+}
+
+std::string describeBlock(const Aggregate &block) {
+  const bool described = block.cls == Class::tensorDescriptor();
+  if (!described && block.cls != Class::blockPointer()) {
+    return {};
+  }
+  const TypeValue type{elementOf(block), blockShape(block)};
+  return (described ? "tensor descriptor of blocks " : "pointer to a block ") + Value(type).text();
 }
 
 BlockAccess accessBlock(Semantics &s, const Aggregate &pointer, const Value &boundaryCheck,

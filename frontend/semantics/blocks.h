@@ -28,6 +28,9 @@ struct BlockAccess {
 BlockAccess accessBlock(Semantics &s, const Aggregate &pointer, const Value &boundaryCheck,
                         const Value &padding);
 
+// "pointer to a block fp32[8, 16]", for messages; empty for other aggregates.
+std::string describeBlock(const Aggregate &block);
+
 // dtype, type and methods of the two; unbound if there is none of that name.
 Value blockAttribute(const Aggregate &block, const std::string &name);
 

@@ -6,6 +6,8 @@
 #include "frontend/semantics/operations.h"
 #include "ir/ops.h"
 
+#include <algorithm>
+
 namespace libtile::frontend::operations {
 
 using ir::Opcode;
@@ -96,10 +98,21 @@ Three promoteThree(Semantics &s, Args args) {
   return {wide, s.broadcastBoth(b, wide).first, c};
 }
 
-Value divideFloats(Semantics &s, const Value &x, const Value &y, bool rounded, const char *what) {
-  const auto [left, right] = s.promoteBoth(x, y, true);
+// What takes integers or floats alone, at the first argument that is something else.
+[[noreturn]] void refuseTypes(const Semantics &s, Args args, const std::string &what, bool (*fits)(DType)) {
+  const auto wrong =
+      std::ranges::find_if(args, [&](const Value &each) { return !fits(operandType(s, each).dtype); });
+  const Value &named = wrong != args.end() ? *wrong : args[0];
+  s.fail(named, what + ", got " + named.describe());
+}
+
+bool isFloat(DType dtype) { return dtype.isFloat(); }
+bool isInt(DType dtype) { return dtype.isInt(); }
+
+Value divideFloats(Semantics &s, Args args, bool rounded, const std::string &what) {
+  const auto [left, right] = s.promoteBoth(args[0], args[1], true);
   if (!left.dtype.isFloat()) {
-    s.fail(std::string(what) + " takes floats, got " + x.describe() + " and " + y.describe());
+    refuseTypes(s, args.first(2), what + " takes floats", isFloat);
   }
   const Tensor quotient = emit(s, Opcode::FDiv, {left.id, right.id}, left.dtype);
   if (rounded) {
@@ -185,8 +198,8 @@ Value rint(Semantics &s, Args args) { return function(s, args[0], Opcode::Rint, 
 Value umulhi(Semantics &s, Args args) {
   const auto [x, y] = s.promoteBoth(args[0], args[1], false);
   if (!x.dtype.isInt() || ir::bitWidth(x.dtype.elem) < 32) {
-    s.fail("umulhi takes integers of 32 or 64 bits, got " + args[0].describe() + " and " +
-           args[1].describe());
+    refuseTypes(s, args, "umulhi takes integers of 32 or 64 bits",
+                [](DType dtype) { return dtype.isInt() && ir::bitWidth(dtype.elem) >= 32; });
   }
   return Value(emit(s, Opcode::UMulHi, {x.id, y.id}, x.dtype));
 }
@@ -194,7 +207,7 @@ Value umulhi(Semantics &s, Args args) {
 Value mulhi(Semantics &s, Args args) {
   const auto [x, y] = s.promoteBoth(args[0], args[1], false);
   if (!x.dtype.isInt()) {
-    s.fail("mulhi takes integers, got " + args[0].describe() + " and " + args[1].describe());
+    refuseTypes(s, args, "mulhi takes integers", isInt);
   }
   return Value(emit(s, x.dtype.isSigned ? Opcode::SMulHi : Opcode::UMulHi, {x.id, y.id}, x.dtype));
 }
@@ -206,7 +219,7 @@ Value brev(Semantics &s, Args args) { return ofBits(s, args[0], Opcode::Brev, "b
 Value scalb(Semantics &s, Args args) {
   const auto [x, n] = s.promoteBoth(args[0], args[1], false);
   if (!x.dtype.isFloat()) {
-    s.fail("scalb takes floats, got " + args[0].describe() + " and " + args[1].describe());
+    refuseTypes(s, args, "scalb takes floats", isFloat);
   }
   return Value(emit(s, Opcode::Scalb, {x.id, n.id}, x.dtype));
 }
@@ -214,8 +227,7 @@ Value scalb(Semantics &s, Args args) {
 Value fma(Semantics &s, Args args) {
   const Three operands = promoteThree(s, args);
   if (!operands.a.dtype.isFloat()) {
-    s.fail("fma takes floats, got " + args[0].describe() + ", " + args[1].describe() + " and " +
-           args[2].describe());
+    refuseTypes(s, args, "fma takes floats", isFloat);
   }
   const Tensor a = computed(s, operands.a);
   const Tensor b = computed(s, operands.b);
@@ -229,9 +241,9 @@ Value fdiv(Semantics &s, Args args) {
     s.fail("fdiv takes only one of approx and ieee_rounding");
   }
   // approx allows less than `/` does, and asks for nothing.
-  return divideFloats(s, args[0], args[1], exact, "fdiv");
+  return divideFloats(s, args, exact, "fdiv");
 }
 
-Value divRn(Semantics &s, Args args) { return divideFloats(s, args[0], args[1], true, "div_rn"); }
+Value divRn(Semantics &s, Args args) { return divideFloats(s, args, true, "div_rn"); }
 
 } // namespace libtile::frontend::operations

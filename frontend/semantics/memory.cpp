@@ -25,7 +25,8 @@ Tensor likePointer(Semantics &s, const Tensor &x, const Tensor &pointer, const V
     s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
                          " but the pointer is a scalar");
   }
-  if (commonShape(s, x.shape, pointer.shape) != pointer.shape) {
+  const std::string whose = what + std::string(" and pointer: ");
+  if (commonShape(s, x.shape, pointer.shape, argument, whose) != pointer.shape) {
     s.fail(argument, std::string(what) + " has shape " + shapeText(x.shape) +
                          ", which the pointer's shape " + shapeText(pointer.shape) +
                          " does not hold");
@@ -38,8 +39,9 @@ Tensor likePointer(Semantics &s, const Tensor &x, const Tensor &pointer, const V
 Tensor requirePointer(const Semantics &s, const Value &value, const char *what) {
   const Tensor *tensor = value.tensor();
   if (tensor == nullptr || !tensor->dtype.isPointer()) {
-    s.fail(value, std::string("the pointer of ") + what +
-                      " must be a pointer or a tile of pointers, got " + value.describe());
+    s.fail(value, std::string("the pointer of ") + what + " must be a pointer or a tile of pointers, got " +
+                      value.describe() +
+                      (isDescriptor(value) ? ", which has methods: load, store, atomic_add and others" : ""));
   }
   if (tensor->dtype.pointee().elem == ir::Elem::Void && tensor->dtype.pointerDepth == 1) {
     s.fail(value, std::string(what) + " does not take a pointer to void");
@@ -59,17 +61,18 @@ std::optional<Tensor> maskFor(Semantics &s, const Value &mask, const Tensor &poi
   if (mask.isNone()) {
     return std::nullopt;
   }
-  if (mask.constant() != nullptr) {
-    if (constantBool(s, mask, "mask")) {
-      return std::nullopt;
-    }
-    return constantTensor(s, kInt1, pointer.shape, Constant(false));
-  }
-  const Tensor tensor = requireTensor(s, mask, "mask");
-  if (!tensor.dtype.isBool()) {
+  const Constant *constant = mask.constant();
+  const bool isBoolean = mask.tensor() != nullptr ? mask.tensor()->dtype.isBool()
+                                                  : constant != nullptr && constantBigInt(*constant).has_value();
+  if (!isBoolean) {
     s.fail(mask, "mask must be boolean, got " + mask.describe());
   }
-  return likePointer(s, tensor, pointer, mask, "mask");
+  if (constant == nullptr) {
+    return likePointer(s, *mask.tensor(), pointer, mask, "mask");
+  }
+  return constantBool(s, mask, "mask")
+             ? std::nullopt
+             : std::optional(constantTensor(s, kInt1, pointer.shape, Constant(false)));
 }
 
 Tensor valueFor(Semantics &s, const Value &value, const Tensor &pointer, const char *what) {
@@ -92,7 +95,8 @@ MadeAccess makeLoad(Semantics &s, Tensor pointer, const Value &mask, const Value
   }
   // A tile of pointers grows to a larger mask, as in Triton.
   if (mask.tensor() != nullptr && !pointer.isScalar()) {
-    pointer = stretch(s, pointer, commonShape(s, pointer.shape, mask.tensor()->shape));
+    const std::vector<int32_t> &shape = mask.tensor()->shape;
+    pointer = stretch(s, pointer, commonShape(s, pointer.shape, shape, mask, "pointer and mask: "));
   }
   const DType element = pointer.dtype.pointee();
   const Tensor source = asBytes(s, pointer);

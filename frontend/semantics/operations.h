@@ -62,9 +62,10 @@ Tensor single(Semantics &s, const Tensor &x);
 Tensor computed(Semantics &s, const Tensor &x);
 // A tensor cast to int1: != 0.
 Tensor toBool(Semantics &s, const Tensor &x);
-// The shape of the broadcast of two; fails if there is none.
-std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a,
-                                 std::vector<int32_t> b);
+// The shape of the broadcast of two; fails if there is none, at the argument, and says first whose shapes
+// these are.
+std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a, std::vector<int32_t> b,
+                                 const Value &argument = Value(), const std::string &whose = "");
 // x under leading axes of extent 1, then repeated; the shape is one that x broadcasts to.
 Tensor stretch(Semantics &s, Tensor x, std::span<const int32_t> shape);
 // All in their common shape; one tensor or more.

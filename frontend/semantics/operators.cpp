@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators, subscripts aside: constants go to Python's arithmetic, tuples and types to equality
 // and concatenation, and whatever has a tensor to Triton's promotion.
-#include "frontend/semantics/operations.h"
+#include "frontend/semantics/blocks.h"
 #include "ir/ops.h"
 
 #include <algorithm>
@@ -18,13 +18,25 @@ std::string insteadOfTruth(const DType &dtype) {
   return dtype.isPointer() ? "; compare it with None" : "; compare it with 0";
 }
 
-[[noreturn]] void refuse(const Semantics &s, const std::string &op, const Value &a,
-                         const Value &b) {
-  s.fail("operator " + op + " does not take " + a.describe() + " and " + b.describe());
-}
-
 bool isPointer(const Value &value) {
   return value.tensor() != nullptr && value.tensor()->dtype.isPointer();
+}
+
+// What to write in place of an operator that does not take the two.
+std::string insteadOf(const Value &a, const Value &b) {
+  const auto isReal = [](const Value &value) {
+    return value.tensor() != nullptr ? value.tensor()->dtype.isFloat()
+                                     : value.constant() != nullptr &&
+                                           std::holds_alternative<double>(*value.constant());
+  };
+  return isBlockPointer(a)                                       ? "; tl.advance moves a block pointer"
+         : isDescriptor(a)                                       ? "; a descriptor takes offsets where it loads and stores"
+         : (isPointer(a) && isReal(b)) || (isPointer(b) && isReal(a)) ? "; an offset is an integer, as // gives it"
+                                                                 : "";
+}
+
+[[noreturn]] void refuse(const Semantics &s, const std::string &op, const Value &a, const Value &b) {
+  s.fail("operator " + op + " does not take " + a.describe() + " and " + b.describe() + insteadOf(a, b));
 }
 
 // pointer + integer, integer + pointer, pointer - integer.
@@ -184,7 +196,8 @@ Value compareOthers(const Semantics &s, CompareOp op, const Value &a, const Valu
     const bool found = std::ranges::any_of(b.tuple()->fields, [&](const Value &item) {
       const std::optional<bool> equal = equalValues(s, a, item);
       if (!equal) {
-        refuse(s, "==", a, item);
+        s.fail(std::string("operator ") + operatorSymbol(op) + " compares constants, got " + a.describe() + " and " +
+               item.describe() + "; write (x == a) | (x == b)");
       }
       return *equal;
     });

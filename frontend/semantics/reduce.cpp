@@ -130,7 +130,9 @@ Tensor requireNumbers(const Semantics &s, const Value &value, const std::string 
     s.fail(value, what + " does not take " + value.describe());
   }
   if (input.isScalar()) {
-    s.fail(value, what + " takes tiles of numbers, got " + value.describe());
+    const bool ofTwo = what == "max" || what == "min";
+    s.fail(value, what + " takes tiles of numbers, got " + value.describe() +
+                      (ofTwo ? "; tl." + what + "imum is that of two values" : ""));
   }
   return input;
 }

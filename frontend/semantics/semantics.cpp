@@ -287,7 +287,9 @@ void Semantics::unknownName(const std::string &name) const {
   for (const auto &row : kDTypes) {
     names.emplace_back(row.first);
   }
-  fail("the language has no name `" + name + "`" + didYouMean(name, names));
+  const std::string device = "extra.libdevice." + name;
+  fail("the language has no name `" + name + "`" +
+       (find(device) != nullptr ? "; there is tl." + device : didYouMean(name, names)));
 }
 
 namespace {

@@ -183,7 +183,8 @@ OperandType operandType(const Semantics &s, const Value &value) {
   if (const Tensor *tensor = value.tensor()) {
     return {tensor->dtype, false};
   }
-  if (const Constant *constant = value.constant()) {
+  const Constant *constant = value.constant();
+  if (constant != nullptr && !value.isNone() && !std::holds_alternative<std::string>(*constant)) {
     return {constantType(s, *constant), true};
   }
   s.fail(value, "expected a number or a tensor, got " + value.describe());
@@ -232,18 +233,18 @@ Tensor Semantics::toComputation(const Value &value, DType dtype, std::span<const
   const bool isText = constant == nullptr || std::holds_alternative<std::string>(*constant) ||
                       std::holds_alternative<None>(*constant);
   if (isText || dtype.isPointer()) {
-    fail("cannot convert " + value.describe() + " to " + dtype.name());
+    fail(value, "cannot convert " + value.describe() + " to " + dtype.name());
   }
   if (dtype.isFloat()) {
     return constantTensor(*this, dtype, shape, *constant);
   }
   const double *real = std::get_if<double>(constant);
   if (real != nullptr && *real != 0) {
-    fail("cannot convert the float " + value.text() + " to " + dtype.name());
+    fail(value, "cannot convert the float " + value.text() + " to " + dtype.name());
   }
   const BigInt number = real != nullptr ? 0 : *constantBigInt(*constant);
   if (!holds(dtype, Constant(number))) {
-    fail("integer " + bigIntText(number) + " is out of range for " + dtype.name() +
+    fail(value, "integer " + bigIntText(number) + " is out of range for " + dtype.name() +
          (number < 0 && !dtype.isSigned ? "; cast one of the operands" : ""));
   }
   return constantTensor(*this, dtype, shape, *constant);
@@ -313,15 +314,15 @@ Tensor toBool(Semantics &s, const Tensor &x) {
   return {s.builder.cmp(predicate, x.id, zero), kInt1, x.shape};
 }
 
-std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a,
-                                 std::vector<int32_t> b) {
+std::vector<int32_t> commonShape(const Semantics &s, std::vector<int32_t> a, std::vector<int32_t> b,
+                                 const Value &argument, const std::string &whose) {
   const std::string texts = shapeText(a) + " and " + shapeText(b);
   a.insert(a.begin(), std::max(a.size(), b.size()) - a.size(), 1);
   b.insert(b.begin(), a.size() - b.size(), 1);
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] != b[i] && a[i] != 1 && b[i] != 1) {
-      s.fail("shapes " + texts + " do not broadcast: axis " + std::to_string(i) + " has " +
-             std::to_string(a[i]) + " and " + std::to_string(b[i]));
+      s.fail(argument, whose + "shapes " + texts + " do not broadcast: axis " + std::to_string(i) +
+                           " has " + std::to_string(a[i]) + " and " + std::to_string(b[i]));
     }
     a[i] = a[i] == 1 ? b[i] : a[i];
   }

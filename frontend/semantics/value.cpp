@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/semantics/value.h"
 
+#include "frontend/semantics/blocks.h"
 #include "frontend/specialise/host.h"
 #include "frontend/semantics/semantics.h"
 #include "frontend/syntax/source.h"
@@ -99,6 +100,9 @@ struct Describe {
   std::string operator()(const std::shared_ptr<const Aggregate> &value) const {
     if (value->cls->is(*Class::tuple())) {
       return "tuple of " + std::to_string(value->fields.size());
+    }
+    if (const std::string block = describeBlock(*value); !block.empty()) {
+      return block;
     }
     return value->cls->name;
   }

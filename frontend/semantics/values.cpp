@@ -351,7 +351,10 @@ void Semantics::noAttribute(const Value &object, const std::string &name) const 
       }
     }
   }
-  fail(object.describe() + " has no attribute `" + name + "`" + didYouMean(name, names));
+  const std::string instead = object.tensor() != nullptr && find(name) != nullptr ? "; there is tl." + name
+                              : object.tuple() != nullptr ? "; a tuple or list does not change, t + (x,) is a longer one"
+                                                          : didYouMean(name, names);
+  fail(object.describe() + " has no attribute `" + name + "`" + instead);
 }
 
 Value Semantics::subscript(const Value &object, const Value &index) {
@@ -370,7 +373,8 @@ Value Semantics::subscript(const Value &object, const Value &index) {
     const auto &text = std::get<std::string>(*constant);
     return Value::string(std::string(1, text[itemIndex(*this, index, text.size(), "text")]));
   }
-  fail("a subscript does not take " + object.describe());
+  const bool isFunction = object.as<std::shared_ptr<const FunctionSource>>() != nullptr;
+  fail("a subscript does not take " + object.describe() + (isFunction ? "; a kernel calls it without a grid" : ""));
 }
 
 } // namespace libtile::frontend

@@ -231,7 +231,8 @@ private:
   std::vector<ir::ValueId> enter(Loop &loop, ir::BlockId block);
   void walkBody(Loop &loop, const Stmt &stmt, const Tensor *induction);
   void finish(Loop &loop, Path before);
-  void matchValue(Loop &loop, const Value &entry, const Value &end, size_t name);
+  // The name's value before the loop, or a part of it, and at the end of the body; `whole`, there.
+  void matchValue(Loop &loop, const Value &entry, const Value &end, size_t name, const Value &whole);
   void dropUnchanged(Loop &loop);
   void addSlot(Loop &loop, ir::ValueId yielded);
   void carryReturn(Loop &loop);

@@ -84,7 +84,8 @@ Value Walker::callValue(const Value &callee, const Arguments &arguments) {
       return callValue(member, arguments);
     }
   }
-  sem_.fail(callee.describe() + " cannot be called");
+  const bool isType = callee.as<TypeValue>() != nullptr;
+  sem_.fail(callee.describe() + " cannot be called" + (isType ? "; x.to(it) casts" : ""));
 }
 
 Value Walker::callOperation(const Operation &operation, const Arguments &arguments) {

@@ -285,7 +285,7 @@ void Walker::walkBody(Loop &loop, const Stmt &stmt, const Tensor *induction) {
     for (size_t i = 0; i < loop.names.size(); ++i) {
       const Binding *binding = scope().find(loop.names[i]);
       loop.where[i] = binding->where;
-      matchValue(loop, loop.values[i], binding->value, i);
+      matchValue(loop, loop.values[i], binding->value, i, binding->value);
     }
   }
   dropUnchanged(loop);
@@ -304,7 +304,7 @@ void Walker::walkBody(Loop &loop, const Stmt &stmt, const Tensor *induction) {
   builder_.yield(yields);
 }
 
-void Walker::matchValue(Loop &loop, const Value &entry, const Value &end, size_t name) {
+void Walker::matchValue(Loop &loop, const Value &entry, const Value &end, size_t name, const Value &whole) {
   if (const Tensor *before = entry.tensor()) {
     const auto after = asTensor(end);
     if (after && after->dtype == before->dtype && after->shape == before->shape) {
@@ -316,16 +316,19 @@ void Walker::matchValue(Loop &loop, const Value &entry, const Value &end, size_t
     if (after != nullptr && after->fields.size() == before->fields.size() &&
         after->cls->is(*before->cls)) {
       for (size_t i = 0; i < before->fields.size(); ++i) {
-        matchValue(loop, before->fields[i], after->fields[i], name);
+        matchValue(loop, before->fields[i], after->fields[i], name, whole);
       }
       return;
     }
   } else if (sameValue(entry, end)) {
     return;
   }
-  const std::string now = end.bound() ? end.describe() : "undefined";
-  fail(loop.where[name], "`" + ast()[loop.names[name]] + "` is " + loop.values[name].describe() +
-                             " before the loop and " + now +
+  // Where the whole values are described alike, it is a part that differs.
+  const auto text = [](const Value &value) { return value.bound() ? value.describe() : "undefined"; };
+  const std::string first = text(loop.values[name]), last = text(whole);
+  fail(loop.where[name], "`" + ast()[loop.names[name]] + "` " +
+                             (first != last ? "is " + first : "holds " + text(entry)) + " before the loop and " +
+                             (first != last ? last : text(end)) +
                              " after its body; what a loop carries must keep its type");
 }
 

@@ -28,11 +28,11 @@ public:
     std::string wrong;
     const auto instructions = readPtx(fn_.getText(op_, Attr::text), wrong);
     if (!instructions) {
-      refuse(wrong);
+      refuse(wrong, "is no instruction");
     }
     for (const PtxInstruction &instruction : *instructions) {
       if (!runPtx(registers_, instruction)) {
-        refuse(instruction.text);
+        refuse(instruction.text, "is an instruction that is not known there");
       }
     }
     for (unsigned i = 0, at = 0; i < fn_.results(op_).size(); ++i) {
@@ -40,7 +40,7 @@ public:
       const Type type = fn_.type(result);
       const ValueId word = registers_.read("$" + std::to_string(at), wordOf(type));
       if (!word.valid()) {
-        refuse("$" + std::to_string(at) + ", which no instruction writes");
+        refuse("$" + std::to_string(at), "is written by no instruction");
       }
       fn_.replaceAllUses(result, registers_.bitsAs(word, type.elem()));
       at += pack_ / ir::assemblyWord(type.elementBits(), pack_).elements;
@@ -49,8 +49,8 @@ public:
   }
 
 private:
-  [[noreturn]] void refuse(const std::string &what) const {
-    throw ir::Unsupported("inline assembly on a CPU: `" + what + "`", fn_.locationOf(op_));
+  [[noreturn]] void refuse(const std::string &text, const std::string &what) const {
+    throw ir::Unsupported("inline assembly on a CPU: `" + text + "` " + what, fn_.locationOf(op_));
   }
 
   // Integers in which elements lie side by side.

@@ -192,7 +192,8 @@ TEST(Errors, Types) {
   EXPECT_USER_ERROR(binary(BinaryOp::Add, p, p),
                     "operator + does not take tensor of pointer<fp32> and tensor of pointer<fp32>");
   EXPECT_USER_ERROR(binary(BinaryOp::Add, p, f),
-                    "operator + does not take tensor of pointer<fp32> and tensor of fp32");
+                    "operator + does not take tensor of pointer<fp32> and tensor of fp32; an offset is an integer, as // "
+                    "gives it");
   EXPECT_USER_ERROR(binary(BinaryOp::Sub, integer(1), p),
                     "operator - does not take constexpr 1 and tensor of pointer<fp32>");
   EXPECT_USER_ERROR(binary(BinaryOp::MatMul, f, f), "operator @ does not take tensors; use tl.dot");

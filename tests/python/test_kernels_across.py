@@ -472,7 +472,7 @@ def assembly_unknown(x, out, N: tl.constexpr):
 
 
 def test_an_instruction_that_the_cpu_does_not_know():
-    with pytest.raises(libtile.UnsupportedError, match="inline assembly on a CPU: `popc.b32 .0, .1`") as caught:
+    with pytest.raises(libtile.UnsupportedError, match="inline assembly on a CPU: `popc.b32 .0, .1` is an instruction") as caught:
         assembly_unknown[(1,)](np.zeros(8, np.int32), np.zeros(8, np.int32), 8)
     assert "# here" in str(caught.value)
     assert "popc.b32" in assembly_unknown.warmup("*i32", "*i32", N=64, grid=(1,), target="sm_80").asm["ptx"]

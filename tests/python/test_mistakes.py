@@ -104,12 +104,12 @@ def dot_as_an_operator(x, i, n):
 
 # ---- shapes
 
-@mistake(r"shapes \[16\] and \[8\] do not broadcast: axis 0 has 16 and 8", at="tl.load(x + tl.arange(0, 16), mask=tl.arange(0, 8) < n)")
+@mistake(r"pointer and mask: shapes \[16\] and \[8\] do not broadcast: axis 0 has 16 and 8", at="mask=tl.arange(0, 8) < n")
 def mask_of_another_shape(x, i, n):
     tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16), mask=tl.arange(0, 8) < n)))  # here
 
 
-@mistake(r"shapes \[8\] and \[16\] do not broadcast")
+@mistake(r"value and pointer: shapes \[8\] and \[16\] do not broadcast", at="tl.zeros((8,), tl.float32)")
 def value_of_another_shape(x, i, n):
     tl.store(x + tl.arange(0, 16), tl.zeros((8,), tl.float32))  # here
 
@@ -178,6 +178,31 @@ def a_gather_of_other_rows(x, i, n):
 def a_map_that_reads(x, i, n):
     a = tl.map_elementwise(first_of, tl.zeros((16,), tl.int32) + n, x)  # here
     tl.store(x + tl.arange(0, 16), a)
+
+
+@mistake(r"other and pointer: shapes \[4\] and \[8\] do not broadcast", at="other=tl.arange(0, 4)")
+def other_of_another_shape(x, i, n):
+    tl.store(i, tl.sum(tl.load(i + tl.arange(0, 8), n > 2, other=tl.arange(0, 4))))  # here
+
+
+@mistake(r"val and pointer: shapes \[16\] and \[8\] do not broadcast", at="tl.arange(0, 16)")
+def an_atomic_of_another_shape(x, i, n):
+    tl.atomic_add(i + tl.arange(0, 8), tl.arange(0, 16))  # here
+
+
+@mistake(r"mask and pointer: shapes \[16\] and \[8\] do not broadcast", at="mask=tl.arange(0, 16) < n")
+def an_atomic_with_a_mask_of_another_shape(x, i, n):
+    tl.atomic_max(x + tl.arange(0, 8), 1.0, mask=tl.arange(0, 16) < n)  # here
+
+
+@mistake(r"cmp and pointer: shapes \[16\] and \[8\] do not broadcast", at="tl.arange(0, 16)")
+def a_comparison_of_another_shape(x, i, n):
+    tl.atomic_cas(i + tl.arange(0, 8), tl.arange(0, 16), 0)  # here
+
+
+@mistake("max takes tiles of numbers, got tensor of fp32; tl.maximum is that of two values", at="tl.load(x)")
+def a_maximum_of_two(x, i, n):
+    tl.store(x, tl.max(tl.load(x), 2.0))  # here
 
 
 # ---- constants
@@ -313,6 +338,32 @@ def operation_of_later(x, i, n):
     tl.store(x, tl.sum(tl.device_print(tl.arange(0, 4), 0)))  # here
 
 
+@mistake("the language has no name `tanh`; there is tl.extra.libdevice.tanh", at="tl.tanh")
+def operation_of_libdevice(x, i, n):
+    tl.store(x, tl.tanh(tl.load(x)))  # here
+
+
+@mistake("tensor of pointer<fp32> has no attribute `load`; there is tl.load", at="x.load")
+def method_that_is_an_operation(x, i, n):
+    tl.store(x, x.load())  # here
+
+
+@mistake(r"tuple of 0 has no attribute `append`; a tuple or list does not change", at="values.append")
+def list_that_grows(x, i, n):
+    values = []
+    values.append(n)  # here
+
+
+@mistake(r"type fp32 cannot be called; x.to\(it\) casts", at="tl.float32(n)")
+def type_that_is_called(x, i, n):
+    tl.store(x, tl.float32(n))  # here
+
+
+@mistake("a subscript does not take function two; a kernel calls it without a grid", at="two[(1,)]")
+def launch_within_a_kernel(x, i, n):
+    two[(1,)](x, n)  # here
+
+
 @mistake("no attribute `astype`")
 def method_of_numpy(x, i, n):
     tl.store(x, tl.load(x).astype(tl.float32))  # here
@@ -408,6 +459,52 @@ def bits_of_a_float(x, i, n):
     tl.store(x, tl.load(x) & 1)  # here
 
 
+@mistake("mask must be boolean, got constexpr 1.0", at="mask=1.0")
+def mask_that_is_a_float(x, i, n):
+    tl.store(x, 1.0, mask=1.0)  # here
+
+
+@mistake("expected a number or a tensor, got constexpr 'a'", at="'a'")
+def exp_of_a_text(x, i, n):
+    tl.store(x, tl.exp('a'))  # here
+
+
+@mistake("fma takes floats, got tensor of int32", at="n")
+def fma_of_an_integer(x, i, n):
+    tl.store(i, tl.fma(n, 2, 3))  # here
+
+
+@mistake("umulhi takes integers of 32 or 64 bits, got tensor of fp32", at="tl.load(x)")
+def high_half_of_a_float(x, i, n):
+    tl.store(i, tl.umulhi(3, tl.load(x)))  # here
+
+
+@mistake("fdiv takes floats, got tensor of int32", at="n")
+def division_of_integers(x, i, n):
+    tl.store(x, tl.fdiv(n, n + 1))  # here
+
+
+@mistake("cannot convert None to int32|expected a number or a tensor, got None", at="None")
+def join_with_nothing(x, i, n):
+    tl.store(x, tl.where(n > 1, n, None))  # here
+
+
+@mistake(r"operator in compares constants, got tensor of int32 and constexpr 1; write \(x == a\) \| \(x == b\)", at="n in (1, 7)")
+def member_of_a_tuple(x, i, n):
+    if n in (1, 7):  # here
+        tl.store(x, 1.0)
+
+
+@mistake(r"operator \+ does not take tensor of pointer<fp32> and tensor of fp32; an offset is an integer, as // gives it", at="x + n / 2")
+def offset_by_half(x, i, n):
+    tl.store(x + n / 2, 1.0)  # here
+
+
+@mistake("inline assembly on a CPU: `popc.b32 .0, .1` is an instruction that is not known there", libtile.UnsupportedError)
+def instruction_of_gpus(x, i, n):
+    tl.store(i, tl.inline_asm_elementwise("popc.b32 $0, $1;", "=r,r", [n], tl.int32, True, 1))  # here
+
+
 @mistake("exp takes floats, got tensor of int32", at="tl.arange(0, 16)")
 def exp_of_integers(x, i, n):
     tl.store(x + tl.arange(0, 16), tl.exp(tl.arange(0, 16)))  # here
@@ -501,6 +598,51 @@ def a_block_of_a_tile(x, i, n):
 @mistake("advance takes a block pointer", at="x")
 def a_pointer_that_advances(x, i, n):
     tl.advance(x, (1,))  # here
+
+
+@mistake(r"`block` is pointer to a block fp32\[8\] before the loop and pointer to a block fp32\[16\] after its body", at="block")
+def a_loop_that_changes_a_block(x, i, n):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))
+    for _ in range(n):
+        block = tl.make_block_ptr(x, (n,), (1,), (0,), (16,), (0,))  # here
+    tl.store(block, 1.0)
+
+
+@mistake(r"`pair` holds tensor of int32 before the loop and tensor of fp32 after its body", at="pair")
+def a_loop_that_changes_a_part(x, i, n):
+    pair = (n, 1.0)
+    for _ in range(n):
+        pair = (1.5, 1.0)  # here
+    tl.store(x, pair[1])
+
+
+@mistake(r"expected a tensor descriptor \(tl.make_tensor_descriptor\), got tensor of pointer<fp32>", at="x")
+def a_pointer_for_a_descriptor(x, i, n):
+    tl.load_tensor_descriptor(x, [0])  # here
+
+
+@mistake(r"must be a pointer or a tile of pointers, got tensor descriptor of blocks fp32\[8\], which has methods: load, store", at="described")
+def a_descriptor_for_a_pointer(x, i, n):
+    described = tl.make_tensor_descriptor(x, [n], [1], [8])
+    tl.store(x, tl.sum(tl.load(described)))  # here
+
+
+@mistake(r"the pointer of atomic_add must be a pointer or a tile of pointers, got pointer to a block fp32\[8\]", at="block")
+def an_atomic_of_a_block(x, i, n):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))
+    tl.atomic_add(block, 1.0)  # here
+
+
+@mistake(r"operator \+ does not take pointer to a block fp32\[8\] and constexpr 8; tl.advance moves a block pointer", at="block + 8")
+def a_block_that_is_added_to(x, i, n):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))
+    tl.store(block + 8, 1.0)  # here
+
+
+@mistake(r"operator \+ does not take tensor descriptor of blocks fp32\[8\] and constexpr 4; a descriptor takes offsets", at="described + 4")
+def a_descriptor_that_is_added_to(x, i, n):
+    described = tl.make_tensor_descriptor(x, [n], [1], [8])
+    tl.store(described + 4, 1.0)  # here
 
 
 @mistake("the last stride of a tensor descriptor must be the constant 1")
