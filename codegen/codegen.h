@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/function.h"
+#include "ir/print_text.h"
 #include "ir/target.h"
 
 #include <string>
@@ -28,6 +29,19 @@ struct CheckedAccess {
   std::vector<uint32_t> arrays; // parameters, by index: it lies in one of them
 };
 
+// A print or assert of the code: what is known of it before it runs.
+struct Message {
+  bool isAssert = false;
+  ir::Location place;
+  std::string text; // as the op has it
+  struct Operand {
+    std::vector<int32_t> shape; // {}: a scalar
+    ir::Type element;
+    ir::PrintFormat format;
+  };
+  std::vector<Operand> operands;
+};
+
 // What a kernel needs of its launcher, beside its arguments.
 struct KernelInfo {
   std::string symbol;
@@ -36,6 +50,8 @@ struct KernelInfo {
   int64_t scratchBytes = 0;  // CPU: the program's arena, 64-byte aligned
   uint32_t frameVersion = 0; // CPU: of the frame that the code reads (codegen/cpu/frame.h)
   std::vector<CheckedAccess> accesses; // CPU: those that are checked
+  std::vector<Message> messages;       // CPU: its prints and asserts, as records number them
+  bool asserts = false;                // NVIDIA: an assertion may end it
 };
 
 struct Code {

@@ -21,7 +21,7 @@ SECTIONS = [
     ("Helpers", "math", ["cdiv", "next_power_of_2"]),
     ("Hooks", "hooks", ["LaunchInfo", "HookChain"]),
     ("Measuring", "testing", ["do_bench"]),
-    ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "UnsupportedError", "InternalError",
+    ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "KernelAssertionError", "UnsupportedError", "InternalError",
                           "DeviceError"]),
 ]
 

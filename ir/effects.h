@@ -20,8 +20,8 @@ public:
     Synchronises = 1 << 4,
     // Completes later; ordered by commit and wait.
     Async = 1 << 5,
-    // Never moved, duplicated or dropped, and keeps its place among the other such ops: atomics and
-    // volatile accesses.
+    // Never moved, duplicated or dropped, and keeps its place among the other such ops: atomics,
+    // volatile accesses, what programs print and assert.
     Ordered = 1 << 6,
     // Carries a promise of the user; may be dropped, may not be moved up.
     Assumes = 1 << 7,

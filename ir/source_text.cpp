@@ -21,6 +21,15 @@ std::string_view lineOf(std::string_view text, uint32_t line) {
   return out;
 }
 
+std::string_view textAt(const Location &location) {
+  if (!location.known()) {
+    return {};
+  }
+  const std::string_view line = lineOf(location.file->text, location.line);
+  const size_t begin = std::min<size_t>(std::max(location.column, 1U) - 1, line.size());
+  return line.substr(begin, std::max(location.endColumn, location.column) - location.column);
+}
+
 Location locationAt(std::shared_ptr<const SourceFile> file, size_t offset) {
   const std::string_view text = file->text;
   const std::string_view before = text.substr(0, std::min(offset, text.size()));

@@ -26,7 +26,8 @@
 //  16  splat and broadcast: from a scalar; from extents that are 1 or the result's.
 //  17  expand_dims, reshape, trans, slice: the result's shape follows from operand and attribute.
 //      resize: one element, rank and layout.
-//  18  hint: one positive entry an axis (one for a scalar). assume: a scalar i1.
+//  18  hint: one positive entry an axis (one for a scalar). assume, assert: a scalar i1. print: values
+//      of 32 and 64 bits, a format for each that fits; buffers in the nested stage, no others.
 //  19  Atomics: an element type that the kind is defined on; a load or store with an order has a scope, is
 //      volatile, and the order is one of reading or writing. A clock is an i64.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats

@@ -3,6 +3,7 @@
 // an op, reached through ops.def (the list is in verifier.cpp).
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "ir/print_text.h"
 #include "ir/verifier_impl.h"
 
 #include <algorithm>
@@ -229,6 +230,21 @@ template <> void OpChecks::check<Opcode::Hint>(OpId op) {
 
 template <> void OpChecks::check<Opcode::Assume>(OpId op) {
   c.require(c.operandType(op, 0) == Type::scalar(Elem::I1), 18, op, "assume takes a scalar i1");
+}
+
+template <> void OpChecks::check<Opcode::Print>(OpId op) {
+  const auto formats = readPrintFormats(fn.getText(op, Attr::formats));
+  bool ok = formats && formats->size() == fn.numOperands(op);
+  for (unsigned i = 0; ok && i < fn.numOperands(op); ++i) {
+    const Type type = c.operandType(op, i);
+    ok = type.isBuffer() == (type.rank() > 0 && fn.stage == Stage::Nested) &&
+         writes((*formats)[i], type.element());
+  }
+  c.require(ok, 18, op, "print takes i32, i64, f32 and f64, and a format for each that fits it");
+}
+
+template <> void OpChecks::check<Opcode::Assert>(OpId op) {
+  c.require(c.operandType(op, 0) == Type::scalar(Elem::I1), 18, op, "assert takes a scalar i1");
 }
 
 template <> void OpChecks::check<Opcode::AtomicRmw>(OpId op) {

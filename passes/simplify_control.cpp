@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control that is decided at compile time: conditions that are constant, loops that run never or
-// once, and carried values that do not change. Slots that nobody reads any more are left to
+// once, assertions that hold, and carried values that do not change. Slots that nobody reads any more are left to
 // eliminate_dead_code.
 #include "ir/ops.h"
 #include "passes/simplify_rules.h"
@@ -124,6 +124,9 @@ ValueId simplifyControl(Rewriter &rw, OpId op) {
     simplifyFor(rw, op);
   } else if (opcode == Opcode::While) {
     dropUnchanged(rw, op, 0);
+  } else if (opcode == Opcode::Assert && rw.intOf(rw.fn.operand(op, 0)).value_or(0) != 0) {
+    rw.fn.erase(op);
+    rw.edited = true;
   }
   return {};
 }

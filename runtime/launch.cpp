@@ -285,12 +285,10 @@ void Executable::run(std::span<const uint64_t> slots, std::span<const Extent> ex
     prepare(slots, extents);
     code = select(slots, extents);
   }
-  BoundsCheck bounds{extents.data()};
+  Findings findings{extents.data()};
   const char *message = driver_->launch(*code, shape, slots.data(), slots.size(), stream, {},
-                                        kernel_->checksAccesses() ? &bounds : nullptr);
-  if (bounds.access != nullptr) {
-    throw describeOutOfBounds(*kernel_, slots, bounds);
-  }
+                                        kernel_->reports() ? &findings : nullptr);
+  throwFindings(*kernel_, slots, findings);
   if (message != nullptr) {
     throw DeviceError(message);
   }

@@ -74,14 +74,19 @@ struct CallArgument {
 [[nodiscard]] uint16_t roundToHalf(double value) noexcept;
 [[nodiscard]] uint16_t roundToBfloat(double value) noexcept;
 
-// An access that checked code found to be out of its array's bounds.
+// An access that checked code found to be out of its array's bounds: its place, the arrays, the index, the
+// program.
 class OutOfBounds : public ir::UserError {
 public:
-  OutOfBounds(std::string message, ir::Location place) : UserError(std::move(message), std::move(place)) {}
+  using UserError::UserError;
 };
-// Which one: the place, the arrays, the index, the program. `slots` as of the launch.
-[[nodiscard]] OutOfBounds describeOutOfBounds(const Compiled &kernel, std::span<const uint64_t> slots,
-                                              const BoundsCheck &bounds);
+// An assertion of a kernel that does not hold: its place, what it says, the program.
+class AssertionFailed : public ir::UserError {
+public:
+  using UserError::UserError;
+};
+// Throws what a launch with these slots found, if it found something.
+void throwFindings(const Compiled &kernel, std::span<const uint64_t> slots, const Findings &findings);
 
 // The extents of a grid as the user gives them. False: one is 0, there is nothing to run. Throws
 // UserError for negative and too large ones.

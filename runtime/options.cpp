@@ -6,8 +6,11 @@
 #include "ir/diagnostic.h"
 #include "runtime/environment.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cctype>
+#include <cstdlib>
 
 namespace libtile::runtime {
 
@@ -29,11 +32,21 @@ constexpr auto kTable = [] {
   return values;
 }();
 
+// TRITON_DEBUG as Triton takes it: one of a few words for yes. Others are no error: the variable is not ours.
+int64_t tritonDebug() {
+  const char *given = std::getenv("TRITON_DEBUG");
+  std::string word = given != nullptr ? given : "";
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::string_view kYes[] = {"1", "on", "true", "y", "yes"};
+  return std::ranges::find(kYes, word) != std::end(kYes) ? 1 : 0;
+}
+
 // Of this process.
 const Values &standardValues() {
   static const Values values = [] {
     Values made = kTable;
     made[static_cast<size_t>(Option::check)] = environmentNumber("LIBTILE_CHECK", 1);
+    made[static_cast<size_t>(Option::debug)] = environmentNumber("LIBTILE_DEBUG", 1) | tritonDebug();
     return made;
   }();
   return values;

@@ -128,11 +128,7 @@ void Emitter::emitOutOfBounds() {
   Value *access = join(builder_.getInt32Ty(), &Violation::access);
   Value *elements = join(builder_.getInt32Ty(), &Violation::elements);
   Value *address = join(int64, &Violation::address);
-  Value *program = builder_.CreateZExt(program_[2], int64);
-  for (unsigned axis = 2; axis-- > 0;) {
-    program = builder_.CreateMul(program, builder_.CreateZExt(grid_[axis], int64));
-    program = builder_.CreateAdd(program, builder_.CreateZExt(program_[axis], int64));
-  }
+  Value *program = programNumber();
   llvm::Type *pointer = builder_.getPtrTy();
   auto *type = llvm::FunctionType::get(
       builder_.getVoidTy(), {pointer, access->getType(), elements->getType(), int64, int64}, false);
@@ -142,9 +138,7 @@ void Emitter::emitOutOfBounds() {
       builder_.CreateCall(type, callee, {context, access, elements, address, program});
   told->setDoesNotThrow();
   told->addFnAttr(llvm::Attribute::Cold);
-  builder_.CreateAtomicRMW(llvm::AtomicRMWInst::UMax, status_, builder_.getInt32(LIBTILE_STOP),
-                           llvm::Align(4), llvm::AtomicOrdering::Monotonic);
-  builder_.CreateBr(leave_);
+  stopLaunch();
 }
 
 void Emitter::leaveIf(Value *cond, ir::OpId op, unsigned elements,

@@ -322,6 +322,8 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Store: return emitStore(op);
   case Opcode::AtomicRmw: return emitAtomicRmw(op);
   case Opcode::AtomicCas: return emitAtomicCas(op);
+  case Opcode::Print: return emitPrint(op);
+  case Opcode::Assert: return emitAssert(op);
   case Opcode::For: return emitFor(op);
   case Opcode::While: return emitWhile(op);
   case Opcode::If: return emitIf(op);

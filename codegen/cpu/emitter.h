@@ -15,8 +15,8 @@
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
 // memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
-// folds.cpp, prefixes.cpp, sort_rows.cpp, memory.cpp, bounds.cpp (checked accesses), atomics.cpp,
-// contract.cpp, tiny_numbers.cpp.
+// folds.cpp, prefixes.cpp, sort_rows.cpp, memory.cpp, bounds.cpp (checked accesses), messages.cpp,
+// atomics.cpp, contract.cpp, tiny_numbers.cpp.
 #pragma once
 
 #include "codegen/codegen.h"
@@ -42,6 +42,7 @@ public:
   void run();
   // Those of the code that run() made, as it numbers them.
   [[nodiscard]] const std::vector<CheckedAccess> &checkedAccesses() const { return accesses_; }
+  [[nodiscard]] const std::vector<Message> &messages() const { return messages_; }
 
 private:
   using Body = llvm::function_ref<void()>;
@@ -67,6 +68,7 @@ private:
   int numLanes_ = 0;
   std::vector<CheckedAccess> accesses_;
   std::map<uint32_t, uint32_t> accessOf_; // by OpId
+  std::vector<Message> messages_;
   std::map<int64_t, KnownArray> arrays_; // by parameter
   std::vector<Violation> violations_;
   llvm::BasicBlock *outOfBounds_ = nullptr; // where they meet
@@ -81,6 +83,10 @@ private:
   std::array<llvm::Value *, 3> nextProgram();
   // Whether the launch's status is at least that: an i1.
   llvm::Value *statusIsFrom(uint32_t status);
+  // The index of the running program in the grid, an i64.
+  llvm::Value *programNumber();
+  // Ends the launch, and jumps out of the program.
+  void stopLaunch();
   // At the end of a loop's body: leaves the kernel if the launch is to end.
   void emitPoll();
   llvm::MDNode *unlikely();
@@ -180,15 +186,6 @@ private:
   void emitNestLanes(ir::OpId op);
 
   // ---- folds.cpp
-  struct FoldPlan {
-    ir::OpId op;
-    int64_t extent;
-    unsigned lanes;  // of the fold itself; 1 where it runs inside of lanes
-    unsigned unroll; // vectors at once
-    unsigned sets;   // of accumulators, at most `unroll`
-    bool ownLanes;   // it vectorises its own index
-    llvm::Constant *neutral;
-  };
   FoldPlan planFold(ir::OpId op);
   void emitFold(ir::OpId op);
   void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first,
@@ -259,6 +256,12 @@ private:
   void emitOutOfBounds();
   uint32_t numberOf(ir::OpId op);
 
+  // ---- messages.cpp
+  void emitPrint(ir::OpId op);
+  void emitAssert(ir::OpId op);
+  // Calls the frame's message(), if there is one, with a record of these addresses.
+  void tell(uint32_t kind, Message message, llvm::ArrayRef<llvm::Value *> operands);
+
   // ---- atomics.cpp
   void emitAtomicRmw(ir::OpId op);
   void emitAtomicCas(ir::OpId op);
@@ -286,13 +289,6 @@ private:
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
   llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
   llvm::Value *leastFieldOfA(const Contraction &plan);
-  struct Panel {
-    llvm::Value *base;
-    llvm::Value *bytes;         // from the first row to the end
-    int64_t rowBytes;           // from row to row
-    int64_t copies, copyBytes;  // vectors in a row, and from one to the next
-    llvm::Value *mask = nullptr; // lanes that count; null: all
-  };
   llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
   llvm::Value *leastField(llvm::Value *least);
 };

@@ -137,6 +137,22 @@ Value *Emitter::statusIsFrom(uint32_t status) {
   return builder_.CreateICmpUGE(word, builder_.getInt32(status));
 }
 
+Value *Emitter::programNumber() {
+  llvm::Type *int64 = builder_.getInt64Ty();
+  Value *program = builder_.CreateZExt(program_[2], int64);
+  for (unsigned axis = 2; axis-- > 0;) {
+    program = builder_.CreateMul(program, builder_.CreateZExt(grid_[axis], int64));
+    program = builder_.CreateAdd(program, builder_.CreateZExt(program_[axis], int64));
+  }
+  return program;
+}
+
+void Emitter::stopLaunch() {
+  builder_.CreateAtomicRMW(llvm::AtomicRMWInst::UMax, status_, builder_.getInt32(LIBTILE_STOP),
+                           llvm::Align(4), llvm::AtomicOrdering::Monotonic);
+  builder_.CreateBr(leave_);
+}
+
 llvm::MDNode *Emitter::unlikely() {
   return llvm::MDBuilder(module_.getContext()).createUnlikelyBranchWeights();
 }

@@ -76,7 +76,7 @@ llvm::Constant *Emitter::neutral(ir::OpId fold) {
   return neutralOf(elementwise_, fn_.opcode(op), fn_.getBool(op, Attr::nan), fn_.type(left));
 }
 
-Emitter::FoldPlan Emitter::planFold(ir::OpId op) {
+FoldPlan Emitter::planFold(ir::OpId op) {
   FoldPlan plan{op, fn_.getInt(op, Attr::extent), 1, 1, 1, lanes_.count == 1, neutral(op)};
   if (plan.ownLanes) {
     plan.lanes = std::max<int64_t>(fn_.getInt(op, Attr::lanes), 1);

@@ -92,6 +92,26 @@ struct Contraction {
   [[nodiscard]] int64_t groupBytes() const { return (pairs ? 2 : 1) * ir::byteSize(packed); }
 };
 
+// Numbers of a contract that are looked at for whether they are tiny (tiny_numbers.cpp).
+struct Panel {
+  llvm::Value *base;
+  llvm::Value *bytes;          // from the first row to the end
+  int64_t rowBytes;            // from row to row
+  int64_t copies, copyBytes;   // vectors in a row, and from one to the next
+  llvm::Value *mask = nullptr; // lanes that count; null: all
+};
+
+// A fold (folds.cpp).
+struct FoldPlan {
+  ir::OpId op;
+  int64_t extent;
+  unsigned lanes;  // of the fold itself; 1 where it runs inside of lanes
+  unsigned unroll; // vectors at once
+  unsigned sets;   // of accumulators, at most `unroll`
+  bool ownLanes;   // it vectorises its own index
+  llvm::Constant *neutral;
+};
+
 // An array that accesses are checked against.
 struct KnownArray {
   llvm::Value *begin, *size;              // i64

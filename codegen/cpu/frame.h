@@ -20,6 +20,9 @@
  * lies in none of them is not made: code calls out_of_bounds(), raises the status word to STOP, and leaves
  * the program. What the program and others have written by then stays written.
  *
+ * What a program prints it gives to message(), a record at a time. An assertion that fails is a record, too;
+ * then code raises the status word to STOP, and leaves the program.
+ *
  * Fields are appended only. The version rises with each change of what stands; code runs under the
  * version that it was made for.
  */
@@ -46,6 +49,15 @@ typedef struct libtile_extent {
   uint64_t begin, end;
 } libtile_extent;
 
+/* The head of a record. Behind it stands one address for each value that is printed, of the value's elements
+   in row-major order; these, and the record, are there as long as the call lasts. */
+typedef struct libtile_record {
+  uint32_t kind;
+  uint32_t message; /* its index in KernelInfo::messages */
+  uint64_t program;
+} libtile_record;
+enum { LIBTILE_PRINT = 0, LIBTILE_ASSERT = 1 }; /* of `kind` */
+
 typedef struct libtile_frame libtile_frame;
 struct libtile_frame {
   uint32_t version; /* LIBTILE_FRAME_VERSION */
@@ -59,7 +71,8 @@ struct libtile_frame {
   /* Asked from ATTEND on; not 0: leave the program. NULL: only where nobody sets that. */
   uint32_t (*poll)(const libtile_frame *frame);
   void *launcher; /* poll's own */
-  /* Takes what programs print, from any thread. NULL: nobody listens. */
+  /* Takes what programs print and assert, a libtile_record of so many bytes, from any thread. NULL: nobody
+     listens. */
   void (*message)(void *context, const void *record, uint64_t bytes);
   void *message_context;
   /* One an argument, for code that checks its accesses. NULL: none is known. */

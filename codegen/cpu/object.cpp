@@ -79,6 +79,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   Emitter emitter(fn, target, *module);
   emitter.run();
   code.info.accesses = emitter.checkedAccesses();
+  code.info.messages = emitter.messages();
   std::string broken;
   llvm::raw_string_ostream report(broken);
   if (options.keepLlvm) {

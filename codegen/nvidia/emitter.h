@@ -12,7 +12,7 @@
 //
 // Control flow is uniform: conditions are scalars. Every op that is legal in the staged stage and
 // not elementwise has a member lower<Name>, so one that is forgotten is a link error. They stand in
-// emit_<family>.cpp: control, map, shape, memory, atomic, and buffers, gather, reduce, convert, dot.
+// emit_<family>.cpp: control, map, shape, memory, messages, atomic, and buffers, gather, reduce, convert, dot.
 #pragma once
 
 #include "codegen/codegen.h"
@@ -230,6 +230,13 @@ private:
   // The value of another lane: `bfly` (lane XOR operand) or `idx` (lane operand).
   llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const char *mode,
                        llvm::Value *operand);
+  // ---- emit_messages.cpp
+  // A pointer to a constant of the module, with a zero behind it.
+  llvm::Value *constantText(const std::string &text);
+  // printf by the threads for which the predicate holds.
+  void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate);
+  Regs programIndices();
+  void printElements(ir::ValueId value, const ir::PrintFormat &format, const std::string &text);
   // ---- emit_map.cpp
   Regs mapElement(ir::OpId op, llvm::Value *predicate);
   // ---- emit_gather.cpp

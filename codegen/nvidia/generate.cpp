@@ -4,6 +4,7 @@
 #include "codegen/backends.h"
 #include "codegen/llvm_compat.h"
 #include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
@@ -161,6 +162,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.symbol = symbolFor(fn.name);
   code.info.threads = fn.numWarps * target.warpSize;
   code.info.sharedBytes = fn.arenaBytes;
+  code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });
   Emitter(fn, target, options, *module, code.info.symbol).run();
   std::string problem;
   llvm::raw_string_ostream problems(problem);

@@ -84,15 +84,6 @@ Value staticPrint(Semantics &s, Args args) {
   return Value::none();
 }
 
-Value deviceAssert(Semantics &s, Args args) {
-  const Tensor condition = toBool(s, s.toTensor(args[0]));
-  constantString(s, args[1], "the message of device_assert");
-  if (!args[2].isNone()) {
-    s.broadcastBoth(condition, toBool(s, s.toTensor(args[2])));
-  }
-  return Value::none();
-}
-
 Value construct(Semantics &s, Args) {
   s.fail("this name of the language cannot be called here: tl.range and tl.static_range stand in "
          "for statements, tl.condition in while statements");

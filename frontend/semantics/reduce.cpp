@@ -14,6 +14,19 @@ namespace libtile::frontend {
 
 using ir::Opcode;
 
+// How often a combine is run, and on which elements together, is open.
+static void requireNoEffects(const ir::Function &fn, ir::BlockId region) {
+  for (const ir::OpId op : fn.walk(region)) {
+    const ir::Effects effects = fn.ownEffects(op);
+    if (effects.writes() || effects.has(ir::Effects::Ordered)) {
+      throw ir::UserError(std::string("a function that combines elements computes and does nothing else, "
+                                      "but it has a ") +
+                              fn.opInfo(op).mnemonic,
+                          fn.locationOf(op));
+    }
+  }
+}
+
 void fillCombine(Semantics &s, ir::OpId op, std::span<const Tensor> inputs,
                  const Combine &combine) {
   ir::Builder &builder = s.builder;
@@ -34,6 +47,7 @@ void fillCombine(Semantics &s, ir::OpId op, std::span<const Tensor> inputs,
     yielded.push_back(value.id);
   }
   builder.yield(yielded);
+  requireNoEffects(fn, region);
   builder.setEnd(outside);
 }
 

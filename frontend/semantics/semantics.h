@@ -166,6 +166,8 @@ public:
   std::string target;
   // The warps of a program: who asks for it has it. None: there is no launch.
   std::function<int32_t()> warps;
+  // The option: device_assert checks.
+  bool debug = false;
   // Shows what static_print prints; none: nobody listens.
   std::function<void(const std::string &)> print;
 

@@ -139,6 +139,7 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
     askOnce({HostAnswer::Warps, nullptr, nullptr, "", {}}, [&] { return Value::integer(warps); });
     return warps;
   };
+  sem_.debug = signature.debug;
   const FrameGuard guard(*this, frame);
   if (signature.arguments.size() != source.params.size()) {
     fail(fn->range, "`" + source.name + "` has " + std::to_string(source.params.size()) +

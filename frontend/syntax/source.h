@@ -63,6 +63,7 @@ struct Signature {
   int32_t numWarps = 4;
   int32_t numStages = 3;
   std::string target; // by name, for kernels that ask for it; empty: none is known
+  bool debug = false; // what the kernel asserts is checked
 };
 
 // The kernel as tile IR: stage tile, passes the verifier. Throws UserError, Unsupported.

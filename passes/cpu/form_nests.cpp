@@ -80,6 +80,8 @@ private:
       lowerScan(state_, op);
     } else if (opcode == Opcode::Sort) {
       lowerSort(state_, op);
+    } else if (opcode == Opcode::Print && touchesTiles(op)) {
+      lowerPrint(state_, op);
     } else if (touchesTiles(op)) {
       order_.stageOperands(op);
       if (opcode == Opcode::Store) {

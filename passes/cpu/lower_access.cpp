@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores, and accesses whose place and number count: atomics and volatile loads on tiles.
+// Stores, accesses whose place and number count (atomics and volatile loads on tiles), and prints.
 #include "ir/ops.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
@@ -67,6 +67,25 @@ void lowerOrderedAccess(NestState &state, OpId op) {
   if (buffer.valid()) {
     state.buffer.set(result, buffer);
   }
+}
+
+void lowerPrint(NestState &state, OpId op) {
+  Function &fn = state.fn;
+  Values values;
+  for (const ValueId value : std::vector<ValueId>(fn.operands(op).begin(), fn.operands(op).end())) {
+    if (!fn.type(value).isTile()) {
+      values.push_back(value);
+      continue;
+    }
+    NestWork work{fn.type(value).shape(), {value}};
+    work.bufferWrites = 1;
+    Builder before(fn, op);
+    const ValueId buffer = values.emplace_back(allocBuffer(before, work.shape, fn.type(value).element()));
+    emitNest(state, op, work, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+      elements.write(buffer, indices, elements.element(value, indices));
+    });
+  }
+  fn.copyAttrs(op, Builder(fn, op).op(Opcode::Print, values));
 }
 
 } // namespace libtile::passes

@@ -11,6 +11,8 @@ namespace libtile::passes {
 void lowerStore(NestState &state, ir::OpId op);
 // Volatile load and atomics on tiles: each element once, in order.
 void lowerOrderedAccess(NestState &state, ir::OpId op);
+// print: its tiles written to scratch, and a print of these (lower_access.cpp).
+void lowerPrint(NestState &state, ir::OpId op);
 // reduce: a fold for one axis, else a nest over the other axes around a fold (lower_reduce.cpp).
 void lowerReduce(NestState &state, ir::OpId op);
 // histogram and map: a nest of single elements that counts, or runs the map's body (lower_across.cpp).

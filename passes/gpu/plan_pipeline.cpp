@@ -113,7 +113,7 @@ private:
       return "no copies ahead: the loop's step is not a positive constant";
     }
     if (fn_.effects(loop).has(ir::Effects::Ordered)) {
-      return "no copies ahead: an atomic or volatile access of the loop keeps its place";
+      return "no copies ahead: an atomic or volatile access, print or assert of the loop keeps its place";
     }
     // iv + stages * step is computed in 64 bits and must not wrap, nor be read with another sign.
     constexpr int64_t kFar = int64_t{1} << 61;

@@ -72,15 +72,17 @@ bool readOption(PyObject *self, size_t at, PyObject *value, int64_t &number) {
 
 // What the function itself says of its launches, unless the call does.
 void takeOwnOptions(PyObject *self, Call &call) {
-  const Check check = asJit(self)->check;
-  if (check == Check::Unsaid) [[likely]] {
-    return;
-  }
-  static const auto index = static_cast<uint32_t>(indexOfOption("check"));
-  const std::span given(call.options.option, call.options.count);
-  if (std::ranges::find(given, index) == given.end()) {
-    call.options.option[call.options.count] = index;
-    call.options.value[call.options.count++] = check == Check::On ? 1 : 0;
+  for (size_t i = 0; i < std::size(kOwnOptions); ++i) {
+    const Said said = asJit(self)->own[i];
+    if (said == Said::Nothing) [[likely]] {
+      continue;
+    }
+    const auto index = static_cast<uint32_t>(indexOfOption(kOwnOptions[i]));
+    const std::span given(call.options.option, call.options.count);
+    if (std::ranges::find(given, index) == given.end()) {
+      call.options.option[call.options.count] = index;
+      call.options.value[call.options.count++] = said == Said::On ? 1 : 0;
+    }
   }
 }
 

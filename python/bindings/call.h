@@ -4,6 +4,7 @@
 
 #include "common.h"
 
+#include <iterator>
 #include <vector>
 
 namespace libtile::python {
@@ -17,8 +18,10 @@ struct Param {
   bool isByName;   // behind a `*`
 };
 
-// What a function says of the option `check` for its launches.
-enum class Check : uint8_t { Unsaid, On, Off };
+// The flags among the options that a function may say for its launches, in the order of Jit's arguments, and
+// what it says of each.
+constexpr const char *kOwnOptions[] = {"check", "debug"};
+enum class Said : uint8_t { Nothing, On, Off };
 
 struct JitObject {
   PyObject_HEAD
@@ -27,7 +30,7 @@ struct JitObject {
   PyObject *weakrefs;
   lt_function *function; // null before the first use
   std::vector<Param> *params;
-  Check check;
+  Said own[std::size(kOwnOptions)];
   size_t uses; // launches and compilations that are under way
 };
 

@@ -98,10 +98,10 @@ struct Installed {
 };
 extern Installed installed;
 
-// Raises the thread's lt_error(). What was being done makes of a UserError a ValueError, CompilationError or
-// OutOfBoundsError. An exception that a host function left becomes the cause; one that is no Exception, such
+// Raises the thread's lt_error(). What was being done makes of a UserError a ValueError, CompilationError,
+// OutOfBoundsError or KernelAssertionError. An exception that a host function left becomes the cause; one that is no Exception, such
 // as KeyboardInterrupt, is raised itself. Returns nullptr.
-enum class Doing : int { Calling, Compiling, Running };
+enum class Doing : int { Calling, Compiling, Running, Asserting };
 PyObject *raiseError(Doing doing);
 // Keeps the current Python exception as the cause of the error that is to come, and describes it.
 void keepException(const char *doing);

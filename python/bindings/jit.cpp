@@ -127,19 +127,21 @@ bool checkFunction(PyObject *fn) {
 }
 
 int jitInit(PyObject *self, PyObject *args, PyObject *) {
-  PyObject *fn = nullptr, *check = Py_None;
-  if (!PyArg_ParseTuple(args, "O|O", &fn, &check)) {
+  PyObject *fn = nullptr, *own[std::size(kOwnOptions)] = {Py_None, Py_None};
+  if (!PyArg_ParseTuple(args, "O|OO", &fn, &own[0], &own[1])) {
     return -1;
   }
   if (!checkFunction(fn)) {
     return -1;
   }
-  const int isChecked = check != Py_None ? readFlag(check) : 0;
-  if (isChecked < 0) {
-    PyErr_Format(PyExc_TypeError, "jit(): 'check' is %R; it takes 0 or 1", check);
-    return -1;
+  for (size_t i = 0; i < std::size(own); ++i) {
+    const int flag = own[i] != Py_None ? readFlag(own[i]) : 0;
+    if (flag < 0) {
+      PyErr_Format(PyExc_TypeError, "jit(): '%s' is %R; it takes 0 or 1", kOwnOptions[i], own[i]);
+      return -1;
+    }
+    asJit(self)->own[i] = own[i] == Py_None ? Said::Nothing : flag != 0 ? Said::On : Said::Off;
   }
-  asJit(self)->check = check == Py_None ? Check::Unsaid : isChecked != 0 ? Check::On : Check::Off;
   Py_XSETREF(asJit(self)->fn, Py_NewRef(fn));
   return 0;
 }

@@ -133,9 +133,10 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
   }
   // What a signal's handler raised is the error.
   if (status != LT_OK && PyErr_Occurred() == nullptr) {
-    raiseError(status == LT_OUT_OF_BOUNDS ? Doing::Running
-               : isPrepared               ? Doing::Calling
-                                          : Doing::Compiling);
+    raiseError(status == LT_OUT_OF_BOUNDS      ? Doing::Running
+               : status == LT_ASSERTION_FAILED ? Doing::Asserting
+               : isPrepared                    ? Doing::Calling
+                                               : Doing::Compiling);
   }
   return status == LT_OK;
 }

@@ -78,8 +78,9 @@ stride of 1, or one that 16 divides, makes code of its own with wide accesses.
 **Threads.** Launches and compilations may come from any thread. A CPU launch shares its programs among
 `libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
 number, too. `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
-passes to leave out, and `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors (docs/debugging.md). A
-variable that says what it cannot mean is an error of the first launch that needs it.
+passes to leave out. `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors, and `LIBTILE_DEBUG=1` assertions
+of kernels that do not hold (docs/debugging.md). A variable that says what it cannot mean is an error of the first
+launch that needs it.
 
 **Hooks.** Callables in `libtile.hooks.launch_enter` and `launch_exit` are called around each launch, for profilers and
 tracers.
@@ -94,7 +95,8 @@ from __future__ import annotations
 
 from . import _libtile, errors
 from .aggregates import aggregate
-from .errors import CompilationError, DeviceError, Error, InternalError, OutOfBoundsError, UnsupportedError
+from .errors import (CompilationError, DeviceError, Error, InternalError, KernelAssertionError, OutOfBoundsError,
+                     UnsupportedError)
 from .jit import CompiledKernel, JITFunction, constexpr_function, jit, must_use_result
 from .device import DeviceArray, available_devices, num_threads, set_allocator, set_num_threads, to_device
 from .math import cdiv, next_power_of_2
@@ -104,7 +106,7 @@ __version__: str = _libtile.version
 
 __all__ = [
     "CompilationError", "CompiledKernel", "DeviceArray", "DeviceError", "Error", "InternalError",
-    "JITFunction", "OutOfBoundsError", "UnsupportedError", "aggregate", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
+    "JITFunction", "KernelAssertionError", "OutOfBoundsError", "UnsupportedError", "aggregate", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
     "language", "must_use_result", "next_power_of_2", "num_threads", "set_allocator", "set_num_threads", "targets", "to_device",
 ]
 

@@ -34,6 +34,15 @@ class OutOfBoundsError(Error, IndexError):
     kind = 0
 
 
+class KernelAssertionError(Error, AssertionError):
+    """An assertion of a kernel that was launched with `debug=True` (docs/debugging.md) does not hold.
+
+    The place is that of the assertion. The launch has ended there; what was written by then stays written. (On a
+    GPU the next synchronisation fails, with an error of the device.)
+    """
+    kind = 0
+
+
 class UnsupportedError(Error):
     """The kernel is right and asks for what libtile does not have (yet, or on this target)."""
     kind = 1
@@ -61,8 +70,9 @@ def missing(owner: str, name: str, later: Collection[str]) -> AttributeError:
     return AttributeError(f"{owner} has no attribute '{name}'", name=name)
 
 
-_CLASSES = {0: CompilationError, 1: UnsupportedError, 2: InternalError, 3: DeviceError}
-_CALLING, _COMPILING, _RUNNING = range(3)
+_CLASSES = {1: UnsupportedError, 2: InternalError, 3: DeviceError}
+_CALLING, _COMPILING, _RUNNING, _ASSERTING = range(4)
+_FOUND = {_RUNNING: OutOfBoundsError, _ASSERTING: KernelAssertionError}
 
 
 def make(kind, text, message, line, column, reproducer, doing):
@@ -70,7 +80,7 @@ def make(kind, text, message, line, column, reproducer, doing):
     # A fault of the kernel has its place there.
     if kind == 0 and (doing == _CALLING or (doing == _COMPILING and not line)):
         return ValueError(text)
-    cls = OutOfBoundsError if kind == 0 and doing == _RUNNING else _CLASSES[kind]
+    cls = _FOUND.get(doing, CompilationError) if kind == 0 else _CLASSES[kind]
     error = cls(text, message, None, line or None, column or None)
     if kind == 2:
         error.reproducer = reproducer

@@ -96,13 +96,13 @@ class JITFunction(_libtile.Jit):
 
     `function[grid](*args, **kwargs)` launches it: arguments in order or by name, defaults as in Python, and
     options such as num_warps (docs/options.md). It returns the CompiledKernel. What is wrong with an
-    argument is a TypeError or a ValueError, with the kernel a CompilationError, and OutOfBoundsError is
-    what a checked launch may end with (`check=True`).
+    argument is a TypeError or a ValueError, with the kernel a CompilationError. A launch with `check=True`
+    may end with an OutOfBoundsError, one with `debug=True` with a KernelAssertionError.
     """
 
     def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, launch_metadata=None,
-                 check=None):
-        super().__init__(fn, check)
+                 check=None, debug=None):
+        super().__init__(fn, check, debug)
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__
@@ -251,17 +251,17 @@ def jit(fn=None, *, do_not_specialize=None, do_not_specialize_on_alignment=None,
 
     do_not_specialize: parameters (names or positions) whose integers give no compile-time facts: not
     that they are 1, not that 16 divides them. do_not_specialize_on_alignment: likewise for 16 alone.
-    launch_metadata: what launch hooks are told beside the rest (hooks.LaunchInfo.get). check: the option of
-    that name (docs/options.md) for all launches that do not say otherwise. The other options are Triton's;
-    they are accepted and change nothing.
+    launch_metadata: what launch hooks are told beside the rest (hooks.LaunchInfo.get). check, debug: the
+    options of these names (docs/options.md) for all launches that do not say otherwise. The other options are
+    Triton's; they are accepted and change nothing.
     """
     if fn is None:
         return lambda function: jit(function, do_not_specialize=do_not_specialize,
                                     do_not_specialize_on_alignment=do_not_specialize_on_alignment,
-                                    launch_metadata=launch_metadata, check=check)
+                                    launch_metadata=launch_metadata, check=check, debug=debug)
     if isinstance(fn, JITFunction):
         return fn
-    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, launch_metadata, check)
+    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, launch_metadata, check, debug)
 
 
 def constexpr_function(fn):

@@ -29,8 +29,10 @@
 #define LT_BINDINGS_VERSION "libtile-bindings-1"
 LT_API const char *lt_bindings_version(void);
 
-/* LT_OUT_OF_BOUNDS is an error, too. */
-typedef enum lt_status { LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2, LT_OUT_OF_BOUNDS = 3 } lt_status;
+/* LT_OUT_OF_BOUNDS and LT_ASSERTION_FAILED are errors, too. */
+typedef enum lt_status {
+  LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2, LT_OUT_OF_BOUNDS = 3, LT_ASSERTION_FAILED = 4
+} lt_status;
 
 typedef struct lt_error_info {
   int kind; /* 0 user, 1 unsupported, 2 internal, 3 device: runtime::ErrorKind */
@@ -249,6 +251,7 @@ typedef struct lt_plan {
   int32_t grid[3];
   uint32_t count;
   uint8_t needs_extents;
+  uint8_t reports; /* the launch may end with LT_OUT_OF_BOUNDS or LT_ASSERTION_FAILED */
   uint64_t slots[LT_MAX_ARGUMENTS];
 } lt_plan;
 /* What a plan found stays there until the plan is released, in the same thread. */

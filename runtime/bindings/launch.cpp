@@ -239,6 +239,7 @@ lt_status lt_find(lt_function *function, lt_device *device, const lt_arg *argume
   plan->needs_extents = kernel.checksAccesses()               ? LT_EXTENTS_OF_MEMORY
                         : found->executable->needsExtents() ? LT_EXTENTS_OF_ARRAYS
                                                             : LT_NO_EXTENTS;
+  plan->reports = kernel.reports() ? 1 : 0;
   plan->count = static_cast<uint32_t>(kernel.parameters().size());
   const auto given = unwrap(arguments, count);
   const runtime::RuntimeParameter *refused = runtime::fillSlots(kernel, given.data(), plan->slots);
@@ -289,23 +290,25 @@ namespace {
 
 // nullptr, or a message.
 const char *launch(const lt_plan &plan, void *stream, const lt_caller &caller,
-                   runtime::BoundsCheck *bounds) noexcept {
+                   runtime::Findings *findings) noexcept {
   runtime::LaunchShape shape{};
   std::copy_n(plan.grid, 3, shape.grid);
   return unwrap(plan.entry)->executable->driver().launch(
       *static_cast<runtime::LoadedCode *>(plan.module), shape, plan.slots, plan.count, stream,
-      {caller.lasts, caller.is_interrupted, caller.context}, bounds);
+      {caller.lasts, caller.is_interrupted, caller.context}, findings);
 }
 
 // Off the hot path, for its table.
-[[gnu::noinline]] lt_status launchChecked(const lt_plan &plan, void *stream, const lt_caller &caller,
-                                          const lt_extent *extents, const char *&message) noexcept {
+[[gnu::noinline]] lt_status launchHeard(const lt_plan &plan, void *stream, const lt_caller &caller,
+                                        const lt_extent *extents, const char *&message) noexcept {
   runtime::Extent storage[LT_MAX_ARGUMENTS];
-  runtime::BoundsCheck bounds{extentsOf(plan, extents, storage).data()};
-  message = launch(plan, stream, caller, &bounds);
-  return bounds.access == nullptr ? LT_OK : guarded(LT_OUT_OF_BOUNDS, [&]() -> lt_status {
+  runtime::Findings findings{extentsOf(plan, extents, storage).data()};
+  message = launch(plan, stream, caller, &findings);
+  const lt_status found = findings.access != nullptr ? LT_OUT_OF_BOUNDS : LT_ASSERTION_FAILED;
+  return guarded(found, [&] {
     const runtime::Compiled &kernel = unwrap(plan.entry)->executable->kernel();
-    throw runtime::describeOutOfBounds(kernel, {plan.slots, plan.count}, bounds);
+    runtime::throwFindings(kernel, {plan.slots, plan.count}, findings);
+    return LT_OK;
   });
 }
 
@@ -316,10 +319,10 @@ lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller, 
     return LT_OK;
   }
   const char *message = nullptr;
-  if (plan->needs_extents != LT_EXTENTS_OF_MEMORY) [[likely]] {
+  if (plan->reports == 0) [[likely]] {
     message = launch(*plan, stream, *caller, nullptr);
-  } else if (launchChecked(*plan, stream, *caller, extents, message) != LT_OK) {
-    return LT_OUT_OF_BOUNDS;
+  } else if (const lt_status found = launchHeard(*plan, stream, *caller, extents, message); found != LT_OK) {
+    return found;
   }
   if (message != nullptr) {
     lt_set_error(static_cast<int>(runtime::ErrorKind::Device), message);

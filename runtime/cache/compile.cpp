@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cache/compile.h"
 
+#include "ir/ops.h"
 #include "ir/printer.h"
 #include "passes/pipeline.h"
 #include "runtime/fork.h"
@@ -141,6 +142,12 @@ std::string guardText(const ir::Guard &guard, const std::vector<std::string> &na
   return {};
 }
 
+bool hasMessages(const ir::Function &fn) {
+  return std::ranges::any_of(fn.walk(), [&](ir::OpId op) {
+    return fn.opcode(op) == ir::Opcode::Print || fn.opcode(op) == ir::Opcode::Assert;
+  });
+}
+
 // LIBTILE_DISABLE_PASSES=a,b leaves out these passes, to find the one at fault. One process has one
 // value of it: a key that outlives the process must have it too.
 const passes::PipelineOptions &pipelineOptions() {
@@ -206,7 +213,7 @@ Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, 
                    const ir::Target &target, const Options &options)
     : tile_(std::move(tile)), parameters_(std::move(parameters)), signature_(std::move(signature)),
       target_(target), options_(options), written_(writtenParameters(tile_)),
-      preferred_(makeVariant(true)) {}
+      reports_(checksAccesses() || (!target.laysOut && hasMessages(tile_))), preferred_(makeVariant(true)) {}
 
 passes::PassContext Compiled::passContext(bool allowGuards) const {
   return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), allowGuards,
@@ -360,6 +367,7 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
     full.numStages = stages;
   }
   full.target = target.name;
+  full.debug = options[Option::debug] != 0;
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);

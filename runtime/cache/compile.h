@@ -63,6 +63,8 @@ public:
   [[nodiscard]] const Options &options() const { return options_; }
   // Whether its code compares accesses with the extents of arrays, which a launch then gives it.
   [[nodiscard]] bool checksAccesses() const { return !target_.laysOut && options_[Option::check] != 0; }
+  // Whether its code prints, asserts or checks on a CPU: a launch then has a place for what it finds.
+  [[nodiscard]] bool reports() const { return reports_; }
   // "x=*fp32:16, n=i32, BLOCK=1024".
   [[nodiscard]] const std::string &signature() const { return signature_; }
   [[nodiscard]] const ir::Target &target() const { return target_; }
@@ -95,6 +97,7 @@ private:
   const ir::Target &target_;
   Options options_;
   std::vector<bool> written_;
+  bool reports_;
   Variant preferred_;
   mutable std::mutex generalMutex_;
   mutable std::unique_ptr<const Variant> general_;

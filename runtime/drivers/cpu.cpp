@@ -2,10 +2,10 @@
 // The CPU as a device: objects are loaded into this process, programs run on the thread pool.
 #include "codegen/cpu/jit.h"
 #include "runtime/drivers/driver.h"
+#include "runtime/drivers/launch_listener.h"
 #include "runtime/drivers/thread_pool.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
@@ -16,13 +16,12 @@ namespace {
 
 struct LoadedKernel : LoadedCode {
   explicit LoadedKernel(const codegen::Code &code)
-      : code(code), accesses(code.info.accesses), scratchBytes(code.info.scratchBytes) {}
+      : code(code), info(code.info) {}
   [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const override {
     return {{"code_bytes", static_cast<int64_t>(code.bytes())}};
   }
   codegen::cpu::CpuModule code;
-  std::vector<codegen::CheckedAccess> accesses;
-  int64_t scratchBytes;
+  codegen::KernelInfo info;
   JobCost cost;
 };
 
@@ -30,57 +29,6 @@ uint64_t programs(const LaunchShape &shape) {
   return static_cast<uint64_t>(shape.grid[0]) * static_cast<uint64_t>(shape.grid[1]) *
          static_cast<uint64_t>(shape.grid[2]);
 }
-
-// Hears of accesses out of bounds, from all threads of a launch; the first one counts.
-class BoundsListener {
-public:
-  BoundsListener(const LoadedKernel &loaded, const LaunchShape &shape, BoundsCheck &bounds)
-      : loaded_(loaded), shape_(shape), bounds_(bounds) {}
-
-  void listen(codegen::cpu::Frame &frame) {
-    static_assert(sizeof(Extent) == sizeof(libtile_extent));
-    frame.extents = reinterpret_cast<const libtile_extent *>(bounds_.extents);
-    frame.out_of_bounds = hear;
-    frame.out_of_bounds_context = this;
-  }
-
-private:
-  static void hear(void *context, uint32_t access, uint32_t elements, uint64_t address,
-                   uint64_t program) noexcept {
-    auto &self = *static_cast<BoundsListener *>(context);
-    if (self.hasHeard_.exchange(true)) {
-      return;
-    }
-    const auto x = static_cast<uint64_t>(self.shape_.grid[0]), y = static_cast<uint64_t>(self.shape_.grid[1]);
-    self.bounds_.access = &self.loaded_.accesses[access];
-    self.bounds_.address = self.firstOutside(*self.bounds_.access, elements, address);
-    self.bounds_.program[0] = static_cast<int32_t>(program % x);
-    self.bounds_.program[1] = static_cast<int32_t>(program / x % y);
-    self.bounds_.program[2] = static_cast<int32_t>(program / x / y);
-  }
-
-  // Of consecutive elements.
-  [[nodiscard]] uint64_t firstOutside(const codegen::CheckedAccess &access, uint32_t elements,
-                                      uint64_t address) const noexcept {
-    const auto isInside = [&](uint64_t begin) {
-      return std::ranges::any_of(access.arrays, [&](uint32_t array) {
-        const Extent &extent = bounds_.extents[array];
-        const uint64_t size = extent.end - extent.begin;
-        return extent.end == 0 || (access.bytes <= size && begin - extent.begin <= size - access.bytes);
-      });
-    };
-    uint32_t element = 0;
-    while (element + 1 < elements && isInside(address + uint64_t{element} * access.bytes)) {
-      ++element;
-    }
-    return address + uint64_t{element} * access.bytes;
-  }
-
-  const LoadedKernel &loaded_;
-  const LaunchShape &shape_;
-  BoundsCheck &bounds_;
-  std::atomic<bool> hasHeard_{false};
-};
 
 class CpuDriver : public Driver {
 public:
@@ -95,18 +43,18 @@ public:
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
-                     void *stream, const Caller &caller, BoundsCheck *bounds) noexcept override {
+                     void *stream, const Caller &caller, Findings *findings) noexcept override {
     auto &loaded = static_cast<LoadedKernel &>(module);
     codegen::cpu::Frame frame = codegen::cpu::makeFrame(args, shape.grid, nullptr);
-    return bounds == nullptr ? run(loaded, shape, frame, caller)
-                             : runChecked(loaded, shape, frame, caller, *bounds);
+    return findings == nullptr ? run(loaded, shape, frame, caller)
+                               : runHeard(loaded, shape, frame, caller, *findings);
   }
 
   // Apart, so that other launches have nothing to do with it.
-  [[gnu::noinline]] static const char *runChecked(LoadedKernel &loaded, const LaunchShape &shape,
-                                                  codegen::cpu::Frame &frame, const Caller &caller,
-                                                  BoundsCheck &bounds) noexcept {
-    BoundsListener listener(loaded, shape, bounds);
+  [[gnu::noinline]] static const char *runHeard(LoadedKernel &loaded, const LaunchShape &shape,
+                                                codegen::cpu::Frame &frame, const Caller &caller,
+                                                Findings &findings) noexcept {
+    LaunchListener listener(loaded.info, shape, findings);
     listener.listen(frame);
     return run(loaded, shape, frame, caller);
   }
@@ -114,7 +62,7 @@ public:
   static const char *run(LoadedKernel &loaded, const LaunchShape &shape, codegen::cpu::Frame &frame,
                          const Caller &caller) noexcept {
     const Job job = {loaded.code.entry(), &frame, programs(shape),
-                     static_cast<size_t>(loaded.scratchBytes)};
+                     static_cast<size_t>(loaded.info.scratchBytes)};
     switch (runJob(job, loaded.cost, caller)) {
     case JobEnd::Done:
       return nullptr;

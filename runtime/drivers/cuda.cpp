@@ -7,9 +7,11 @@
 #include "runtime/drivers/cuda_api.h"
 #include "runtime/drivers/driver.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <mutex>
 
 namespace libtile::runtime {
 
@@ -54,17 +56,59 @@ namespace {
 
 using cuda::api;
 
-const char *describe(cuda::Result result, const char *doing) noexcept {
+// The kernels that were loaded and may end with an assertion: the error does not say which one did.
+class AssertingKernels {
+public:
+  static AssertingKernels &all() {
+    static auto *made = new AssertingKernels;
+    return *made;
+  }
+  void add(const std::string &symbol) {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(symbols_, symbol) == symbols_.end()) {
+      symbols_.push_back(symbol);
+      text_ += (text_.empty() ? "" : " or ") + symbol;
+    }
+  }
+  // "scale or copy", cut off where there are many.
+  void copyTo(char *text, size_t bytes) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::snprintf(text, bytes, "%s", text_.c_str());
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<std::string> symbols_;
+  std::string text_;
+};
+
+// Why what has failed will go on failing, or how to do it right; "" where nobody knows.
+const char *explain(cuda::Result result) noexcept {
   thread_local char text[512];
+  text[0] = 0;
+  if (result == cuda::kErrorNotInitialized) {
+    return "; a process forked after the GPU was used cannot use it: start it by 'spawn'";
+  }
+  if (result == cuda::kErrorAssert) {
+    char kernels[256];
+    AssertingKernels::all().copyTo(kernels, sizeof kernels);
+    std::snprintf(text, sizeof text,
+                  "; what %s asserts did not hold (stderr has the message), and the GPU serves no more calls "
+                  "of this process",
+                  kernels[0] != 0 ? kernels : "a kernel");
+  }
+  return text;
+}
+
+const char *describe(cuda::Result result, const char *doing) noexcept {
+  thread_local char text[1024];
   const char *name = nullptr;
   const char *meaning = nullptr;
   api().cuGetErrorName(result, &name);
   api().cuGetErrorString(result, &meaning);
   std::snprintf(text, sizeof text, "%s failed: %s (%s)%s", doing,
                 meaning != nullptr ? meaning : "unknown error", name != nullptr ? name : "?",
-                result == cuda::kErrorNotInitialized
-                    ? "; a process forked after the GPU was used cannot use it: start it by 'spawn'"
-                    : "");
+                explain(result));
   return text;
 }
 
@@ -107,6 +151,9 @@ public:
   CudaModule(cuda::Context context, const codegen::Code &code) : info(code.info), context_(context) {
     const Use use(context);
     use.orThrow();
+    if (info.asserts) {
+      AssertingKernels::all().add(info.symbol);
+    }
     loadPtx(code.assembly);
     try {
       require(api().cuModuleGetFunction(&function, module_, info.symbol.c_str()), "finding the kernel");
@@ -179,7 +226,7 @@ public:
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
-                     void *stream, const Caller &caller, BoundsCheck *) noexcept override {
+                     void *stream, const Caller &caller, Findings *) noexcept override {
     constexpr size_t kMaxArgs = 512; // of the hardware: 4 KiB
     auto &loaded = static_cast<CudaModule &>(module);
     if (numArgs > kMaxArgs) {

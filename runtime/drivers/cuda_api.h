@@ -22,6 +22,7 @@ using Address = unsigned long long;
 // Values of the enumerations of cuda.h.
 enum : int {
   kErrorNotInitialized = 3,
+  kErrorAssert = 710,
   kAttributeSharedPerBlockOptin = 97,
   kAttributeMajor = 75,
   kAttributeMinor = 76,

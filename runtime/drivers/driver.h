@@ -43,12 +43,13 @@ struct Extent {
   }
 };
 
-// For code that checks its accesses: the extents that it compares them with, and what it found.
-struct BoundsCheck {
-  const Extent *extents = nullptr; // one a run-time parameter
-  // Of one that is out of bounds; null: there was none.
+// For code on a CPU that reports: the extents that it compares its accesses with, and what it found.
+struct Findings {
+  const Extent *extents = nullptr; // one a run-time parameter; null: none is known
+  // What ended the launch, an access out of bounds or an assertion that does not hold; null: none did.
   const codegen::CheckedAccess *access = nullptr;
-  uint64_t address = 0;
+  const codegen::Message *assertion = nullptr;
+  uint64_t address = 0; // of the access
   int32_t program[3] = {};
 };
 
@@ -63,12 +64,11 @@ public:
   [[nodiscard]] virtual std::shared_ptr<LoadedCode> load(const codegen::Code &code) = 0;
   // The hot path: no allocation. `args`: one 8-byte slot an argument, its value in the low bytes.
   // Every extent of the grid is >= 1. Returns nullptr, or a message (static or thread-local storage).
-  // `caller` hears of a launch that may last, and may end one on a CPU: that is a message, too. `bounds`
-  // serves code that checks its accesses, null: no array is known; what it found ends a launch with a
-  // message.
+  // `caller` hears of a launch that may last, and may end one on a CPU: that is a message, too. `findings`
+  // serves code that reports (Compiled::reports()); what it found ends a launch with a message.
   virtual const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args,
                              size_t numArgs, void *stream, const Caller &caller,
-                             BoundsCheck *bounds) noexcept = 0;
+                             Findings *findings) noexcept = 0;
 
   [[nodiscard]] virtual void *allocate(size_t bytes) = 0;
   virtual void free(void *memory) noexcept = 0;

@@ -257,6 +257,35 @@ TEST(Api, ArraysThatOverlap) {
   EXPECT_EQ(out, std::vector<float>(200, 6));
 }
 
+// They are checked with the option alone, and a launch goes on as ever after one that failed.
+TEST(Api, Assertions) {
+  const Device cpu = Device::open("cpu");
+  const Function copy = Program::fromText("@libtile.jit\n"
+                                          "def copy(x, out, n, BLOCK: tl.constexpr):\n"
+                                          "    i = tl.arange(0, BLOCK)\n"
+                                          "    a = tl.load(x + i, mask=i < n)\n"
+                                          "    tl.device_assert(a > 0, '100% above 0', mask=i < n)\n"
+                                          "    tl.store(out + i, a, mask=i < n)\n",
+                                          "copy.py")
+                            .function("copy");
+  std::vector<float> x(100, 3), out(100);
+  const auto run = [&](int n, const Options &options) {
+    copy.launch(cpu, {1}, {x.data(), out.data(), n, 128}, options);
+  };
+  x[99] = 0;
+  run(99, {{"debug", 1}});
+  run(100, {});
+  EXPECT_EQ(out, x);
+  out.assign(100, 7);
+  const Error error = failure([&] { run(100, {{"debug", 1}}); });
+  EXPECT_EQ(error.kind(), Error::Kind::User);
+  EXPECT_EQ(error.file(), "copy.py");
+  EXPECT_EQ(error.line(), 5);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("assertion failed: 100% above 0; in copy, program (0, 0, 0)"), std::string::npos) << text;
+  EXPECT_EQ(out, std::vector<float>(100, 7));
+}
+
 // Of arrays whose size is said; of others nothing is known.
 TEST(Api, AccessesOutOfBounds) {
   const Device cpu = Device::open("cpu");

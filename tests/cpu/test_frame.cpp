@@ -106,6 +106,48 @@ func @f stage=nested warps=4 stages=3 (%x: ptr<i32>, %n: i32, %o: ptr<i32>) {
 }
 )";
 
+// Prints 10 + index of six elements and a scalar; program `bad` fails before it writes.
+const char *const kTells = R"(
+func @f stage=nested warps=4 stages=3 (%o: ptr<i32>, %n: i64, %bad: i32) {
+  %p = program_id {axis=0} : i32
+  %10 = constant {value=10} : i32
+  %b = alloc {offset=64} : buffer<2x3xi32>
+  nest {extents=[2, 3], lanes=4} {
+  ^(%i: i32, %j: i32):
+    %v = add %10, %j : i32
+    element_write %b, %v, %i, %j
+    yield
+  }
+  print %b, %n {text=" b: ", formats="d x16"}
+  %good = cmp %p, %bad {predicate=ne} : i1
+  assert %good {text="it is the bad one"}
+  %at = ptr_add %o, %p : ptr<i32>
+  store %at, %p
+  return
+}
+)";
+
+// The records of a launch.
+struct Told {
+  std::vector<libtile_record> records;
+  std::vector<int32_t> elements; // of the last print
+  int64_t scalar = 0;
+  static void listen(void *context, const void *record, uint64_t bytes) {
+    auto &told = *static_cast<Told *>(context);
+    std::memcpy(&told.records.emplace_back(), record, sizeof(libtile_record));
+    if (told.records.back().kind == LIBTILE_ASSERT) {
+      EXPECT_EQ(bytes, sizeof(libtile_record));
+      return;
+    }
+    EXPECT_EQ(bytes, sizeof(libtile_record) + 2 * sizeof(void *));
+    const void *operands[2];
+    std::memcpy(operands, static_cast<const char *>(record) + sizeof(libtile_record), sizeof operands);
+    told.elements.resize(6);
+    std::memcpy(told.elements.data(), operands[0], 6 * sizeof(int32_t));
+    std::memcpy(&told.scalar, operands[1], sizeof told.scalar);
+  }
+};
+
 // What a launch is told of an access out of bounds.
 struct Heard {
   uint32_t access = 99, elements = 0;
@@ -289,6 +331,38 @@ TEST(Frame, AtomicsOutOfBoundsAreNotMade) {
         EXPECT_EQ(heard.times, 1);
       }
     }
+  }
+}
+
+TEST(Frame, ProgramsTell) {
+  static_assert(sizeof(libtile_record) == 16 && offsetof(libtile_record, program) == 8);
+  for (const std::string &target : runnableTargets()) {
+    std::vector<int32_t> out(12, -1);
+    Launch launch(kTells, target, {slot(out.data()), slot(int64_t{7} << 40), slot(int32_t{4})}, 12);
+    const std::vector<codegen::Message> &messages = launch.code.info.messages;
+    ASSERT_EQ(messages.size(), 2U);
+    EXPECT_EQ(messages[0].operands[0].shape, (std::vector<int32_t>{2, 3}));
+    EXPECT_TRUE(messages[0].operands[1].shape.empty());
+    EXPECT_EQ(messages[1].text, "it is the bad one");
+
+    EXPECT_EQ(launch.run(0, 12), 4U) << "nobody listens, and it ends";
+    EXPECT_EQ(launch.status, uint32_t{LIBTILE_STOP});
+    EXPECT_EQ(out, (std::vector<int32_t>{0, 1, 2, 3, -1, -1, -1, -1, -1, -1, -1, -1}));
+
+    Told told;
+    launch.frame.message = Told::listen;
+    launch.frame.message_context = &told;
+    launch.status = LIBTILE_RUN;
+    EXPECT_EQ(launch.run(2, 10), 2U);
+    ASSERT_EQ(told.records.size(), 4U);
+    EXPECT_EQ(told.elements, (std::vector<int32_t>{10, 11, 12, 10, 11, 12}));
+    EXPECT_EQ(told.scalar, int64_t{7} << 40);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(told.records[i].kind, uint32_t{i < 3 ? LIBTILE_PRINT : LIBTILE_ASSERT});
+      EXPECT_EQ(told.records[i].message, i < 3 ? 0U : 1U);
+      EXPECT_EQ(told.records[i].program, std::min<uint64_t>(i + 2, 4));
+    }
+    EXPECT_EQ(launch.status, uint32_t{LIBTILE_STOP});
   }
 }
 

@@ -64,6 +64,65 @@ settings = Settings()
 BLOCK = 16
 
 
+# ---- prints and asserts
+
+@mistake("the prefix of device_print must be a constant text, got tensor of int32", at="n")
+def print_without_a_prefix(x, i, n):
+    print(n)  # here
+
+
+@mistake("the prefix of device_print has a character that is no printable ASCII", at="'größe'")
+def print_with_a_prefix_beyond_ascii(x, i, n):
+    tl.device_print('größe', n)  # here
+
+
+@mistake("device_print shows tiles and numbers behind its prefix, got constexpr 'b'", at='"b"')
+def print_of_a_text(x, i, n):
+    print("a", n, "b")  # here
+
+
+@mistake("device_print shows tiles and numbers behind its prefix, got tuple", at="(n, n)")
+def print_of_a_tuple(x, i, n):
+    print("a", (n, n))  # here
+
+
+@mistake("device_print shows tiles and numbers behind its prefix, got None", at="None")
+def print_of_nothing(x, i, n):
+    print("a", None)  # here
+
+
+@mistake("hex of device_print must be a constant bool, got tensor of int1", at="hex=n == 3")
+def print_in_hex_perhaps(x, i, n):
+    print("a", n, hex=n == 3)  # here
+
+
+@mistake("`sep`")
+def print_with_a_separator(x, i, n):
+    print("a", n, sep=", ")  # here
+
+
+@libtile.jit
+def printing(a, b):
+    tl.device_print("a", a)  # here
+    return a + b
+
+
+@mistake("a function that combines elements computes and does nothing else, but it has a print",
+         at='tl.device_print("a", a)')
+def print_in_a_reduction(x, i, n):
+    tl.store(x, tl.reduce(tl.load(x + tl.arange(0, 4)), 0, printing))
+
+
+@mistake("the message of device_assert must be a constant text, got tensor of int32", at="n")
+def assert_with_a_number(x, i, n):
+    tl.device_assert(n > 2, n)  # here
+
+
+@mistake("shapes", at="tl.device_assert(tl.arange(0, 4) < 4, mask=tl.arange(0, 8) < 4)")
+def assert_under_a_mask_of_another_shape(x, i, n):
+    tl.device_assert(tl.arange(0, 4) < 4, mask=tl.arange(0, 8) < 4)  # here
+
+
 # ---- dot
 
 @mistake("operands of dot must have one type, got fp32 and int32")
@@ -328,14 +387,14 @@ def misspelt_attribute_of_a_type(x, i, n):
     tl.static_assert(x.dtype.element_ty.is_flaoting())  # here
 
 
-@mistake("tl.device_print is not there yet", libtile.UnsupportedError, at="tl.load(x).device_print")
+@mistake("tl.expect_zero is not there yet", libtile.UnsupportedError, at="tl.load(x).expect_zero")
 def method_of_later(x, i, n):
-    tl.store(x, tl.load(x).device_print(0))  # here
+    tl.store(x, tl.load(x).expect_zero(0))  # here
 
 
-@mistake("tl.device_print is not there yet", libtile.UnsupportedError, at="tl.device_print")
+@mistake("tl.expect_zero is not there yet", libtile.UnsupportedError, at="tl.expect_zero")
 def operation_of_later(x, i, n):
-    tl.store(x, tl.sum(tl.device_print(tl.arange(0, 4), 0)))  # here
+    tl.store(x, tl.sum(tl.expect_zero(tl.arange(0, 4), 0)))  # here
 
 
 @mistake("the language has no name `tanh`; there is tl.extra.libdevice.tanh", at="tl.tanh")

@@ -55,7 +55,9 @@ def test_the_cpu_compiles_once_for_what_it_has_not():
 def test_options_are_one_specialisation_each():
     kernel = launched(debug=True)
     assert kernel is not launched() and kernel is launched(debug=True, num_warps=2)
-    assert kernel.fallbacks == [f"option debug changes nothing on {kernel.target} yet"]
+    assert kernel.fallbacks == []
+    ignored = launched(max_num_imprecise_acc_default=1)
+    assert ignored.fallbacks == [f"option max_num_imprecise_acc_default changes nothing on {kernel.target} yet"]
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row[0] == "object"])

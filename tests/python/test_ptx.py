@@ -11,6 +11,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+import test_messages
 from spine import add, layer_norm, matmul, softmax
 
 import libtile
@@ -153,6 +154,23 @@ def test_tensor_cores_are_fed_by_copies_ahead():
     ptx = kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).asm["ptx"]
     for instruction in ("cp.async.cg.shared.global", "ldmatrix", "mma.sync.aligned.m16n8k16"):
         assert instruction in ptx
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kernel, types, constants", [
+    (test_messages.show, ["*i8"], {"M": 3, "N": 5, "K": 7, "HEX": True}),
+    (test_messages.show, ["*bf16"], {"M": 1, "N": 2, "K": 129, "HEX": False}),
+    (test_messages.show_several, ["*i32", "i64", "fp64"], {"N": 3}),
+    (test_messages.flows, ["*i32", "*i32", "i32"], {"N": 100}),
+    (test_messages.dots, ["*fp16", "*fp16", "*fp32"], {"K": 48}),
+    (test_messages.reduced, ["*i32"], {"N": 8, "M": 20}),
+    (test_messages.asserts, ["*i32", "*i32", "i32"], {"N": 1000, "debug": True}),
+], ids=["bytes", "bf16", "several", "flows", "dots", "reduced", "asserts"])
+def test_messages_go_to_the_driver(kernel, types, constants, target, tmp_path):
+    ptx = kernel.warmup(*types, target=target, **constants).asm["ptx"]
+    assemble(ptx, target, tmp_path)
+    assert ptx.count(".extern .func") == 1
+    assert ("__assertfail" if "debug" in constants else "vprintf") in ptx
 
 
 @libtile.jit

@@ -21,7 +21,7 @@ public:
     return std::make_shared<Recorded>();
   }
   const char *launch(runtime::LoadedCode &, const runtime::LaunchShape &, const uint64_t *, size_t,
-                     void *, const runtime::Caller &, runtime::BoundsCheck *) noexcept override {
+                     void *, const runtime::Caller &, runtime::Findings *) noexcept override {
     return nullptr;
   }
   void *allocate(size_t) override { return nullptr; }

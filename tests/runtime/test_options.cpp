@@ -56,10 +56,10 @@ TEST(Options, Normalised) {
   options.set(Option::num_warps, 8);
   options.set(Option::num_ctas, 2);
   options.set(Option::waves_per_eu, 3);
-  options.set(Option::debug, 1);
+  options.set(Option::extern_libs, 1);
   const ir::Target &cpu = codegen::findTarget("avx512"), &gpu = codegen::findTarget("sm_80");
-  EXPECT_EQ(options.normalised(cpu).text(), "debug=1");
-  EXPECT_EQ(options.normalised(gpu).text(), "num_warps=8 num_ctas=2 debug=1");
+  EXPECT_EQ(options.normalised(cpu).text(), "extern_libs=1");
+  EXPECT_EQ(options.normalised(gpu).text(), "num_warps=8 num_ctas=2 extern_libs=1");
   EXPECT_EQ(options.unheeded(cpu).size(), 1U);
   EXPECT_EQ(options.unheeded(gpu).size(), 2U);
   EXPECT_TRUE(Options().unheeded(gpu).empty());

@@ -708,11 +708,14 @@ def static_assert(cond: Any, msg: Any = '') -> None:
 def static_print(*values: Any, sep: Any = ' ', end: Any = '\n', file: Any = None, flush: Any = False) -> None:
     """Prints while compiling."""
     ...
-def device_assert(cond: Any, msg: Any = '', mask: Any = None) -> Any:
-    """Checks nothing: there is no debug mode yet."""
-    ...
 def expect_zero(x: Any, mask: Any) -> Any:
     """x itself; asserts, as device_assert does, that it is 0 where mask is true."""
+    ...
+def device_print(prefix: Any, *args: Any, hex: Any = False) -> Any:
+    """Prints a line for each element of tiles and scalars: the program, the element's indices, the prefix, the value. Without values one line a program. `print` is it."""
+    ...
+def device_assert(cond: Any, msg: Any = '', mask: Any = None) -> Any:
+    """With the option debug an error of the launch unless the condition is true in all elements where mask is true; without it nothing. `assert` is it."""
     ...
 def pointer_type(element_ty: Any, address_space: Any = 'global', const: Any = False) -> Any:
     """The type of pointers to that type."""
