@@ -168,7 +168,7 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
                      self.overwrite, self.ends_of_types, self.ends_of_types,
                      self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store,
                      self.join, self.split, self.part, self.part, self.flip, self.gather, self.gather, self.histogram,
-                     self.mapped, self.block, self.block, self.update, self.update, self.float8, self.float8])(value)
+                     self.mapped, self.block, self.block, self.update, self.update, self.asserted, self.float8, self.float8])(value)
 
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""

@@ -56,6 +56,21 @@ class MemoryKinds:
             self.outputs[target][there] = array[inside]
         return result
 
+    def asserted(self, value):
+        """What the tile holds, said by an array, in a loop or a condition too; where a mask is off it is wrong."""
+        strides, span = self.strides(value.shape)
+        memory = self.numbers(span, value.dtype)
+        said = np.lib.stride_tricks.as_strided(memory, value.shape, [s * memory.itemsize for s in strides])
+        kept = self.rng.random(value.shape) < 0.9
+        said[...] = np.where(kept, value.array, value.array == 0)
+        on = self.argument("x", np.ascontiguousarray(kept))
+        dense = self.index(value.shape, [math.prod(value.shape[axis + 1:]) for axis in range(len(value.shape))])
+        pointer, turns = self.argument("x", memory), self.argument("n", 2)
+        self.line(self.one_of(["if True:", f"for _ in range({turns}):", f"if {turns} > 1:"]))
+        self.line(f"    tl.device_assert({value.name} == tl.load({pointer} + {self.index(value.shape, strides)}), "
+                  f"'{value.name}', tl.load({on} + {dense}))")
+        self.options["debug"] = True
+
     def update(self, value):
         """Atomics on the elements of a tile: what they give, and what they leave behind."""
         kinds = [kind for kind in UPDATES if kind not in ("and", "or", "xor") or value.dtype.kind == "i"]

@@ -14,6 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+import random_kernels
 from spine import DEVICES, OnDevice, poisoned, random
 
 import libtile
@@ -339,7 +340,34 @@ def test_lines_of_threads_do_not_mix(printed):
     assert printed("cpu") == want
 
 
-# ---- mistakes
+class Printing(random_kernels.Kernel):
+    """A random kernel that prints what it stores."""
+
+    def store(self, value):
+        if value.array.size <= 500 and self.indent == 1:
+            self.line(f"tl.device_print('{value.name}', {value.name})")
+            # A zero has the sign that the order of a sum gives it.
+            self.printed = getattr(self, "printed", []) + lines_of(value.array + 0 if value.dtype != bool else value.array,
+                                                                   f" {value.name}: ")
+        super().store(value)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_kernels(device, seed, tmp_path, printed):
+    with np.errstate(all="ignore"):
+        made = Printing(seed)
+    on = OnDevice(device)
+    arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
+    random_kernels.kernel_of(made.text, tmp_path, seed)[(1,)](*arguments, **made.options)
+    got = printed.text(device).replace(": -0.000000", ": 0.000000").splitlines()
+    assert collections.Counter(got) == collections.Counter(getattr(made, "printed", [])), made.text
+    held = dict(zip(made.arguments, arguments))
+    for name, want in made.outputs.items():
+        np.testing.assert_array_equal(on.back(held[name]), want, err_msg=made.text)
+
+
+# ---- mistakes: more of them in test_mistakes.py
 
 @libtile.jit
 def adds(a, b):
