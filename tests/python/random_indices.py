@@ -55,6 +55,7 @@ class IndexKinds:
                 text, mask = f"({text} & {more})", mask & holds
         to, source = sorted([self.some_type(), self.some_type()], key=lambda dtype: dtype.itemsize)
         memory = self.numbers(extent, source)
+        memory = np.abs(memory) if to.kind == "u" and source.kind not in "iu" else memory
         out = poisoned(extent + 40, to)
         name = self.argument("o", out)
         self.line(f"i = tl.arange(0, {extent})")

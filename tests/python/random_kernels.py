@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random kernels against NumPy: chains of loads, arithmetic, broadcasts, reshapes, permutations,
-reductions, dots, loops and conditions over odd shapes and all element types. Each op is computed in
-NumPy as its line of kernel text is written. All numbers are integers that their types hold exactly
-(half-integers where a mean is taken), so every result is exact and compared bit for bit.
+"""Random kernels against NumPy: chains of steps (KINDS) over odd shapes and all element types. Each step is computed in
+NumPy as its lines of kernel text are written; functions of any statements are run by Python (random_functions.py).
+All numbers are integers that their types hold exactly, so every result is exact and compared bit for bit.
 
     python tests/python/random_kernels.py --device cuda --count 300 --seed 1
     python tests/python/random_kernels.py --device cuda --only 17 --keep folder   # one of them, to look at
+    python tests/python/random_kernels.py --count 20 --steps 100                  # long ones
+    python tests/python/random_kernels.py --kinds function,dot                    # of these steps alone
 """
 import argparse
 import importlib.util
@@ -18,13 +19,24 @@ from pathlib import Path
 import float8
 import numpy as np
 from random_across import AcrossKinds
+from random_dots import DotKinds
+from random_functions import FunctionKinds
 from random_indices import IndexKinds
 from random_math import MathKinds
 from random_memory import MemoryKinds
 from random_values import EXACT, MOST, NAMES, NUMBERS, TYPES, truncated
 from spine import OnDevice, poisoned
 
-HEADER = "import libtile\nimport libtile.language as tl\n\n\n{}@libtile.jit\ndef kernel({}):\n"
+HEADER = "import collections\n\nimport libtile\nimport libtile.language as tl\n\n\n{}@libtile.jit\ndef kernel({}):\n"
+
+# What a step may be, methods of Kernel, and how often each is taken beside the others.
+KINDS = {"unary": 2, "binary": 2, "permute": 1, "reshape": 2, "grow": 1, "reduce": 2, "scan": 1, "sort": 1, "dot": 2,
+         "dot_loop": 1, "dot_batch": 1, "dot_scaled": 1, "asserted": 1, "attention": 1, "loop": 1, "round_trip": 1, "rotate": 1, "overwrite": 1, "condition": 1,
+         "atomic": 1, "ends_of_types": 2, "float8": 2,
+         "rounding": 1, "counted_bits": 1, "random_words": 1, "assembly": 1,
+         "narrow_index": 1, "divided_index": 2, "runs": 1, "masked_store": 2,
+         "join": 1, "split": 1, "part": 2, "flip": 1, "gather": 2, "histogram": 1, "mapped": 1,
+         "block": 2, "update": 2, "function": 6}
 
 
 class Value:
@@ -33,22 +45,25 @@ class Value:
         self.shape, self.dtype = array.shape, array.dtype
 
 
-class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
+class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, MemoryKinds):
     """A kernel's text, its arguments, and what it must store."""
 
-    def __init__(self, seed, steps=11):
+    def __init__(self, seed, steps=None, kinds=None):
         self.rng = np.random.default_rng(seed)
         self.lines, self.values, self.arguments = [], [], {}
-        self.outputs, self.scratch = {}, []
-        self.functions = []  # texts of functions beside the kernel
+        self.outputs = {}
+        self.functions = []  # texts of functions and classes beside the kernel
         self.count, self.indent = 0, 1
+        self.kinds = [kind for kind in kinds or KINDS for _ in range(KINDS[kind])]
         self.options = {"num_warps": int(self.rng.choice([1, 1, 2, 4, 4, 8, 16, 32])),
                         "num_stages": int(self.rng.choice([1, 2, 3, 4]))}
         if self.rng.random() < 0.2:
             self.options = {}  # the compiler's choice
         self.load(self.some_shape(), self.some_type(TYPES))
-        for _ in range(int(self.rng.integers(3, steps))):
-            self.step()
+        for number in range(steps or int(self.rng.integers(3, 11))):
+            getattr(self, self.one_of(self.kinds))(self.one_of(self.values[-4:]))
+            if number % 8 == 7:
+                self.store(self.one_of(self.values[-16:]))
         for value in self.values[-3:]:
             self.store(value)
         self.text = HEADER.format("".join(f"{text}\n\n" for text in self.functions), ", ".join(self.arguments)) + "\n".join(self.lines) + "\n"
@@ -101,14 +116,24 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
         self.values.append(value)
         return value
 
+    def let_all(self, expression, arrays):
+        """Several results of one call."""
+        values = [Value(self.fresh(), np.ascontiguousarray(array)) for array in arrays]
+        self.line(f"{', '.join(v.name for v in values)} = {expression}")
+        self.values += values
+        return values[-1]
+
     def argument(self, prefix, value):
         name = self.fresh(prefix)
         self.arguments[name] = value
         return name
 
     def numbers(self, shape, dtype, most=9):
+        dtype = np.dtype(dtype)
         if dtype == np.bool_:
             return self.rng.integers(0, 2, shape).astype(np.bool_)
+        if dtype.kind == "u":
+            return self.rng.integers(0, most + 1, shape).astype(dtype)
         return self.rng.integers(-most, most + 1, shape).astype(dtype)
 
     def axis_index(self, shape, axis):
@@ -159,17 +184,6 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
         self.line(f"tl.store({name} + {self.index(value.shape, strides)}, {value.name})")
         self.outputs[name] = want
 
-    def step(self):
-        value = self.one_of(self.values[-4:])
-        self.one_of([self.unary, self.unary, self.binary, self.binary, self.permute, self.reshape, self.reshape,
-                     self.grow, self.reduce, self.reduce, self.rounding, self.counted_bits, self.random_words, self.scan, self.sort, self.dot, self.dot, self.loop,
-                     self.dot_loop, self.dot_batch,
-                     self.round_trip, self.condition, self.atomic, self.attention, self.rotate,
-                     self.overwrite, self.ends_of_types, self.ends_of_types,
-                     self.narrow_index, self.divided_index, self.divided_index, self.runs, self.masked_store, self.masked_store,
-                     self.join, self.split, self.part, self.part, self.flip, self.gather, self.gather, self.histogram,
-                     self.mapped, self.block, self.block, self.update, self.update, self.asserted, self.float8, self.float8])(value)
-
     def fitted(self, value, dtype, most=None):
         """The value in the type, clamped where the type (or `most`) asks for it."""
         most = most or EXACT.get(dtype, 1)
@@ -177,9 +191,13 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
             return value if value.dtype == dtype else self.let(f"{value.name} > 1", value.array > 1)
         if value.dtype == np.bool_:
             return self.let(f"{value.name}.to(tl.{NAMES[dtype]})", value.array.astype(dtype))
-        if np.abs(value.array.astype(np.float64)).max() > most:
-            value = self.let(f"tl.minimum(tl.maximum({value.name}, -{most}), {most})",
-                             np.clip(value.array, -most, most))
+        least = 0 if dtype.kind == "u" else -most
+        if value.array.min() < least or value.array.max() > most:
+            # Of an unsigned type nothing is below 0, and none of these numbers is a constant of a type that is too small.
+            low = 0 if value.dtype.kind == "u" else max(least, np.iinfo(value.dtype).min) if value.dtype.kind == "i" else least
+            high = min(most, np.iinfo(value.dtype).max) if value.dtype.kind in "iu" else most
+            value = self.let(f"tl.minimum(tl.maximum({value.name}, {low}), {high})",
+                             np.clip(value.array, value.dtype.type(low), value.dtype.type(high)))
         if value.dtype == dtype:
             return value
         return self.let(f"{value.name}.to(tl.{NAMES[dtype]})", value.array.astype(dtype))
@@ -280,46 +298,6 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
         k = int(self.rng.integers(1, value.shape[axis] + 1))
         return self.let(f"tl.topk({value.name}, {k}, {axis}, {descending})", np.take(array, range(k), axis))
 
-    def dot_operands(self):
-        dtype = self.one_of([np.dtype(t) for t in (np.float16, np.float16, np.float32, np.int8, np.float64)])
-        total = np.dtype(np.int32) if dtype == np.int8 else dtype if dtype == np.float64 else np.dtype(np.float32)
-        return dtype, total
-
-    def dot(self, value):
-        if len(value.shape) != 2 or value.shape[1] > 256 or value.shape[0] > 256:
-            shape = (int(self.one_of([1, 5, 16, 17, 32, 48])), int(self.one_of([1, 3, 16, 32, 33, 64])))
-            value = self.load(shape, self.some_type())
-        dtype, total = self.dot_operands()
-        a = self.fitted(value, dtype, 9)
-        n = int(self.one_of([1, 4, 8, 9, 16, 24, 32, 40]))
-        if self.rng.random() < 0.5:
-            b = self.load((a.shape[1], n), dtype)
-        else:
-            turned = self.load((n, a.shape[1]), dtype)
-            b = self.let(f"tl.trans({turned.name})", turned.array.T)
-        # The float types are exact on these numbers, whichever unit multiplies.
-        return self.let(f"tl.dot({a.name}, {b.name})", (a.array.astype(total) @ b.array.astype(total)))
-
-    def dot_batch(self, value):
-        """Slices of matrices, some of them turned, onto an accumulator."""
-        if len(value.shape) != 3 or max(value.shape) > 64:
-            value = self.load((int(self.one_of([1, 2, 3, 5])), int(self.one_of([1, 7, 16, 32])),
-                               int(self.one_of([3, 8, 16, 24, 32]))), self.some_type())
-        dtype, total = self.dot_operands()
-        a = self.fitted(value, dtype, 9)
-        slices, _, k = a.shape
-        n = int(self.one_of([1, 5, 8, 16, 24]))
-        if self.rng.random() < 0.5:
-            b = self.load((slices, k, n), dtype)
-        else:
-            turned = self.load((slices, n, k), dtype)
-            b = self.let(f"tl.trans({turned.name})", turned.array.transpose(0, 2, 1))
-        product = a.array.astype(total) @ b.array.astype(total)
-        if self.rng.random() < 0.5:
-            return self.let(f"tl.dot({a.name}, {b.name})", product)
-        acc = self.load(product.shape, total)
-        return self.let(f"tl.dot({a.name}, {b.name}, {acc.name})", product + acc.array)
-
     def loop(self, value):
         """A sum of tiles that a running pointer meets, a run-time number of times."""
         dtype = self.one_of([np.dtype(np.int32), np.dtype(np.float32)])
@@ -345,55 +323,6 @@ class Kernel(IndexKinds, AcrossKinds, MathKinds, MemoryKinds):
             part = part.T.reshape(x.shape) if turned else part
             total = total + part - (part.max(axis, keepdims=True) if reduced else 0)
         return self.let(name, total.astype(dtype))
-
-    def dot_loop(self, _):
-        dtype, total = self.dot_operands()
-        m, n = int(self.one_of([1, 7, 16, 32, 48, 64])), int(self.one_of([3, 8, 16, 24, 32, 64]))
-        depth, steps = int(self.one_of([1, 8, 16, 32, 32, 48, 64])), int(self.rng.integers(0, 6))
-        k = max(0, steps * depth - int(self.one_of([0, 0, 1, depth // 2])))
-        a, b = self.numbers((m, max(k, 1)), dtype, 5), self.numbers((max(k, 1), n), dtype, 5)
-        turned = self.rng.random() < 0.5
-        x, y = self.argument("x", a), self.argument("x", b.T.copy() if turned else b)
-        bound, stride = self.argument("n", k), self.argument("n", max(k, 1))
-        name = self.fresh("acc")
-        self.line(f"{name} = tl.zeros(({m}, {n}), dtype=tl.{NAMES[total]})")
-        self.line(f"for k in range(0, {bound}, {depth}):")
-        self.indent += 1
-        self.line(f"inner = k + tl.arange(0, {depth})")
-        self.line(f"left = tl.load({x} + tl.arange(0, {m})[:, None] * {stride} + inner[None, :], "
-                  f"tl.broadcast_to(inner[None, :] < {bound}, ({m}, {depth})), 0)")
-        place = (f"tl.arange(0, {n})[None, :] * {stride} + inner[:, None]" if turned
-                 else f"inner[:, None] * {n} + tl.arange(0, {n})[None, :]")
-        self.line(f"right = tl.load({y} + {place}, tl.broadcast_to(inner[:, None] < {bound}, ({depth}, {n})), 0)")
-        self.line(f"{name} = tl.dot(left, right, {name})")
-        self.indent -= 1
-        return self.let(name, (a[:, :k].astype(total) @ b[:k].astype(total)).astype(total))
-
-    def attention(self, _):
-        """Two dots in one loop, the second of what the first gives, with a reduction between them."""
-        dtype = self.one_of([np.dtype(np.float16), np.dtype(np.float32)])
-        m, n, depth = (int(self.one_of(c)) for c in ([16, 17, 32, 64], [16, 24, 32], [16, 32, 40]))
-        steps = int(self.rng.integers(0, 4))
-        q, size = self.load((m, depth), dtype, 2), max(1, steps) * n
-        keys, values = self.numbers((size, depth), dtype, 2), self.numbers((size, depth), dtype, 3)
-        k, v = self.argument("x", keys), self.argument("x", values)
-        bound, name = self.argument("n", steps), self.fresh("acc")
-        self.line(f"{name} = tl.zeros(({m}, {depth}), dtype=tl.float32)")
-        self.line(f"for block in range({bound}):")
-        self.indent += 1
-        self.line(f"rows = (block * {n} + tl.arange(0, {n})) * {depth}")
-        self.line(f"scores = tl.dot({q.name}, tl.load({k} + rows[None, :] + tl.arange(0, {depth})[:, None]))")
-        self.line("scores = tl.maximum(scores - tl.max(scores, axis=1, keep_dims=True), -4.0) + 4")
-        self.line(f"right = tl.load({v} + rows[:, None] + tl.arange(0, {depth})[None, :])")
-        self.line(f"{name} = tl.dot(scores.to(tl.{NAMES[dtype]}), right, {name})")
-        self.indent -= 1
-        total = np.zeros((m, depth))
-        for block in range(steps):
-            rows = slice(block * n, block * n + n)
-            scores = q.array.astype(np.float64) @ keys[rows].astype(np.float64).T
-            scores = np.maximum(scores - scores.max(axis=1, keepdims=True), -4) + 4
-            total += scores @ values[rows].astype(np.float64)
-        return self.let(name, total.astype(np.float32))
 
     def rotate(self, value):
         """A tile that goes round a loop through memory: each iteration reads what the last one stored."""
@@ -541,10 +470,10 @@ def kernel_of(text, folder, number):
     return module.kernel
 
 
-def check(seed, device, folder, steps=11, **options):
+def check(seed, device, folder, steps=None, kinds=None, **options):
     """None, or what is wrong with the kernel of this seed, launched with these options."""
     with np.errstate(all="ignore"):
-        made = Kernel(seed, steps)
+        made = Kernel(seed, steps, kinds)
     kernel = kernel_of(made.text, folder, seed)
     on = OnDevice(device)
     arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
@@ -567,7 +496,8 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
-    parser.add_argument("--steps", type=int, default=11)
+    parser.add_argument("--steps", type=int, help="how many, without it 3 to 10")
+    parser.add_argument("--kinds", type=lambda text: text.split(","), help="of steps, those alone: " + ", ".join(KINDS))
     parser.add_argument("--keep")
     parser.add_argument("--check", action="store_true", help="with checked accesses")
     options = parser.parse_args()
@@ -576,7 +506,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         for seed in seeds:
             try:
-                wrong = check(seed, options.device, options.keep or temporary, options.steps, check=options.check)
+                wrong = check(seed, options.device, options.keep or temporary, options.steps, options.kinds, check=options.check)
             except Exception as error:  # every error is a finding
                 wrong = f"{type(error).__name__}: {error}"
             if wrong:

@@ -20,8 +20,55 @@ def words_of(seed, offsets):
     return c[0].astype(np.uint32)
 
 
+def permuted(a, b, selector):
+    """prmt: bytes of two words."""
+    source = np.stack([(w >> np.uint32(8 * i)) & np.uint32(255) for w in (a, b) for i in range(4)])
+    return sum(source[selector >> 4 * i & 7] << np.uint32(8 * i) for i in range(4)).astype(np.uint32)
+
+
+def looked_up(a, b, c, table):
+    """lop3: each bit by three bits."""
+    return sum(((a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)) * np.uint32(table >> i & 1)
+               for i in range(8)).astype(np.uint32)
+
+
+def high(a, b):
+    return (a.astype(np.uint64) * b >> np.uint64(32)).astype(np.uint32)
+
+
+def funnel(a, b, count):
+    return ((b.astype(np.uint64) << np.uint64(32 + count) | a.astype(np.uint64) << np.uint64(count)) >> np.uint64(32)).astype(np.uint32)
+
+
+# PTX of three words and a number, and what it computes of uint32.
+ASSEMBLY = [
+    ("shf.l.wrap.b32 $0, $1, $2, {n};", lambda a, b, c, n: funnel(a, b, n)),
+    ("lop3.b32 $0, $1, $2, $3, {n};", looked_up),
+    ("prmt.b32 $0, $1, $2, 0x6{n:03o};", lambda a, b, c, n: permuted(a, b, int(f"6{n:03o}", 16))),
+    ("mad.lo.s32 $0, $1, {n}, $3;", lambda a, b, c, n: a * np.uint32(n) + c),
+    ("mul.hi.u32 $0, $1, $2;", lambda a, b, c, n: high(a, b)),
+    ("min.u32 $0, $1, $3;", lambda a, b, c, n: np.minimum(a, c)),
+    ("max.s32 $0, $1, $2;", lambda a, b, c, n: np.maximum(a.view(np.int32), b.view(np.int32)).view(np.uint32)),
+    ("and.b32 $0, $1, {n}; shl.b32 $0, $0, 3; xor.b32 $0, $0, $2;",
+     lambda a, b, c, n: (a & np.uint32(n)) << np.uint32(3) ^ b),
+    ("{{ .reg .pred p; setp.lt.s32 p, $1, $2; selp.b32 $0, $3, {n}, p; }}",
+     lambda a, b, c, n: np.where(a.view(np.int32) < b.view(np.int32), c, np.uint32(n))),
+    ("{{ .reg .pred p; .reg .b32 t; and.b32 t, $1, 1; setp.eq.s32 p, t, 1; add.s32 $0, $2, {n}; @!p shr.s32 $0, $3, 1; }}",
+     lambda a, b, c, n: np.where(a & np.uint32(1) == 1, b + np.uint32(n), (c.view(np.int32) >> 1).view(np.uint32)))]
+
+
 class MathKinds:
-    """For a class with rng, one_of, fitted and let."""
+    """For a class with rng, one_of, fitted, load and let."""
+
+    def assembly(self, value):
+        """Instructions on words, of which some are those of a value."""
+        dtype = np.dtype(self.one_of([np.int32, np.uint32]))
+        words = [self.load(value.shape, dtype, 2**31 - 1) for _ in range(3)]
+        words[int(self.rng.integers(3))] = self.fitted(value, dtype)
+        (text, function), n = self.one_of(ASSEMBLY), int(self.rng.integers(0, 32))
+        result = function(*(w.array.view(np.uint32) for w in words), n)
+        return self.let(f'tl.inline_asm_elementwise("{text.format(n=n)}", "=&r,r,r,r", [{", ".join(w.name for w in words)}], '
+                        f"tl.{dtype.name}, True, 1)", result.view(dtype))
 
     def rounding(self, value):
         """Of quarters, which every float type holds."""

@@ -73,7 +73,7 @@ class MemoryKinds:
 
     def update(self, value):
         """Atomics on the elements of a tile: what they give, and what they leave behind."""
-        kinds = [kind for kind in UPDATES if kind not in ("and", "or", "xor") or value.dtype.kind == "i"]
+        kinds = [kind for kind in UPDATES if kind not in ("and", "or", "xor") or value.dtype.kind in "iu"]
         if value.dtype == np.bool_ or value.array.size > 2048:
             return None
         kind = self.one_of(kinds)
@@ -84,7 +84,7 @@ class MemoryKinds:
         name, bound = self.argument("u", memory), int(self.rng.integers(-3, 4))
         strides = [math.prod(x.shape[axis + 1:]) for axis in range(len(x.shape))]
         where, on = f"{name} + {self.index(x.shape, strides)}", np.ones(x.shape, np.bool_)
-        mask = ""
+        mask, bound = "", abs(bound) if x.dtype.kind == "u" else bound
         if self.rng.random() < 0.6:
             mask, on = f", mask={x.name} > {bound}", x.array > bound
         order = self.one_of(["", ", sem='relaxed'", ", sem='acquire', scope='cta'", ", sem='release', scope='sys'"])

@@ -5,9 +5,25 @@ import random_kernels
 from spine import DEVICES
 
 
+def check(device, folder, seeds, **options):
+    for seed in seeds:
+        wrong = random_kernels.check(seed, device, folder, **options)
+        assert wrong is None, f"seed {seed}: {wrong}"
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_random_kernels(device, first, tmp_path):
-    for seed in range(first, first + 10):
-        wrong = random_kernels.check(seed, device, tmp_path)
-        assert wrong is None, f"seed {seed}: {wrong}"
+    check(device, tmp_path, range(first, first + 10))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("first", range(0, 12, 3))
+def test_long_random_kernels(device, first, tmp_path):
+    check(device, tmp_path, range(first, first + 3), steps=100)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("first", range(0, 24, 8))
+def test_random_functions(device, first, tmp_path):
+    check(device, tmp_path, range(first, first + 8), kinds=["function"])
