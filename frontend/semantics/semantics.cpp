@@ -109,7 +109,7 @@ constexpr std::array kConstants = {
 #include "frontend/language.def"
 };
 
-constexpr std::initializer_list<std::string_view> kLater = {
+constexpr std::array kLater = {
 #define LATER(name) std::string_view{name},
 #include "frontend/language.def"
 };

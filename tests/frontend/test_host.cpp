@@ -277,8 +277,8 @@ TEST(Host, ImportsOfTheTextAreSeen) {
   EXPECT_EQ(outcome("import os, numpy as np\ndef k(p): np.load(p)\n", "k", {"*i32"}).message,
             "`np` is not defined");
   const Outcome later =
-      outcome("from triton.language import expect_zero\ndef k(p): expect_zero(p)\n", "k", {"*i32"});
-  EXPECT_EQ(later.kind + ": " + later.message, "later: tl.expect_zero is not there yet");
+      outcome("from triton.language import slice_type\ndef k(p): slice_type(p)\n", "k", {"*i32"});
+  EXPECT_EQ(later.kind + ": " + later.message, "later: tl.slice_type is not there yet");
   EXPECT_EQ(later.column, 11U);
 }
 
@@ -301,9 +301,9 @@ TEST(Host, ANameIsWhatTheProgramBindsItTo) {
 
 TEST(Host, HasattrIsTrueOfWhatIsThere) {
   EXPECT_EQ(outcome("def k(p):\n"
-                    "    tl.static_assert(hasattr(tl, 'load') and not hasattr(tl, 'expect_zero'))\n"
-                    "    tl.static_assert(not hasattr(tl, 'lod') and not hasattr(p, 'expect_zero'))\n"
-                    "    tl.static_assert(getattr(tl, 'expect_zero', None) is None)\n"
+                    "    tl.static_assert(hasattr(tl, 'load') and not hasattr(tl, 'slice_type'))\n"
+                    "    tl.static_assert(not hasattr(tl, 'lod') and not hasattr(p, 'slice_type'))\n"
+                    "    tl.static_assert(getattr(tl, 'slice_type', None) is None)\n"
                     "    tl.static_assert(hasattr(tl.PropagateNan, 'ALL'))\n"
                     "    tl.static_assert(not hasattr(tl.PropagateNan, 'load'))\n"
                     "    tl.static_assert(not hasattr(tl, 'ALL'))\n"

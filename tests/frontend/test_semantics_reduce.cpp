@@ -161,8 +161,8 @@ TEST(Errors, Arguments) {
 
 TEST(Errors, Names) {
   Kernel k;
-  EXPECT_FALSE(k.s.languageName("expect_zero").bound());
-  EXPECT_UNSUPPORTED((k.s.unknownName("expect_zero"), 0), "tl.expect_zero is not there yet");
+  EXPECT_FALSE(k.s.languageName("slice_type").bound());
+  EXPECT_UNSUPPORTED((k.s.unknownName("slice_type"), 0), "tl.slice_type is not there yet");
   EXPECT_FALSE(k.s.languageName("lod").bound());
   EXPECT_USER_ERROR((k.s.unknownName("aragne"), 0),
                     "the language has no name `aragne`; did you mean `arange`?");

@@ -240,8 +240,8 @@ TEST(Types, Attributes) {
           .describe() == "constexpr True");
   EXPECT_EQ(get(x, "sum").describe(), "method sum");
   EXPECT_FALSE(get(x, "nonsense").bound());
-  EXPECT_FALSE(get(x, "expect_zero").bound());
-  EXPECT_UNSUPPORTED((k.s.noAttribute(x, "expect_zero"), 0), "tl.expect_zero is not there yet");
+  EXPECT_FALSE(get(x, "slice_type").bound());
+  EXPECT_UNSUPPORTED((k.s.noAttribute(x, "slice_type"), 0), "tl.slice_type is not there yet");
   EXPECT_USER_ERROR((k.s.noAttribute(x, "argmaks"), 0),
                     x.describe() + " has no attribute `argmaks`; did you mean `argmax`?");
   const Value method = get(get(x, "dtype"), "is_floating");

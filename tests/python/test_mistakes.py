@@ -387,14 +387,14 @@ def misspelt_attribute_of_a_type(x, i, n):
     tl.static_assert(x.dtype.element_ty.is_flaoting())  # here
 
 
-@mistake("tl.expect_zero is not there yet", libtile.UnsupportedError, at="tl.load(x).expect_zero")
+@mistake("tl.slice_type is not there yet", libtile.UnsupportedError, at="tl.load(x).slice_type")
 def method_of_later(x, i, n):
-    tl.store(x, tl.load(x).expect_zero(0))  # here
+    tl.store(x, tl.load(x).slice_type(0))  # here
 
 
-@mistake("tl.expect_zero is not there yet", libtile.UnsupportedError, at="tl.expect_zero")
+@mistake("tl.slice_type is not there yet", libtile.UnsupportedError, at="tl.slice_type")
 def operation_of_later(x, i, n):
-    tl.store(x, tl.sum(tl.expect_zero(tl.arange(0, 4), 0)))  # here
+    tl.store(x, tl.sum(tl.slice_type(tl.arange(0, 4), 0)))  # here
 
 
 @mistake("the language has no name `tanh`; there is tl.extra.libdevice.tanh", at="tl.tanh")

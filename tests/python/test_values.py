@@ -276,7 +276,7 @@ def uses_triton(out, N: tl.constexpr):
 @pytest.fixture
 def fake_triton(monkeypatch):
     """A package of Triton's shape: its names are other objects than ours."""
-    made = {name: types.SimpleNamespace(name=name) for name in ("arange", "store", "load", "expect_zero", "float32")}
+    made = {name: types.SimpleNamespace(name=name) for name in ("arange", "store", "load", "slice_type", "float32")}
 
     class constexpr:
         def __init__(self, value):
@@ -297,8 +297,8 @@ def test_tritons_objects_are_the_language(fake_triton):
     out = np.zeros(4, np.float32)
     kernel_with(uses_triton, **names)[(1,)](out, 4)
     assert out.tolist() == [6] * 4
-    with pytest.raises(libtile.UnsupportedError, match="tl.expect_zero is not there yet"):
-        compile_(kernel_with(uses_triton, **{**names, "load": language.expect_zero}), "*fp32", N=4)
+    with pytest.raises(libtile.UnsupportedError, match="tl.slice_type is not there yet"):
+        compile_(kernel_with(uses_triton, **{**names, "load": language.slice_type}), "*fp32", N=4)
     fake = types.SimpleNamespace(name="load")
     with pytest.raises(libtile.CompilationError, match="`load` is a global of type 'SimpleNamespace'"):
         compile_(kernel_with(uses_triton, **{**names, "load": fake}), "*fp32", N=4)
@@ -308,9 +308,9 @@ def test_tritons_objects_are_the_language(fake_triton):
 
 @libtile.jit
 def asks(out):
-    tl.static_assert(hasattr(tl, "load") and not hasattr(tl, "expect_zero") and not hasattr(tl, "lod"))
-    tl.static_assert(not hasattr(tl.load(out), "expect_zero") and hasattr(out, "dtype"))
-    tl.static_assert(getattr(tl, "expect_zero", None) is None)
+    tl.static_assert(hasattr(tl, "load") and not hasattr(tl, "slice_type") and not hasattr(tl, "lod"))
+    tl.static_assert(not hasattr(tl.load(out), "slice_type") and hasattr(out, "dtype"))
+    tl.static_assert(getattr(tl, "slice_type", None) is None)
 
 
 def test_hasattr_in_kernels():
@@ -332,12 +332,12 @@ def test_hasattr_is_true_of_what_works():
 
 
 def test_names_that_are_not_there_yet():
-    with pytest.raises(libtile.UnsupportedError, match="tl.expect_zero is not there yet"):
-        tl.expect_zero
+    with pytest.raises(libtile.UnsupportedError, match="tl.slice_type is not there yet"):
+        tl.slice_type
     with pytest.raises(AttributeError, match="tl has no attribute 'lod'"):
         tl.lod
     with pytest.raises(ImportError):
-        from libtile.language import expect_zero  # noqa: F401
+        from libtile.language import slice_type  # noqa: F401
     with pytest.raises(libtile.UnsupportedError, match="^libtile.autotune is not there yet"):
         libtile.autotune
     with pytest.raises(libtile.UnsupportedError, match="^libtile.testing.perf_report is not there yet"):

@@ -366,9 +366,9 @@ def _no_libraries(*args, **kwargs):
                                   "has their names")
 
 
-CORE = {"base_value": base_value, "base_type": LanguageType.__mro__[1], "builtin": builtin, "extern": builtin,
-        "is_builtin": is_builtin, "must_use_result": must_use_result, "dispatch": _no_libraries,
-        "extern_elementwise": _no_libraries}
+CORE = {"CONSTEXPR_0": constexpr(0), "builtin_max": max, "builtin_min": min, "base_value": base_value,
+        "base_type": LanguageType.__mro__[1], "builtin": builtin, "extern": builtin, "is_builtin": is_builtin,
+        "must_use_result": must_use_result, "dispatch": _no_libraries, "extern_elementwise": _no_libraries}
 
 
 class const:
