@@ -298,6 +298,14 @@ template <> void OpChecks::check<Opcode::Dot>(OpId op) {
       ((a.isInteger() && acc.isInteger()) || (a.isFloating() && acc.isFloating())) &&
       acc.elementBits() >= a.elementBits();
   c.require(elements, 20, op, "the element types do not fit");
+  int64_t warps = 1;
+  bool grid = !fn.hasAttr(op, Attr::warps) || fn.getInts(op, Attr::warps).size() == rank;
+  for (const int64_t along : fn.getInts(op, Attr::warps)) {
+    grid = grid && along >= 1 && along <= 64 && (along & (along - 1)) == 0;
+    warps *= grid ? along : 1;
+  }
+  c.require(grid && (fn.stage == Stage::Tile || warps <= fn.numWarps), 20, op,
+            "warps is not a power of two an axis, together at most the program's");
 }
 
 template <> void OpChecks::check<Opcode::Sort>(OpId op) {

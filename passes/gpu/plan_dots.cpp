@@ -4,6 +4,7 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/propose_layouts.h"
+#include "passes/gpu/split_dots.h"
 
 #include <algorithm>
 #include <bit>
@@ -37,39 +38,48 @@ OpId widenAccumulator(ir::Function &fn, OpId op) {
   return dot;
 }
 
-bool takes(const ir::DotPart &part, const Type &type) {
-  return part.elem == Elem::Void || part.elem == type.elem();
+// What a dot asks of a unit.
+struct Demand {
+  Elem a, b, acc;
+  int32_t m, n, k;
+  ir::Precision precision;
+};
+
+Demand demandOf(const ir::Function &fn, OpId dot) {
+  const Type a = fn.type(fn.operand(dot, 0)), acc = fn.type(fn.result(dot));
+  return {.a = a.elem(),
+          .b = fn.type(fn.operand(dot, 1)).elem(),
+          .acc = acc.elem(),
+          .m = acc.dim(acc.rank() - 2),
+          .n = acc.dim(acc.rank() - 1),
+          .k = a.dim(a.rank() - 1),
+          .precision = fn.getEnum<ir::Precision>(dot, Attr::precision)};
 }
 
-bool takesTypes(const DotUnit &unit, const ir::Function &fn, OpId dot) {
-  return takes(unit.a, fn.type(fn.operand(dot, 0))) && takes(unit.b, fn.type(fn.operand(dot, 1))) &&
-         takes(unit.acc, fn.type(fn.result(dot)));
+bool takes(const ir::DotPart &part, Elem elem) { return part.elem == Elem::Void || part.elem == elem; }
+bool takesTypes(const DotUnit &unit, const Demand &dot) {
+  return takes(unit.a, dot.a) && takes(unit.b, dot.b) && takes(unit.acc, dot.acc);
 }
 
 // Why a unit of the dot's types would not be right; empty: it is.
-std::string misfit(const DotUnit &unit, const ir::Function &fn, OpId dot) {
-  const int32_t k = fn.type(fn.operand(dot, 0)).shape().back();
-  if (unit.precision != ir::Precision::ieee &&
-      unit.precision != fn.getEnum<ir::Precision>(dot, Attr::precision)) {
+std::string misfit(const DotUnit &unit, const Demand &dot) {
+  if (unit.precision != ir::Precision::ieee && unit.precision != dot.precision) {
     const auto name =
         ir::enumeratorName(ir::AttrKind::Precision, static_cast<int64_t>(unit.precision));
-    return std::string(ir::elemName(unit.a.elem)) + " operands need input_precision " +
-           std::string(name);
+    return std::string(ir::elemName(dot.a)) + " operands need input_precision " + std::string(name);
   }
-  if (k % unit.k != 0) {
-    return "k = " + std::to_string(k) + " is no multiple of " + std::to_string(unit.k);
+  if (dot.k % unit.k != 0) {
+    return "k = " + std::to_string(dot.k) + " is no multiple of " + std::to_string(unit.k);
   }
   return "";
 }
 
 // Why another unit would be faster; empty: there is no reason.
-std::string drawback(const DotUnit &unit, const ir::Function &fn, OpId dot) {
-  const Type acc = fn.type(fn.result(dot));
-  const int32_t m = acc.dim(acc.rank() - 2), n = acc.dim(acc.rank() - 1);
-  if (m >= unit.leastM && n >= unit.leastN) {
+std::string drawback(const DotUnit &unit, const Demand &dot) {
+  if (dot.m >= unit.leastM && dot.n >= unit.leastN) {
     return "";
   }
-  return "the tile of " + std::to_string(m) + " x " + std::to_string(n) +
+  return "the tile of " + std::to_string(dot.m) + " x " + std::to_string(dot.n) +
          " is below the instruction's " + std::to_string(unit.m) + " x " + std::to_string(unit.n);
 }
 
@@ -83,11 +93,47 @@ const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &tar
   if (unit == target.units.end()) {
     fail(fn, dot, target.name + " has no unit " + name);
   }
-  const std::string why = takesTypes(*unit, fn, dot) ? misfit(*unit, fn, dot) : "it takes other types";
+  const Demand demand = demandOf(fn, dot);
+  const std::string why = takesTypes(*unit, demand) ? misfit(*unit, demand) : "it takes other types";
   if (!why.empty()) {
     fail(fn, dot, "the unit " + name + " does not fit this dot: " + why);
   }
   return *unit;
+}
+
+// The first unit that fits; `why` gets the reason against the first of these types, unless it has one.
+const DotUnit &search(const ir::Target &target, const Demand &demand, std::string &why) {
+  const auto found = std::ranges::find_if(target.units, [&](const DotUnit &unit) {
+    if (!takesTypes(unit, demand)) {
+      return false;
+    }
+    std::string reason = misfit(unit, demand);
+    reason = reason.empty() ? drawback(unit, demand) : reason;
+    why = why.empty() ? reason : why;
+    return reason.empty();
+  });
+  ir::check(found != target.units.end(), "the last unit fits every dot");
+  return *found;
+}
+
+std::optional<DotSplit> splitFor(const Demand &demand) {
+  return demand.a == Elem::F32 ? splitOf(demand.precision) : std::nullopt;
+}
+Demand partOf(Demand demand, const DotSplit &split) {
+  demand.a = demand.b = split.elem;
+  demand.precision = split.precision;
+  return demand;
+}
+
+// In parts, if these have a faster unit: the dots that stand there then.
+std::vector<OpId> inParts(ir::Function &fn, OpId dot, const ir::Target &target) {
+  const Demand demand = demandOf(fn, dot);
+  const auto split = fn.hasAttr(dot, Attr::unit) ? std::nullopt : splitFor(demand);
+  std::string why;
+  if (!split || &search(target, partOf(demand, *split), why) == &target.units.back()) {
+    return {dot};
+  }
+  return splitDot(fn, dot, *split);
 }
 
 class DotPlanner {
@@ -104,33 +150,29 @@ public:
   }
 
 private:
+  // The reason against the last unit is that against the parts, where a dot may be split.
   const DotUnit &chooseUnit(OpId dot) {
+    const Demand demand = demandOf(fn_, dot);
     std::string why;
-    for (const DotUnit &unit : target_.units) {
-      if (!takesTypes(unit, fn_, dot)) {
-        continue;
-      }
-      std::string reason = misfit(unit, fn_, dot);
-      reason = reason.empty() ? drawback(unit, fn_, dot) : reason;
-      if (reason.empty()) {
-        if (&unit == &target_.units.back()) {
-          noteFallback(dot, why);
-        }
-        return unit;
-      }
-      why = why.empty() ? reason : why;
+    if (const auto split = splitFor(demand)) {
+      search(target_, partOf(demand, *split), why);
     }
-    fail(fn_, dot, "no unit of " + target_.name + " fits this dot: " + why);
+    const DotUnit &unit = search(target_, demand, why);
+    if (&unit == &target_.units.back()) {
+      noteFallback(dot, why);
+    }
+    return unit;
   }
 
-  void noteFallback(OpId dot, const std::string &why) {
-    const auto elem = [&](ValueId value) { return std::string(ir::elemName(fn_.type(value).elem())); };
+  void noteFallback(OpId dot, std::string why) {
+    if (why.empty()) {
+      why = std::string("no matrix instruction multiplies ") +
+            ir::elemName(fn_.type(fn_.operand(dot, 0)).elem()) + " into " +
+            ir::elemName(fn_.type(fn_.result(dot)).elem());
+    }
     const ir::Location &location = fn_.locationOf(dot);
-    fn_.fallbacks.push_back(
-        (location.known() ? location.place().str() + ": " : "") + "dot by fused multiply-adds: " +
-        (why.empty() ? "no matrix instruction multiplies " + elem(fn_.operand(dot, 0)) + " into " +
-                           elem(fn_.result(dot))
-                     : why));
+    fn_.fallbacks.push_back((location.known() ? location.place().str() + ": " : "") +
+                            "dot by fused multiply-adds: " + why);
   }
 
   WarpGrid pinnedGrid(OpId dot) const {
@@ -177,15 +219,18 @@ private:
 } // namespace
 
 bool planDots(ir::Function &fn, const PassContext &context) {
-  DotPlanner planner(fn, context);
-  bool changed = false;
+  std::vector<OpId> dots;
   for (const OpId op : fn.walk()) {
     if (fn.opcode(op) == Opcode::Dot) {
-      planner.plan(widenAccumulator(fn, op));
-      changed = true;
+      const auto parts = inParts(fn, widenAccumulator(fn, op), context.target);
+      dots.insert(dots.end(), parts.begin(), parts.end());
     }
   }
-  return changed;
+  DotPlanner planner(fn, context);
+  for (const OpId dot : dots) {
+    planner.plan(dot);
+  }
+  return !dots.empty();
 }
 
 const DotUnit &unitOf(const ir::Function &fn, OpId dot, const ir::Target &target) {

@@ -281,9 +281,15 @@ private:
   ir::IndexMap<ir::Id<struct ComponentTag>, int32_t> reducedAxis_{-1};
 };
 
+// Another dot goes on in the accumulator, and nobody else looks at it.
+bool isOnlyContinued(const ir::Function &fn, OpId dot) {
+  const auto uses = fn.uses(fn.result(dot));
+  return uses.size() == 1 && fn.opcode(uses[0].op) == Opcode::Dot && uses[0].operand == 2;
+}
+
 // What a kernel's registers go to.
 struct Sizes {
-  int64_t dot = 0, allDots = 0; // elements of the largest accumulator, and of all
+  int64_t dot = 0, allDots = 0; // registers of the largest accumulator, and of all
   int64_t row = 0;              // elements of the largest tile that is reduced, scanned or sorted
   int64_t widest = 0;           // bytes of the largest tile that is loaded or stored
   bool carried = false;         // a reduced tile holds partial results of a loop
@@ -292,8 +298,10 @@ struct Sizes {
     for (const OpId op : fn.walk()) {
       const Opcode opcode = fn.opcode(op);
       if (opcode == Opcode::Dot) {
-        dot = std::max(dot, fn.type(fn.result(op)).numElements());
-        allDots += fn.type(fn.result(op)).numElements();
+        const Type acc = fn.type(fn.result(op));
+        const int64_t registers = acc.numElements() * (acc.elementBytes() > 4 ? 2 : 1);
+        dot = std::max(dot, registers);
+        allDots += isOnlyContinued(fn, op) ? 0 : registers;
       } else if (opcode == Opcode::Load && fn.type(fn.result(op)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
       } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {

@@ -96,6 +96,8 @@ const TextCase kTexts[] = {
     {20, "tile",
      "%0 = splat %n : tile<4x4xi32> %f = constant {value=0.0} : tile<4x4xf32> "
      "%2 = dot %0, %0, %f : tile<4x4xf32>"},
+    {20, "tile", "%0 = splat %n : tile<4x4xi32> %1 = dot %0, %0, %0 {warps=[2]} : tile<4x4xi32>"},
+    {20, "tile", "%0 = splat %n : tile<4x4xi32> %1 = dot %0, %0, %0 {warps=[3, 1]} : tile<4x4xi32>"},
     {20, "tile", "%0 = splat %n : tile<4x2xi32> %1 = sort %0 {axis=1} : tile<4x3xi32>"},
     {20, "tile", "%0 = constant {value=0.0} : tile<4xf32> %1 = sort %0 {axis=0} : tile<4xf32>"},
     {21, "tile",

@@ -4,6 +4,7 @@
 ptxas comes from the package nvidia-cuda-nvcc; it must take the PTX, and must not spill registers. A
 target that the LLVM of this build does not have is a clear error."""
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -52,7 +53,17 @@ def sorted_rows(x, out, BLOCK: tl.constexpr):
     tl.store(out + i, tl.sort(tl.load(x + i)))
 
 
+@libtile.jit
+def batch(x, y, out, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr):
+    s, m, n, k = tl.arange(0, B)[:, None, None], tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(x + s * (M * K) + m[None, :, None] * K + k[None, None, :])
+    b = tl.load(y + s * (K * N) + k[None, :, None] * N + n[None, None, :])
+    product = tl.dot(a, b, input_precision=PRECISION)
+    tl.store(out + s * (M * N) + m[None, :, None] * N + n[None, None, :], product)
+
+
 STRIDES = ["i32:16", 1] * 3
+BATCH = {"B": 6, "M": 32, "N": 32, "K": 32, "PRECISION": None}
 ROWS = {"BLOCK": 4096}
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 8}
 KERNELS = {
@@ -82,6 +93,12 @@ KERNELS = {
     "dropout_f32_32768": (dropout, ["*fp32:16"] * 2 + ["i32"], {"BLOCK": 32768}),
     "sort_f32": (sorted_rows, ["*fp32:16"] * 2, {"BLOCK": 1024}),
     "sort_i64": (sorted_rows, ["*i64:16"] * 2, {"BLOCK": 4096}),
+    "batch_f16": (batch, ["*fp16:16"] * 2 + ["*fp32:16"], BATCH),
+    "batch_i8": (batch, ["*i8:16"] * 2 + ["*i32:16"], BATCH),
+    "batch_f64": (batch, ["*fp64:16"] * 3, {**BATCH, "B": 2}),
+    "batch_tf32x3": (batch, ["*fp32:16"] * 3, {**BATCH, "B": 1, "PRECISION": "tf32x3"}),
+    "batch_bf16x6": (batch, ["*fp32:16"] * 3, {**BATCH, "B": 1, "PRECISION": "bf16x6"}),
+    "batch_odd_tile": (batch, ["*bf16"] * 2 + ["*fp32"], {**BATCH, "B": 3, "M": 17, "K": 48}),
     "matmul_odd_tile": (matmul.matmul, ["*fp16"] * 3 + ["i32"] * 3 + ["i32", 1] * 3,
                         {**TILE, "BLOCK_M": 17, "BLOCK_N": 5, "BLOCK_K": 3}),
 }
@@ -121,6 +138,18 @@ def test_assembles_without_spills(name, target, tmp_path):
         return
     compiled = kernel.warmup(*types, grid=(1,), target=target, **constants)
     assert assemble(compiled.asm["ptx"], target, tmp_path) == 0
+
+
+@pytest.mark.parametrize("name, products", [("batch_f16", 1), ("batch_i8", 1), ("batch_f64", 1), ("batch_tf32x3", 3),
+                                            ("batch_bf16x6", 6), ("batch_odd_tile", 1)])
+def test_batches_go_to_matrix_instructions(name, products):
+    """Each warp has slices of its own; instructions of one shape, products times as many as one dot has."""
+    kernel, types, constants = KERNELS[name]
+    compiled = kernel.warmup(*types, grid=(1,), target="sm_80", num_warps=1, **constants)
+    m, n, k = (int(x) for x in re.search(r"mma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)", compiled.asm["ptx"]).groups())
+    tiles = math.prod(-(-constants[axis] // unit) for axis, unit in zip("BMNK", (1, m, n, k)))
+    assert compiled.asm["ptx"].count("mma.sync") == tiles * products
+    assert compiled.fallbacks == []
 
 
 @pytest.mark.parametrize("name", ["softmax_f16", "matmul_f16", "matmul_int8"])
