@@ -432,16 +432,13 @@ template <> void OpChecks::check<Opcode::Contract>(OpId op) {
   const Type a = c.operandType(op, 0);
   const Type b = c.operandType(op, 1);
   const Type acc = c.operandType(op, 2);
-  const unsigned rank = acc.rank(), row = rank - 2;
-  const bool pairs = b.rank() == rank + 1;
+  const bool pairs = b.rank() == 3;
   const bool words = b.elem() == Elem::I32 && a.elementBytes() == 2; // both halves of a pair
-  bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && rank >= 2 && a.rank() == rank &&
-            (b.rank() == rank || (pairs && b.dim(rank) == 2)) &&
-            (a.element() == b.element() || words) && a.dim(row) >= acc.dim(row) &&
-            b.dim(row + 1) >= acc.dim(row + 1) && c.operandType(op, 3) == kI32;
-  for (unsigned axis = 0; ok && axis < row; ++axis) {
-    ok = a.dim(axis) == acc.dim(axis) && b.dim(axis) == acc.dim(axis);
-  }
+  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 &&
+                  acc.rank() == 2 && (b.rank() == 2 || (pairs && b.dim(2) == 2)) &&
+                  (a.element() == b.element() || words) && a.dim(0) >= acc.dim(0) &&
+                  b.dim(1) >= acc.dim(1) &&
+                  c.operandType(op, 3) == kI32;
   c.require(ok, 30, op,
             "the buffers are not MxK, KxN (or K/2xNx2, or words K/2xN) and MxN with an i32 k");
   c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op,

@@ -6,7 +6,7 @@
 // of b and, row by row, one number of a broadcast to all lanes; what the block needs besides the
 // accumulators is thus one vector for each column of vectors and one more. block_m and block_n were
 // chosen so that all that fits the registers (passes/cpu/contract_blocks.h has the shapes of the
-// buffers). Slices of leading axes go one after the other.
+// buffers).
 //
 // The block of columns is the outer loop: its panel of b is then the one that the caches hold on to
 // while all rows pass over it.
@@ -48,56 +48,36 @@ void Emitter::emitContract(ir::OpId op) {
   plan.accumulator = acc.elem();
   // Pairs lie side by side: as <K/2 x N x 2>, or as words of both halves.
   const bool words = b.elem() == Elem::I32 && a.elementBytes() == 2;
-  const unsigned row = acc.rank() - 2;
-  plan.pairs = b.rank() > acc.rank() || words;
-  plan.rows = acc.dim(row);
-  plan.columns = acc.dim(row + 1);
-  plan.rowA = int64_t{a.dim(row + 1)} * a.elementBytes();
-  plan.rowB = int64_t{b.dim(row + 1)} * a.elementBytes() * (plan.pairs ? 2 : 1);
+  plan.pairs = b.rank() == 3 || words;
+  plan.rows = acc.dim(0);
+  plan.columns = acc.dim(1);
+  plan.rowA = int64_t{a.dim(1)} * a.elementBytes();
+  plan.rowB = int64_t{b.dim(1)} * a.elementBytes() * (plan.pairs ? 2 : 1);
   plan.lanes = target_.vectorBytes / acc.elementBytes();
   plan.blockM = fn_.getInt(op, Attr::block_m);
   const int64_t blockN = fn_.getInt(op, Attr::block_n);
   plan.vectors = blockN / plan.lanes;
-  ir::check((b.elem() == a.elem() || words) && plan.vectors > 0 && blockN % plan.lanes == 0 && plan.rows % plan.blockM == 0 &&
+  ir::check(a.rank() == 2 && acc.rank() == 2 && (b.elem() == a.elem() || words) &&
+                plan.vectors > 0 && blockN % plan.lanes == 0 && plan.rows % plan.blockM == 0 &&
                 plan.columns % blockN == 0,
             "a contract's buffers fit its register block");
   Value *k = builder_.CreateZExt(scalar(fn_.operand(op, 3)), builder_.getInt64Ty());
   plan.steps = plan.pairs ? builder_.CreateLShr(k, builder_.getInt64(1)) : k;
   plan.effects = fn_.effects(op);
-  const int64_t slices = acc.numElements() / (plan.rows * plan.columns);
-  const auto all = [&] {
-    if (slices == 1) {
-      return contractSlice(plan, blockN);
-    }
-    std::vector<Value *> none;
-    countedLoop({0, slices, 1}, plan.effects, none, [&](Value *slice) {
-      const auto at = [&](Value *base, const ir::Type &type) {
-        const int64_t bytes = type.numElements() / slices * type.elementBytes();
-        return builder_.CreateGEP(builder_.getInt8Ty(), base,
-                                  builder_.CreateMul(slice, builder_.getInt64(bytes)));
-      };
-      Contraction one = plan;
-      one.a = at(plan.a, a);
-      one.b = at(plan.b, b);
-      one.acc = at(plan.acc, acc);
-      contractSlice(one, blockN);
+  std::vector<Value *> none;
+  const auto blocks = [&] {
+    const bool flushes = plan.pairs && plan.packed == Elem::BF16;
+    Value *leastOfA = flushes ? leastFieldOfA(plan) : nullptr;
+    countedLoop({0, plan.columns, blockN}, plan.effects, none, [&](Value *n) {
+      if (flushes) {
+        branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
+               [&] { contractRows(widened(plan), n); });
+      } else {
+        contractRows(plan, n);
+      }
     });
   };
-  branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)), all, [] {});
-}
-
-void Emitter::contractSlice(const Contraction &plan, int64_t blockN) {
-  const bool flushes = plan.pairs && plan.packed == Elem::BF16;
-  Value *leastOfA = flushes ? leastFieldOfA(plan) : nullptr;
-  std::vector<Value *> none;
-  countedLoop({0, plan.columns, blockN}, plan.effects, none, [&](Value *n) {
-    if (flushes) {
-      branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
-             [&] { contractRows(widened(plan), n); });
-    } else {
-      contractRows(plan, n);
-    }
-  });
+  branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)), blocks, [] {});
 }
 
 void Emitter::contractRows(const Contraction &plan, Value *n) {

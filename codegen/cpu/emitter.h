@@ -276,7 +276,6 @@ private:
 
   // ---- contract.cpp
   void emitContract(ir::OpId op);
-  void contractSlice(const Contraction &plan, int64_t blockN);
   // All rows of a block of columns that begins at `n`.
   void contractRows(const Contraction &plan, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);

@@ -79,7 +79,7 @@ public:
 private:
   // Elements of the reduction in one iteration, padding included.
   int32_t stepOf(const ChunkedDot &dot) const {
-    return dot.shape.packedK(fn_.type(fn_.operand(dot.dot, 0)).shape().back());
+    return dot.shape.packedK(fn_.type(fn_.operand(dot.dot, 0)).dim(1));
   }
 
   bool chooseChunk() {

@@ -2,8 +2,6 @@
 #include "passes/cpu/contract_blocks.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 namespace libtile::passes {
 
@@ -49,25 +47,16 @@ int32_t ContractShape::rowB() const {
   return spreadRow(paddedN, rule.pairs ? 4 : int32_t(ir::byteSize(rule.packed)));
 }
 
-std::vector<int32_t> ContractShape::withLeading(int32_t rows, int32_t columns) const {
-  std::vector<int32_t> shape = leading;
-  shape.insert(shape.end(), {rows, columns});
-  return shape;
-}
-
 std::optional<ContractShape> contractShape(const ir::Target &target, Elem operand,
-                                           const ir::Type &accumulator) {
+                                           Elem accumulator, int32_t m, int32_t n) {
   const auto rule = std::ranges::find_if(target.contract, [&](const ContractRule &r) {
-    return r.operand == operand && r.accumulator == accumulator.elem();
+    return r.operand == operand && r.accumulator == accumulator;
   });
   if (rule == target.contract.end() || rule->lanes < 1) {
     return std::nullopt;
   }
-  const auto extents = accumulator.shape();
-  const int32_t m = extents[extents.size() - 2], n = extents.back();
   ContractShape shape;
   shape.rule = *rule;
-  shape.leading.assign(extents.begin(), extents.end() - 2);
   shape.m = m;
   shape.n = n;
   // Integers without an instruction that multiplies and adds: the product takes a register too.
@@ -95,10 +84,8 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   const int32_t packed = shape.packedK(k);
   // A panel of b, one register block wide, is read once for each block of rows: it should be near L1.
   const int64_t panel = 2 * int64_t{target.l1Bytes} / (int64_t{shape.blockN} * bytes);
-  const int64_t slices =
-      std::accumulate(shape.leading.begin(), shape.leading.end(), int64_t{1}, std::multiplies<>());
   const int64_t both =
-      int64_t{target.l2Bytes} / 2 / (slices * (shape.paddedM + shape.paddedN) * bytes);
+      int64_t{target.l2Bytes} / 2 / (int64_t{shape.paddedM + shape.paddedN} * bytes);
   const int64_t wanted =
       std::clamp<int64_t>(std::min(panel, both), kChunkLeast, kChunkMost);
   return int32_t(std::max<int64_t>(1, wanted / packed));

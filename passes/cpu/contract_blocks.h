@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a dot becomes a `contract`: the shapes of its scratch buffers and of its register blocks.
 //
-// What the emitter of `contract a, b, acc, k` may rely on (form_nests makes it so). Each buffer may have
-// leading axes, the same ones, over whose slices it goes one by one; of a slice:
+// What the emitter of `contract a, b, acc, k` may rely on (form_nests makes it so):
 //   acc  <Mp x Np>, row-major. Mp is a multiple of block_m, Np of block_n; block_n is a multiple of
 //        the rule's lanes. Rows and columns of padding may be computed and written freely.
 //   a    <Mp x Ka>: row m, column kk; Ka >= k, more than k is padding against rows that fall on the
@@ -24,17 +23,14 @@
 #pragma once
 
 #include "ir/target.h"
-#include "ir/type.h"
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace libtile::passes {
 
 struct ContractShape {
   ir::ContractRule rule;
-  std::vector<int32_t> leading;        // extents of the dot's axes before the last two
   int32_t m = 0, n = 0;                // of the dot
   int32_t paddedM = 0, paddedN = 0;    // of acc, and the rows of a
   int32_t blockM = 0, blockN = 0;
@@ -42,14 +38,12 @@ struct ContractShape {
   [[nodiscard]] int32_t packedK(int32_t k) const { return rule.pairs ? (k + 1) / 2 * 2 : k; }
   [[nodiscard]] int32_t rowA(int32_t k) const;
   [[nodiscard]] int32_t rowB() const;
-  // The leading axes, and two more.
-  [[nodiscard]] std::vector<int32_t> withLeading(int32_t rows, int32_t columns) const;
 };
 
-// For an accumulator of this type. nullopt: the target has no rule for these types, the dot goes
-// through plain nests.
+// nullopt: the target has no rule for these types, the dot goes through plain nests.
 [[nodiscard]] std::optional<ContractShape> contractShape(const ir::Target &target, ir::Elem operand,
-                                                         const ir::Type &accumulator);
+                                                         ir::Elem accumulator, int32_t m,
+                                                         int32_t n);
 // Iterations of a k loop with a step of `k` that one contract should take together.
 [[nodiscard]] int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
                                          int32_t k);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots. With a rule for the types (Target::contract): operands are packed into scratch by nests, which
 // convert them on the way, the accumulator lies in a buffer, and one `contract` does the rest. Packing
-// comes first: the operands may read the old accumulator. Without a rule: operands in scratch, and a nest
-// over the result around a sequential fold over k. Leading axes are axes of all of it.
+// comes first: the operands may read the old accumulator. A batch goes through the same scratch slice by
+// slice, in loops over its leading axes. Without a rule: operands in scratch, and a nest over the result
+// around a sequential fold over k.
 //
 //   %d = dot %a, %b, %c     ->   nest (m,k): packedA[m,k] = ext(a[m,k])
 //                                nest (k,n): packedB[k,n] = ext(b[k,n])
@@ -48,12 +49,37 @@ ValueId pairWord(Builder &builder, ValueId low, ValueId high) {
   return builder.make(Opcode::Or, {word(low), upper});
 }
 
+// Stores every value to be kept below `root` by a nest of its own, and what else a nest could not compute
+// on its way.
+void storeKept(NestState &state, ValueId root, OpId position) {
+  ValueId kept;
+  do {
+    kept = {};
+    walkExpression(state, root, [&](const ExpressionNode &node) {
+      if (!kept.valid() && !state.stored(node.value) && state.keep[node.value] != Keep::Inline) {
+        kept = node.value;
+      }
+      return !kept.valid();
+    });
+    if (kept.valid()) {
+      storeTile(state, kept, position);
+    }
+  } while (kept.valid());
+  prepareExpression(state, position, {state.fn.type(root).shape(), {root}});
+}
+
+ElementBuilder::Indices sliceIndices(ElementBuilder::Indices slice, ValueId row, ValueId column) {
+  slice.push_back(row);
+  slice.push_back(column);
+  return slice;
+}
+
 class OperandPacker {
 public:
   OperandPacker(NestState &state, OpId dot, OpId position, const ContractShape &shape,
-                const PackedOperands &packed, ValueId column)
+                const PackedOperands &packed, ValueId column, ElementBuilder::Indices slice = {})
       : state_(state), fn_(state.fn), dot_(dot), position_(position), shape_(shape),
-        packed_(packed), column_(column), row_(unsigned(shape.leading.size())),
+        packed_(packed), column_(column), slice_(std::move(slice)),
         k_(fn_.type(fn_.operand(dot, 0)).shape().back()) {}
 
   void run() {
@@ -78,16 +104,31 @@ private:
     return elements.addIndex(base, index);
   }
 
+  Indices inSlice(ValueId row, ValueId column) const { return sliceIndices(slice_, row, column); }
+
+  // A nest over the rows and columns of the operand, or of its slice.
+  void overMatrix(ValueId operand, const NestBody &body) {
+    NestWork work{fn_.type(operand).shape(), {operand}};
+    work.bufferWrites = 1;
+    if (slice_.empty()) {
+      return emitNest(state_, position_, work, body);
+    }
+    const auto leading = unsigned(slice_.size());
+    const auto matrix = work.shape.subspan(leading);
+    LaneChoice choice = chooseLanes(state_, work);
+    choice = choice.axis < leading
+                 ? LaneChoice{1, lanesFor(state_, work.values, matrix.back())}
+                 : LaneChoice{choice.axis - leading, choice.lanes};
+    emitNest(state_, position_, matrix, choice, body);
+  }
+
   void packA() {
     const ValueId a = fn_.operand(dot_, 0);
-    NestWork work{fn_.type(a).shape(), {a}};
-    work.bufferWrites = 1;
-    emitNest(state_, position_, work, [&](ElementBuilder &elements, const Indices &indices) {
-      const ValueId element =
-          widen(elements.builder(), elements.element(a, indices), shape_.rule.packed);
-      Indices place = indices;
-      place[row_ + 1] = shifted(elements, indices[row_ + 1], false);
-      elements.write(packed_.a, place, element);
+    overMatrix(a, [&](ElementBuilder &elements, const Indices &indices) {
+      const ValueId element = widen(elements.builder(),
+                                    elements.element(a, inSlice(indices[0], indices[1])),
+                                    shape_.rule.packed);
+      elements.write(packed_.a, {indices[0], shifted(elements, indices[1], false)}, element);
     });
     if (k_ < shape_.packedK(k_)) {
       zeroColumn();
@@ -96,25 +137,21 @@ private:
 
   // The missing second half of an odd reduction's last pair.
   void zeroColumn() {
-    emitNest(state_, position_, shape_.withLeading(shape_.m, 1), {row_, lanesFor(state_, {}, 1)},
+    emitNest(state_, position_, std::array{shape_.m, 1}, {0, lanesFor(state_, {}, 1)},
              [&](ElementBuilder &elements, const Indices &indices) {
                const Type element = Type::scalar(shape_.rule.packed);
-               Indices place = indices;
-               place[row_ + 1] = shifted(elements, elements.index(k_), false);
-               elements.write(packed_.a, place, elements.builder().zero(element));
+               const ValueId last = shifted(elements, elements.index(k_), false);
+               elements.write(packed_.a, {indices[0], last}, elements.builder().zero(element));
              });
   }
 
   void packB() {
     const ValueId b = fn_.operand(dot_, 1);
-    NestWork work{fn_.type(b).shape(), {b}};
-    work.bufferWrites = 1;
-    emitNest(state_, position_, work, [&](ElementBuilder &elements, const Indices &indices) {
-      const ValueId element =
-          widen(elements.builder(), elements.element(b, indices), shape_.rule.packed);
-      Indices place = indices;
-      place[row_] = shifted(elements, indices[row_], false);
-      elements.write(packed_.b, place, element);
+    overMatrix(b, [&](ElementBuilder &elements, const Indices &indices) {
+      const ValueId element = widen(elements.builder(),
+                                    elements.element(b, inSlice(indices[0], indices[1])),
+                                    shape_.rule.packed);
+      elements.write(packed_.b, {shifted(elements, indices[0], false), indices[1]}, element);
     });
   }
 
@@ -122,24 +159,24 @@ private:
   // way, and what would be is stored before.
   void packPairs() {
     const ValueId b = fn_.operand(dot_, 1);
-    storeKept(b);
+    storeKept(state_, b, position_);
     if (k_ < 2) {
       return;
     }
     const int32_t n = shape_.n;
-    const LaneChoice choice{row_ + 1, lanesFor(state_, std::array{b}, n)};
-    emitWithRemainderChecks(
-        state_, position_, {fn_.type(b).shape(), {b}}, row_ + 1, [&](OpId place) {
-          emitNest(state_, place, shape_.withLeading(k_ / 2, n), choice,
-                   [&](ElementBuilder &elements, const Indices &indices) {
-                     Indices even = indices;
-                     even[row_] = elements.scaleIndex(indices[row_], 2);
-                     Indices odd = indices;
-                     odd[row_] = elements.shiftIndex(even[row_], 1);
-                     const ValueId low = elements.element(b, even);
-                     writePair(elements, indices, low, elements.element(b, odd));
-                   });
-        });
+    const LaneChoice choice{1, lanesFor(state_, std::array{b}, n)};
+    const auto pack = [&](OpId place) {
+      emitNest(state_, place, std::array{k_ / 2, n}, choice,
+               [&](ElementBuilder &elements, const Indices &indices) {
+                 const ValueId even = elements.scaleIndex(indices[0], 2);
+                 const ValueId odd = elements.shiftIndex(even, 1);
+                 const ValueId low = elements.element(b, inSlice(even, indices[1]));
+                 const ValueId high = elements.element(b, inSlice(odd, indices[1]));
+                 writePair(elements, indices[0], indices[1], low, high);
+               });
+    };
+    const auto lane = unsigned(slice_.size()) + 1;
+    emitWithRemainderChecks(state_, position_, {fn_.type(b).shape(), {b}}, lane, pack);
   }
 
   void packLastPair() {
@@ -148,46 +185,22 @@ private:
     }
     const ValueId b = fn_.operand(dot_, 1);
     const int32_t n = shape_.n;
-    const LaneChoice choice{row_ + 1, lanesFor(state_, std::array{b}, n)};
-    emitNest(state_, position_, shape_.withLeading(1, n), choice,
+    emitNest(state_, position_, std::array{1, n}, {1, lanesFor(state_, std::array{b}, n)},
              [&](ElementBuilder &elements, const Indices &indices) {
                const Type element = fn_.type(b).element();
-               Indices last = indices;
-               last[row_] = elements.index(k_ - 1);
-               const ValueId low = elements.element(b, last);
+               const ValueId low =
+                   elements.element(b, inSlice(elements.index(k_ - 1), indices[1]));
                const ValueId zero = elements.builder().zero(element);
-               last[row_] = elements.index(k_ / 2);
-               writePair(elements, last, low, zero);
+               writePair(elements, elements.index(k_ / 2), indices[1], low, zero);
              });
   }
 
-  // `place`: pairs along the axis before the last.
-  void writePair(ElementBuilder &elements, Indices place, ValueId low, ValueId high) {
+  void writePair(ElementBuilder &elements, ValueId row, ValueId column, ValueId low,
+                 ValueId high) {
     Builder &builder = elements.builder();
     const Elem packed = shape_.rule.packed;
     const ValueId word = pairWord(builder, widen(builder, low, packed), widen(builder, high, packed));
-    place[row_] = shifted(elements, place[row_], true);
-    elements.write(packed_.b, place, word);
-  }
-
-  // Stores every value to be kept below `root` by a nest of its own.
-  void storeKept(ValueId root) {
-    ValueId kept;
-    do {
-      kept = {};
-      walkExpression(state_, root, [&](const ExpressionNode &node) {
-        if (!kept.valid() && !state_.stored(node.value) &&
-            state_.keep[node.value] != Keep::Inline) {
-          kept = node.value;
-        }
-        return !kept.valid();
-      });
-      if (kept.valid()) {
-        storeTile(state_, kept, position_);
-      }
-    } while (kept.valid());
-    NestWork work{fn_.type(root).shape(), {root}};
-    prepareExpression(state_, position_, work);
+    elements.write(packed_.b, {shifted(elements, row, true), column}, word);
   }
 
   NestState &state_;
@@ -197,7 +210,7 @@ private:
   const ContractShape &shape_;
   const PackedOperands &packed_;
   ValueId column_;
-  unsigned row_; // the axis before the last
+  Indices slice_; // along the leading axes
   int32_t k_;
 };
 
@@ -247,30 +260,104 @@ void lowerByFolds(NestState &state, OpId dot, ValueId home) {
                          elemName(fn.type(a).elem()) + " into " + elemName(type.elem()));
 }
 
+// The contraction of a slice of this dot.
+std::optional<ContractShape> sliceContractOf(const NestState &state, OpId dot) {
+  const Type &type = state.fn.type(state.fn.result(dot));
+  return contractShape(state.target, state.fn.type(state.fn.operand(dot, 0)).elem(), type.elem(),
+                       type.dim(type.rank() - 2), type.dim(type.rank() - 1));
+}
+
+bool readsBuffer(const NestState &state, ValueId value, ValueId buffer) {
+  bool found = false;
+  walkExpression(state, value, [&](const ExpressionNode &node) {
+    found = found || state.buffer[node.value] == buffer;
+    return !found;
+  });
+  return found;
+}
+
+// Loops over the leading axes before `position`; the place in the innermost, with its indices.
+std::pair<OpId, ElementBuilder::Indices> openSlices(NestState &state, OpId position,
+                                                    std::span<const int32_t> leading) {
+  Function &fn = state.fn;
+  ElementBuilder::Indices slice;
+  for (const int32_t extent : leading) {
+    Builder before(fn, position);
+    const OpId loop = before.op(
+        Opcode::For, std::array{before.i32(0), before.i32(extent), before.i32(1)});
+    const BlockId block = fn.region(loop);
+    slice.push_back(fn.addArg(block, kI32));
+    Builder inside(fn, block);
+    inside.loc = fn.loc(position);
+    inside.yield({});
+    position = fn.last(block);
+  }
+  return {position, slice};
+}
+
+// Slice by slice. An operand that reads the accumulator reads it as it was before the first slice.
+void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId home) {
+  Function &fn = state.fn;
+  const Type type = fn.type(fn.result(dot));
+  const ValueId start = fn.operand(dot, 2);
+  for (const ValueId operand : {fn.operand(dot, 0), fn.operand(dot, 1)}) {
+    if (home.valid() && state.buffer[operand] == home) {
+      home = {};
+    } else if (home.valid() && readsBuffer(state, operand, home)) {
+      storeTile(state, operand, dot);
+    }
+    storeKept(state, operand, dot);
+  }
+  storeKept(state, start, dot);
+  const auto leading = type.shape().first(type.rank() - 2);
+  const Type matrix = Type::tile({shape.m, shape.n}, type.element());
+  const int32_t k = fn.type(fn.operand(dot, 0)).shape().back();
+  const PackedOperands packed = allocPacked(state, dot, shape, k);
+  Builder before(fn, dot);
+  const ValueId acc = allocBuffer(before, std::array{shape.paddedM, shape.paddedN}, type.element());
+  zeroPadding(state, dot, acc, matrix);
+  home = home.valid() ? home : allocBuffer(before, type.shape(), type.element());
+  const auto [position, slice] = openSlices(state, dot, leading);
+  OperandPacker(state, dot, position, shape, packed, {}, slice).run();
+  const LaneChoice choice{1, lanesFor(state, std::array{start}, shape.n)};
+  using Indices = ElementBuilder::Indices;
+  emitNest(state, position, matrix.shape(), choice,
+           [&](ElementBuilder &elements, const Indices &indices) {
+             elements.write(acc, indices,
+                            elements.element(start, sliceIndices(slice, indices[0], indices[1])));
+           });
+  Builder inside(fn, position);
+  emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)));
+  emitNest(state, position, matrix.shape(), choice,
+           [&](ElementBuilder &elements, const Indices &indices) {
+             elements.write(home, sliceIndices(slice, indices[0], indices[1]),
+                            elements.read(acc, indices, type.element()));
+           });
+  state.buffer.set(fn.result(dot), home);
+}
+
 } // namespace
 
 std::optional<ContractShape> contractOf(const NestState &state, OpId dot) {
-  const Function &fn = state.fn;
-  return contractShape(state.target, fn.type(fn.operand(dot, 0)).elem(), fn.type(fn.result(dot)));
+  const bool isMatrix = state.fn.type(state.fn.result(dot)).rank() == 2;
+  return isMatrix ? sliceContractOf(state, dot) : std::nullopt;
 }
 
 llvm::SmallVector<int32_t, 4> accumulatorShape(const NestState &state, OpId dot) {
-  if (const auto contract = contractOf(state, dot)) {
-    const std::vector<int32_t> padded = contract->withLeading(contract->paddedM, contract->paddedN);
-    return {padded.begin(), padded.end()};
+  if (const auto shape = contractOf(state, dot)) {
+    return {shape->paddedM, shape->paddedN};
   }
   const auto shape = state.fn.type(state.fn.result(dot)).shape();
   return {shape.begin(), shape.end()};
 }
 
 void zeroPadding(NestState &state, OpId position, ValueId buffer, Type tile) {
-  const Type type = state.fn.type(buffer);
-  if (type.rank() < 2 || type.rank() != tile.rank()) {
-    return;
+  const Type &type = state.fn.type(buffer);
+  if (type.rank() == 2 && tile.rank() == 2) {
+    const std::array<int32_t, 2> extents{type.dim(0), type.dim(1)};
+    zeroFill(state, position, buffer, {tile.dim(0), extents[0]}, {0, extents[1]});
+    zeroFill(state, position, buffer, {0, tile.dim(0)}, {tile.dim(1), extents[1]});
   }
-  const unsigned row = type.rank() - 2, column = type.rank() - 1;
-  zeroFill(state, position, buffer, {tile.dim(row), type.dim(row)}, {0, type.dim(column)});
-  zeroFill(state, position, buffer, {0, tile.dim(row)}, {tile.dim(column), type.dim(column)});
 }
 
 PackedOperands allocPacked(NestState &state, OpId position, const ContractShape &shape, int32_t k) {
@@ -280,8 +367,9 @@ PackedOperands allocPacked(NestState &state, OpId position, const ContractShape 
   const int32_t rows = pairs ? columns / 2 : columns;
   const Type packed = Type::scalar(shape.rule.packed);
   PackedOperands operands;
-  operands.a = allocBuffer(before, shape.withLeading(shape.paddedM, shape.rowA(k)), packed);
-  operands.b = allocBuffer(before, shape.withLeading(rows, shape.rowB()), pairs ? kI32 : packed);
+  operands.a = allocBuffer(before, std::array{shape.paddedM, shape.rowA(k)}, packed);
+  operands.b =
+      allocBuffer(before, std::array{rows, shape.rowB()}, pairs ? kI32 : packed);
   zeroFill(state, position, operands.a, {shape.m, shape.paddedM}, {0, columns});
   zeroFill(state, position, operands.b, {0, rows}, {shape.n, shape.paddedN});
   return operands;
@@ -303,12 +391,14 @@ void emitContract(NestState &state, OpId position, const ContractShape &shape,
 
 void lowerDot(NestState &state, OpId dot, ValueId home) {
   Function &fn = state.fn;
-  const auto shape = contractOf(state, dot);
+  const auto shape = sliceContractOf(state, dot);
   if (!shape) {
-    lowerByFolds(state, dot, home);
-    return;
+    return lowerByFolds(state, dot, home);
   }
-  const int32_t k = fn.type(fn.operand(dot, 0)).shape().back();
+  if (fn.type(fn.result(dot)).rank() > 2) {
+    return lowerSlices(state, dot, *shape, home);
+  }
+  const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
   const PackedOperands packed = allocPacked(state, dot, *shape, k);
   packOperands(state, dot, dot, *shape, packed, {});
   const Type type = fn.type(fn.result(dot));

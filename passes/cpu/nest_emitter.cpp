@@ -289,24 +289,19 @@ void emitNest(NestState &state, OpId position, const NestWork &work, const NestB
 
 void zeroFill(NestState &state, OpId position, ValueId buffer, std::array<int32_t, 2> rows,
               std::array<int32_t, 2> columns) {
-  if (rows[1] <= rows[0] || columns[1] <= columns[0]) {
+  const std::array<int32_t, 2> extents{rows[1] - rows[0], columns[1] - columns[0]};
+  if (extents[0] <= 0 || extents[1] <= 0) {
     return;
   }
-  const Type type = state.fn.type(buffer);
-  const unsigned last = type.rank() - 1;
-  std::vector<int32_t> extents(type.shape().begin(), type.shape().end());
-  extents[last - 1] = rows[1] - rows[0];
-  extents[last] = columns[1] - columns[0];
-  const Type element = Type::scalar(type.elem());
+  const Type element = Type::scalar(state.fn.type(buffer).elem());
   const uint32_t fitting = std::max(state.target.vectorBytes, 16) / element.elementBytes();
   const LaneChoice choice{
-      last, int32_t(std::min<uint64_t>(fitting, llvm::PowerOf2Ceil(uint64_t(extents[last]))))};
+      1, int32_t(std::min<uint64_t>(fitting, llvm::PowerOf2Ceil(uint64_t(extents[1]))))};
   emitNest(state, position, extents, choice,
            [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
-             ElementBuilder::Indices place = indices;
-             place[last - 1] = elements.shiftIndex(indices[last - 1], rows[0]);
-             place[last] = elements.shiftIndex(indices[last], columns[0]);
-             elements.write(buffer, place, elements.builder().zero(element));
+             const ValueId row = elements.shiftIndex(indices[0], rows[0]);
+             const ValueId column = elements.shiftIndex(indices[1], columns[0]);
+             elements.write(buffer, {row, column}, elements.builder().zero(element));
            });
 }
 

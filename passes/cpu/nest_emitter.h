@@ -48,7 +48,7 @@ void emitNest(NestState &state, ir::OpId position, std::span<const int32_t> exte
 // prepareExpression, chooseLanes and emitNest with the whole space as indices.
 void emitNest(NestState &state, ir::OpId position, const NestWork &work, const NestBody &body);
 
-// Zeros in rows [rows[0], rows[1]) and columns [columns[0], columns[1]) of the buffer's last two axes.
+// Zeros in rows [rowFrom, rowTo) and columns [columnFrom, columnTo) of a buffer with two axes.
 void zeroFill(NestState &state, ir::OpId position, ir::ValueId buffer, std::array<int32_t, 2> rows,
               std::array<int32_t, 2> columns);
 

@@ -82,8 +82,7 @@ TEST(ContractShape, FitsTheRegisters) {
     for (int m : {1, 5, 6, 17, 96, 128}) {
       for (int n : {1, 5, 16, 80, 128, 250}) {
         for (ir::Elem elem : {ir::Elem::F32, ir::Elem::BF16}) {
-          const auto shape = passes::contractShape(
-              target, elem, ir::Type::tile({m, n}, ir::Type::scalar(ir::Elem::F32)));
+          const auto shape = passes::contractShape(target, elem, ir::Elem::F32, m, n);
           ASSERT_TRUE(shape);
           const int vectors = shape->blockN / shape->rule.lanes;
           EXPECT_LE(shape->blockM * vectors + vectors + 1, target.vectorRegisters);
@@ -100,8 +99,7 @@ TEST(ContractShape, FitsTheRegisters) {
         }
       }
     }
-    EXPECT_FALSE(passes::contractShape(target, ir::Elem::I64,
-                                       ir::Type::tile({8, 8}, ir::Type::scalar(ir::Elem::I64))));
+    EXPECT_FALSE(passes::contractShape(target, ir::Elem::I64, ir::Elem::I64, 8, 8));
   }
 }
 

@@ -161,6 +161,38 @@ def test_heads_as_a_batch(device, dtype, h, m, n, d):
 
 
 @libtile.jit
+def fed_back(x, y, out, trips, B: tl.constexpr, M: tl.constexpr, WHICH: tl.constexpr):
+    at = tl.arange(0, B)[:, None, None] * (M * M) + tl.arange(0, M)[None, :, None] * M + tl.arange(0, M)[None, None, :]
+    acc, other = tl.load(x + at), tl.load(y + at)
+    for _ in range(trips):
+        if WHICH == "itself":
+            acc = tl.dot(acc, other, acc)
+        elif WHICH == "other slices":
+            acc = tl.dot(tl.flip(acc, 0), other, acc)
+        else:
+            acc = tl.dot(other, tl.trans(acc) + 1, acc)
+    tl.store(out + at, acc)
+
+
+@everywhere
+@pytest.mark.parametrize("which", ["itself", "other slices", "turned"])
+@pytest.mark.parametrize("slices, m", [(1, 16), (3, 16), (4, 7)])
+def test_the_accumulator_as_an_operand(device, which, slices, m):
+    rng = np.random.default_rng(m)
+    x, y = (rng.integers(-1, 2, (slices, m, m)).astype(F32) for _ in range(2))
+    want = x.astype(F64)
+    for _ in range(3):
+        if which == "itself":
+            want = want @ y + want
+        elif which == "other slices":
+            want = want[::-1] @ y + want
+        else:
+            want = y @ (want.transpose(0, 2, 1) + 1) + want
+    got = launch(fed_back, device, [x, y, poisoned(x.shape, F32)], 3, B=slices, M=m, WHICH=which)
+    assert np.array_equal(got, want)
+
+
+@libtile.jit
 def two_batch_axes(x, y, out, A: tl.constexpr, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     a = tl.reshape(tl.load(x + tl.arange(0, A * B * M * K)), (A, B, M, K))
     b = tl.reshape(tl.load(y + tl.arange(0, A * B * K * N)), (A, B, K, N))
