@@ -75,7 +75,7 @@ private:
       return;
     }
     const Type acc = fn_.type(fn_.result(op));
-    const WarpGrid grid = warpGridOf(fn_, op);
+    const WarpGrid grid = warpGridOf(fn_, op, warps_);
     const OperandLayouts operands = operandLayouts(
         unit, acc.shape(), fn_.type(fn_.operand(op, 0)).shape().back(), grid, warps_);
     const Layout sums = accumulatorLayout(unit, acc.shape(), grid, warps_);

@@ -139,13 +139,20 @@ std::vector<OpId> inParts(ir::Function &fn, OpId dot, const ir::Target &target) 
 class DotPlanner {
 public:
   DotPlanner(ir::Function &fn, const PassContext &context)
-      : fn_(fn), target_(context.target), warps_(chooseWarps(fn, context)) {}
+      : fn_(fn), target_(context.target), warps_(chooseWarps(fn, context)) {
+    for (const OpId op : fn.walk()) {
+      if (fn.opcode(op) == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
+        reduces_.push_back(op);
+      }
+    }
+  }
 
   void plan(OpId dot) {
     const bool pinned = fn_.hasAttr(dot, Attr::unit);
     const DotUnit &unit = pinned ? namedUnit(fn_, dot, target_) : chooseUnit(dot);
     fn_.setAttr(dot, Attr::unit, ir::AttrValue(unit.name));
-    const WarpGrid grid = fn_.hasAttr(dot, Attr::warps) ? pinnedGrid(dot) : chooseGrid(dot, unit);
+    const WarpGrid grid =
+        fn_.hasAttr(dot, Attr::warps) ? warpGridOf(fn_, dot, warps_) : chooseGrid(dot, unit);
     fn_.setAttr(dot, Attr::warps, ir::AttrValue(std::vector<int64_t>(grid.begin(), grid.end())));
   }
 
@@ -175,23 +182,6 @@ private:
                             "dot by fused multiply-adds: " + why);
   }
 
-  WarpGrid pinnedGrid(OpId dot) const {
-    const auto pinned = fn_.getInts(dot, Attr::warps);
-    WarpGrid grid(pinned.begin(), pinned.end());
-    int64_t product = 1;
-    for (const int64_t along : pinned) {
-      product = along >= 1 && along <= warps_ && std::has_single_bit(static_cast<uint64_t>(along))
-                    ? product * along
-                    : int64_t{warps_} + 1;
-    }
-    if (grid.size() != fn_.type(fn_.result(dot)).rank() || product > warps_) {
-      fail(fn_, dot,
-           "the grid of a dot's warps has one power of two an axis, and of the program's " +
-               std::to_string(warps_) + " warps no more");
-    }
-    return grid;
-  }
-
   // Where rows of such accumulators are reduced, as in attention, all warps stand along them if there
   // is room, so that a row lies within one warp and the accumulator is the left operand of a next dot.
   WarpGrid chooseGrid(OpId dot, const DotUnit &unit) const {
@@ -199,14 +189,13 @@ private:
     const unsigned column = acc.rank() - 1;
     const bool wholeRows = unit.together &&
                            acc.numElements() / acc.dim(column) >= int64_t{unit.m} * warps_ &&
-                           std::ranges::any_of(fn_.walk(), [&](OpId op) {
-                             return fn_.opcode(op) == Opcode::Reduce && reducesRows(op, acc);
-                           });
+                           std::ranges::any_of(
+                               reduces_, [&](OpId op) { return reducesRows(op, acc); });
     return chooseWarpGrid(acc.shape(), warps_, {unit.m, unit.n}, wholeRows);
   }
   bool reducesRows(OpId reduce, const Type &acc) const {
     const Type tile = fn_.type(fn_.operand(reduce, 0));
-    return tile.isTile() && tile.rank() == acc.rank() &&
+    return tile.rank() == acc.rank() &&
            fn_.getInt(reduce, Attr::axis) == int64_t{acc.rank()} - 1 &&
            std::equal(tile.shape().begin(), tile.shape().end() - 1, acc.shape().begin());
   }
@@ -214,6 +203,7 @@ private:
   ir::Function &fn_;
   const ir::Target &target_;
   const int32_t warps_;
+  std::vector<OpId> reduces_; // of tiles
 };
 
 } // namespace
@@ -240,9 +230,17 @@ const DotUnit &unitOf(const ir::Function &fn, OpId dot, const ir::Target &target
   return namedUnit(fn, dot, target);
 }
 
-WarpGrid warpGridOf(const ir::Function &fn, OpId dot) {
-  const auto grid = fn.getInts(dot, Attr::warps);
-  return {grid.begin(), grid.end()};
+WarpGrid warpGridOf(const ir::Function &fn, OpId dot, int32_t warps) {
+  const auto named = fn.getInts(dot, Attr::warps);
+  int64_t left = named.size() == fn.type(fn.result(dot)).rank() ? warps : 0;
+  for (const int64_t along : named) {
+    left = along >= 1 && std::has_single_bit(static_cast<uint64_t>(along)) ? left / along : 0;
+  }
+  if (left == 0) {
+    fail(fn, dot, "the grid of a dot's warps has one power of two an axis, and of the program's " +
+                      std::to_string(warps) + " warps no more");
+  }
+  return {named.begin(), named.end()};
 }
 
 } // namespace libtile::passes

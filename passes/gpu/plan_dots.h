@@ -23,6 +23,6 @@ bool planDots(ir::Function &fn, const PassContext &context);
 // What plan_dots wrote. UserError: it has been left out, or the text names what does not fit.
 [[nodiscard]] const ir::DotUnit &unitOf(const ir::Function &fn, ir::OpId dot,
                                         const ir::Target &target);
-[[nodiscard]] WarpGrid warpGridOf(const ir::Function &fn, ir::OpId dot);
+[[nodiscard]] WarpGrid warpGridOf(const ir::Function &fn, ir::OpId dot, int32_t warps);
 
 } // namespace libtile::passes

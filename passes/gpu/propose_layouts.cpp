@@ -248,8 +248,9 @@ private:
   void proposeDot(OpId op) {
     const Type acc = fn_.type(fn_.result(op));
     const ir::DotUnit &unit = unitOf(fn_, op, context_.target);
+    const WarpGrid grid = warpGridOf(fn_, op, warps_);
     component(fn_.result(op))
-        .proposals.push_back({accumulatorLayout(unit, acc.shape(), warpGridOf(fn_, op), warps_),
+        .proposals.push_back({accumulatorLayout(unit, acc.shape(), grid, warps_),
                               static_cast<double>(tileBytes(acc)) * frequency(fn_, op),
                               unit.together});
   }
