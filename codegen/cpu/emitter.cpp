@@ -165,6 +165,16 @@ llvm::Constant *Emitter::iota(llvm::Type *integer) {
 
 // ---- pure ops
 
+Value *Emitter::emitHoisted(ir::OpId op, llvm::ArrayRef<Value *> operands, unsigned &depth) {
+  while (depth < this->depth() && scopes_[depth].hoisted >= kMostHoisted) {
+    ++depth;
+  }
+  Value *made = nullptr;
+  atDepth(depth, [&] { made = elementwise_.emit(fn_, op, operands); });
+  scopes_[depth].hoisted += depth < this->depth() && llvm::isa<llvm::Instruction>(made) ? 1 : 0;
+  return made;
+}
+
 void Emitter::emitPure(ir::OpId op) {
   unsigned depth = 0;
   bool varying = false;
@@ -181,12 +191,7 @@ void Emitter::emitPure(ir::OpId op) {
   for (ValueId operand : fn_.operands(op)) {
     operands.push_back(inForm(operand, varying));
   }
-  while (depth < this->depth() && scopes_[depth].hoisted >= kMostHoisted) {
-    ++depth;
-  }
-  Value *exact = nullptr;
-  atDepth(depth, [&] { exact = elementwise_.emit(fn_, op, operands); });
-  scopes_[depth].hoisted += depth < this->depth() && llvm::isa<llvm::Instruction>(exact) ? 1 : 0;
+  Value *exact = emitHoisted(op, operands, depth);
   Form &made = define(fn_.result(op), exact, depth, varying);
   // The group's vectors differ in their base alone.
   const Form &first = forms_[varying && lanes_.count > 1 ? 1 : 0][fn_.result(op).index];
@@ -247,7 +252,7 @@ void Emitter::deriveAnchor(ir::OpId op, Form &made) {
   if (stride > INT32_MAX || stride < INT32_MIN) {
     return;
   }
-  atDepth(depth, [&] { made.anchor = elementwise_.emit(fn_, op, operands); });
+  made.anchor = emitHoisted(op, operands, depth);
   made.anchorDepth = depth;
   made.stride = stride;
   made.affine = true;

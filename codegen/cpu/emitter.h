@@ -97,6 +97,9 @@ private:
   void emitOps(ir::OpId first, ir::OpId end);
   void emitOp(ir::OpId op);
   void emitPure(ir::OpId op);
+  // The op's code in the scope of that depth, or in a deeper one, which `depth` is then, where many values
+  // wait in front of it already.
+  llvm::Value *emitHoisted(ir::OpId op, llvm::ArrayRef<llvm::Value *> operands, unsigned &depth);
   void emitConstant(ir::OpId op);
   void emitAlloc(ir::OpId op);
   // A compare that is true below some lane index, where the loop may stop at that (nests.cpp).

@@ -46,6 +46,9 @@ template <class T> void addOnce(std::vector<T> &list, const T &item) {
   }
 }
 
+// Each access is compared with those that wait; a barrier after so many costs less than they do.
+constexpr size_t kMostPending = 128;
+
 struct State {
   std::vector<SharedPending> shared;
   std::vector<GlobalPending> global;
@@ -195,7 +198,7 @@ private:
     if (!touchesGlobal(op)) {
       return false;
     }
-    if (state.acquired || (isRelease(op) && !state.global.empty())) {
+    if (state.acquired || (isRelease(op) && !state.global.empty()) || state.global.size() >= kMostPending) {
       return true;
     }
     return std::any_of(state.global.begin(), state.global.end(),
