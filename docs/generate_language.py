@@ -82,8 +82,8 @@ def page():
             shown = doc.replace("|", "\\|").replace("*", "\\*")
             columns = " | ".join(cells("extra.libdevice." + name))
             lines.append(f"| `{name}({signature})` | {overloads} | {columns} | {shown} |")
-    lines += ["", "## Not there yet", "",
-              ", ".join(f"`{row[0]}`" for row in names["LATER"]) + "."]
+    if names["LATER"]:
+        lines += ["", "## Not there yet", "", ", ".join(f"`{row[0]}`" for row in names["LATER"]) + "."]
     return "\n".join(lines) + "\n"
 
 

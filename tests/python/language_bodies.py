@@ -69,7 +69,7 @@ BODIES = {
     "map_elementwise": "tl.map_elementwise(both, x, x)", "inline_asm_elementwise": ASSEMBLY,
     "multiple_of": "tl.multiple_of(k, 4)", "max_contiguous": "tl.max_contiguous(k, 4)", "max_constancy": "tl.max_constancy(k, 4)",
     "assume": "tl.assume(n > 3);", "static_assert": "tl.static_assert(16 == 16);", "static_print": 'tl.static_print(end="");',
-    "device_print": 'tl.device_print("text", k);', "device_assert": 'tl.device_assert(m, "text");', "expect_zero": "tl.expect_zero(x, m)",
+    "device_print": 'tl.device_print("text", x, hex=True);', "device_assert": 'tl.device_assert(m, "text");', "expect_zero": "tl.expect_zero(x, m)",
     "pointer_type": "x.to(tl.pointer_type(tl.float32).element_ty)", "block_type": "x.to(tl.block_type(tl.int32, [16]).scalar)",
     "get_int_dtype": "x.to(tl.get_int_dtype(16, True))", "str_to_ty": 'x.to(tl.str_to_ty("i64"))',
     **{f"dtype.{name}": f"tl.to_tensor(tl.float32.{name}())" for name in (

@@ -30,16 +30,14 @@ def targets():
 
 def names_of_the_page():
     """(name, types of libdevice or None) of each row, as EXCEPTIONS names it."""
-    found, section = [], ""
+    found = []
     for line in (DOCS / "language.md").read_text().splitlines():
-        if line.startswith("## "):
-            section = line[3:]
         if libdevice := re.match(r"\| `(\w+)\([\w, ]*\)` \| ([^|]*->[^|]*) \|", line):
             found.append(("extra.libdevice." + libdevice[1], libdevice[2]))
         elif name := re.match(r"\| (?:(x|x only|type|descriptor|) \| )?`([\w.]+)(?:\(|` \|)", line):
             owner = {"type": "dtype.", "descriptor": "desc."}.get(name[1], "")
             found.append((owner + name[2], None))
-    assert section == "Not there yet" and len(found) > 400
+    assert len(found) > 400
     return found
 
 
