@@ -391,6 +391,77 @@ def test_bessel_functions_of_any_order(device, dtype):
     assert np.isnan(bad).all()
 
 
+def exact_high_orders(n, x):
+    """J by J. C. Miller's recurrence from far above."""
+    x, above, here = x.astype(LONG), np.zeros(x.size, LONG), np.full(x.size, 1e-300, LONG)
+    wanted, total = np.zeros(x.size, LONG), np.zeros(x.size, LONG)
+    for k in range(int(max(n.max(), x.max() + 40 * x.max()**(1 / 3)) + 60) // 2 * 2, 0, -1):
+        above, here = here, 2 * k / x * here - above
+        wanted = np.where(k - 1 == n, here, wanted)
+        total += 2 * here if k % 2 == 1 else 0
+        scale = np.where(np.abs(here) > 1e300, LONG(1e-300), LONG(1))
+        above, here, wanted, total = above * scale, here * scale, wanted * scale, total * scale
+    return wanted / (total - here)
+
+
+def bessel(device, kind, n, x):
+    return apply(device, f"{kind}n", np.array(n, np.int32), np.array(x), to=x.dtype).astype(F64)
+
+
+@everywhere
+@floats
+def test_bessel_functions_of_high_orders(device, dtype):
+    rng = np.random.default_rng(65)
+    n = rng.integers(200, 3000, 200)
+    x = np.abs(np.concatenate([rng.uniform(0.1, 4000, 100), n[100:] + rng.uniform(-60, 60, 100)])).astype(dtype)
+    off = np.abs(bessel(device, "j", n, x).astype(LONG) - exact_high_orders(n, x))
+    assert off.max() < (2e-13 if dtype is F64 else 4e-9)
+    # J(n + 1) Y(n) - J(n) Y(n + 1) = 2 / (pi x), where Y is no infinity.
+    near = x > 0.97 * n
+    assert near.sum() > 100
+    j, y = ([bessel(device, kind, n[near] + more, x[near]) for more in (0, 1)] for kind in "jy")
+    want = 2 / (np.pi * x[near].astype(F64))
+    np.testing.assert_allclose(j[1] * y[0] - j[0] * y[1], want, rtol=1e-10 if dtype is F64 else 1e-4)
+
+
+@everywhere
+@floats
+@pytest.mark.parametrize("n", [256, 257, 70_000, 2**24 - 1, 2**31 - 2])
+def test_neighbouring_orders_fit(device, dtype, n):
+    """Orders to 256 and those above are computed in two ways, and the largest take no longer than others."""
+    x = np.concatenate([n * np.array([0.9, 0.999, 1, 1.0001, 1.5, 3, 1e3]), n + 16 * n**(1 / 3) * np.array(
+        [-1.2, -1, -0.5, 0.5, 0.99, 1.01, 1.2])]).astype(dtype)
+    room = n * 2.0**-50 + 2.0**-46 if dtype is F64 else 2.0**-21
+    for kind in "jy":
+        three = np.array([bessel(device, kind, np.full(x.size, order), x) for order in (n - 1, n, n + 1)])
+        usual = np.isfinite(three).all(0) & (np.abs(three).max(0) < 1e30)
+        before, here, after = three[:, usual]
+        off = np.abs(before + after - 2 * n / x.astype(F64)[usual] * here) / np.maximum(np.abs(three).max(0)[usual], 1e-30)
+        assert off.max() < room, (kind, off.max(), room)
+    if n > 300:
+        # Abramowitz and Stegun, 9.3.31 and 9.3.32.
+        there = np.full(3, n).astype(dtype)
+        want = math.gamma(1 / 3) / (2**(2 / 3) * 3**(1 / 6) * math.pi) / n**(1 / 3)
+        if int(there[0]) == n:
+            for kind, factor in (("j", 1), ("y", -math.sqrt(3))):
+                np.testing.assert_allclose(bessel(device, kind, np.full(3, n), there), want * factor,
+                                           rtol=1e-6 if dtype is F32 else 1e-8)
+
+
+@everywhere
+@floats
+def test_bessel_functions_of_any_order_end(device, dtype):
+    least = np.finfo(dtype).tiny
+    n = np.array([2**31 - 1, 2**31 - 1, 1000, 1000, 5, 1, 300, 300, 300, -300, 300, 2])
+    x = np.array([1, least, 1e-20, 0, least, least, np.inf, np.nan, -np.inf, 5, -1, 1e-12], dtype)
+    with np.errstate(invalid="ignore"):
+        want = np.array([0, 0, 0, 0, 0, least / 2, 0, np.nan, 0, np.nan, 0, 1.25e-25], dtype)
+    np.testing.assert_allclose(bessel(device, "j", n, x), want.astype(F64), rtol=1e-6, atol=0)
+    want = np.array([-np.inf] * 5 + [-2 / np.pi / least] + [0, np.nan, np.nan, np.nan, np.nan, -np.inf])
+    got = bessel(device, "y", n, x)
+    np.testing.assert_array_equal(got[[0, 1, 2, 3, 6, 7, 8, 9, 10]], want[[0, 1, 2, 3, 6, 7, 8, 9, 10]])
+
+
 @everywhere
 @floats
 def test_gamma(device, dtype):

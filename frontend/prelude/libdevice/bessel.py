@@ -193,33 +193,152 @@ def largest(n):
 
 
 @libtile.jit
+def debye_sums(x, order):
+    """Debye's expansions (Abramowitz and Stegun, 9.3.7 to 9.3.16), ten terms of them, for orders that are far from
+    x > 0: (w, sum for J, sum for Y) where the order is above x, (w, even terms, odd terms) where it is below;
+    w = sqrt(|x^2 - order^2|)."""
+    w = tl.sqrt(tl.abs(x - order)) * tl.sqrt(x + order)
+    above = order > x
+    ratio = order / w
+    q = tl.where(above, ratio * ratio, -ratio * ratio)
+    inverse = 1.0 / w
+    by = inverse * inverse
+    even = polynomial_of(by, (
+        tl.full((), 1.0, tl.float64), polynomial(q, (0.0703125, -0.4010416666666667, 0.3342013888888889)),
+        polynomial(q, (0.112152099609375, -2.3640869140625, 8.78912353515625, -11.207002616222994, 4.669584423426247)),
+        polynomial(q, (0.5725014209747314, -26.491430486951554, 218.1905117442116, -699.5796273761325,
+                       1059.9904525279999, -765.2524681411817, 212.57013003921713)),
+        polynomial(q, (6.074042001273483, -493.915304773088, 7109.514302489364, -41192.65496889755, 122200.46498301746,
+                       -203400.17728041555, 192547.00123253153, -96980.59838863752, 20204.29133096615)),
+        polynomial(q, (110.01714026924674, -13886.08975371704, 308186.4046126624, -2785618.1280864547,
+                       13288767.166421818, -37567176.66076335, 66344512.27472903, -74105148.21153265,
+                       50952602.49266464, -19706819.118432228, 3284469.853072038))), above)
+    odd = inverse * polynomial_of(by, (
+        polynomial(q, (0.125, -0.20833333333333334)),
+        polynomial(q, (0.0732421875, -0.8912109375, 1.8464626736111112, -1.0258125964506173)),
+        polynomial(q, (0.22710800170898438, -7.368794359479632, 42.53499874538846, -91.81824154324002,
+                       84.63621767460073, -28.212072558200244)),
+        polynomial(q, (1.7277275025844574, -108.09091978839466, 1200.9029132163525, -5305.646978613403,
+                       11655.393336864534, -13586.550006434138, 8061.722181737309, -1919.457662318407)),
+        polynomial(q, (24.380529699556064, -2499.8304818112097, 45218.76898136273, -331645.1724845636,
+                       1268365.2733216248, -2813563.226586534, 3763271.297656404, -2998015.9185381066,
+                       1311763.6146629772, -242919.18790055133))), above)
+    return w, tl.where(above, even + odd, even), tl.where(above, even - odd, odd)
+
+
+@libtile.jit
+def polynomial_of(x, terms, above):
+    """terms[0] + terms[1] x + ..., with signs that alternate where not `above`."""
+    y = tl.where(above, x, -x)
+    last: tl.constexpr = len(terms) - 1
+    value = terms[last]
+    for i in tl.static_range(1, last + 1):
+        value = tl.fma(value, y, terms[last - i])
+    return value
+
+
+@libtile.jit
+def debye(x, order, second: tl.constexpr):
+    """J, or Y if `second`, of an integral order that is far from x > 0."""
+    w, first, other = debye_sums(x, order)
+    # order (arctan t - t) below x and order (artanh t - t) above, where t is small a series.
+    t = w / order
+    z = tl.where(order > x, t * t, -t * t)
+    is_flat = t < 0.1
+    flat = order * (t * t * t) * polynomial(z, (0.3333333333333333, 0.2, 0.14285714285714285, 0.1111111111111111,
+                                                0.09090909090909091, 0.07692307692307693, 0.06666666666666667,
+                                                0.058823529411764705, 0.05263157894736842))
+    # Above: e^(w - order arcosh(order / x)) / sqrt(2 pi w), and twice its inverse.
+    power = tl.where(is_flat, -flat, w - order * tl.extra.libdevice.log1p((order - x + w) / x))
+    if second:
+        rising = -tl.exp(-power) * tl.sqrt(0.6366197723675814 / w) * other
+    else:
+        rising = 0.5 * tl.exp(power) * tl.sqrt(0.6366197723675814 / w) * first
+    # Below: sine and cosine of w - order arccos(order / x) - pi/4. Where x is large, x is taken apart from the rest:
+    # its own sine and cosine are exact.
+    near = x < 2.0 * order
+    part = order / x
+    angle = tl.where(near, w - order * tl.extra.libdevice.atan2(w, order),
+                     order * tl.extra.libdevice.asin(tl.minimum(part, 1.0)) - order * (order / (x + w)))
+    angle = tl.where(is_flat, flat, angle)
+    sine, cosine = tl.sin(angle), tl.cos(angle)
+    turns = order.to(tl.int32) & 3
+    s, c = tl.sin(x), tl.cos(x)
+    s, c = tl.where((turns & 1) == 1, -c, s), tl.where((turns & 1) == 1, s, c)
+    s, c = tl.where(turns >= 2, -s, s), tl.where(turns >= 2, -c, c)
+    s, c = tl.where(near, 0.0, s), tl.where(near, 1.0, c)
+    s, c = s * cosine + c * sine, c * cosine - s * sine
+    s, c = (s - c) * 0.7071067811865476, (s + c) * 0.7071067811865476
+    falling = tl.sqrt(0.6366197723675814 / w) * ((first * s - other * c) if second else (first * c + other * s))
+    return tl.where(order > x, rising, falling)
+
+
+@libtile.jit
+def far_order(x, n, second: tl.constexpr):
+    """J or Y of fp64 x > 0 and orders above 256. Debye's expansions hold to all digits where the order is further than
+    16 x^(1/3) from x. From there the recurrence comes closer, J upwards below x and downwards above, Y upwards."""
+    order = n.to(tl.float64)
+    margin = 16.0 * tl.extra.libdevice.cbrt(x)
+    low = tl.floor(tl.minimum(order, x - margin))
+    high = tl.ceil(tl.maximum(order, x + margin))
+    upwards = (order <= x + margin) if second else (order <= x)
+    start = tl.where(upwards, low, high) if not second else tl.where(upwards, low, order)
+    step = tl.where(upwards, 1.0, -1.0)
+    value = debye(x, start, second)
+    slope = value - debye(x, start - step, second)
+    steps = tl.abs(order - start).to(tl.int32)
+    # (2 k / x) value - before, by differences: the factor is close to 2.
+    for k in range(0, largest(steps)):
+        going = k < steps
+        slope = tl.where(going, tl.fma(2.0 * (start - x + step * k) / x, value, slope), slope)
+        value = tl.where(going, value + slope, value)
+    return value
+
+
+@libtile.jit
+def any_order(x, n, near, second: tl.constexpr):
+    """`near` where the order is at most 256, far_order elsewhere, for x > 0."""
+    is_far = (n > 256) & (x > 0.0) & (x < float("inf"))
+    value = near
+    if largest(is_far.to(tl.int32)) != 0:
+        far = far_order(tl.where(is_far, x, 1000.0), tl.where(is_far, n, 300), second)
+        value = tl.where(is_far, far, near)
+    return value
+
+
+@libtile.jit
 def jn(arg0, arg1):
-    """Of orders 0 and up, as j0; NaN below. By the recurrence, upwards for orders below x and downwards from far above
-    for others (J. C. P. Miller), so the time grows with the largest order of a tile."""
+    """Of orders 0 and up; NaN below. Within 2^-50 + order 2^-51, times the amplitude that J has there. The recurrence
+    up to order 256, upwards below x and downwards from far above for others (J. C. P. Miller)."""
     x = tl.abs(arg1.to(tl.float64))
     usual = (x > 0.0) & (x < float("inf"))
     x = tl.where(usual, x, 1.0)
-    most = largest(arg0)
+    order = tl.minimum(arg0, 256)
+    most = largest(order)
     before, value = bessel_j(x, 0), bessel_j(x, 1)
     first = before
     for k in range(1, most):
         after = (2.0 * k) / x * value - before
-        going = k < arg0
+        going = k < order
         before, value = tl.where(going, value, before), tl.where(going, after, value)
-    # Downwards, then scaled so that J0 + 2 J2 + 2 J4 + ... = 1.
+    # Downwards, then scaled so that J0 + 2 J2 + 2 J4 + ... = 1. Below 1e-8 it is a power of x to all digits.
+    wide = tl.maximum(x, 1.0e-8)
     above, here, wanted, total = x * 0.0, x * 0.0 + 1.0e-300, x * 0.0, x * 0.0
     start = (most + 60) // 2 * 2
     for back in range(0, start):
         k = start - back
-        below = (2.0 * k) / x * here - above
+        below = (2.0 * k) / wide * here - above
         above, here = here, below
         large = tl.abs(here) > 1.0e200
         above, here = tl.where(large, above * 1.0e-200, above), tl.where(large, here * 1.0e-200, here)
         wanted, total = tl.where(large, wanted * 1.0e-200, wanted), tl.where(large, total * 1.0e-200, total)
-        wanted = tl.where(k - 1 == arg0, here, wanted)
+        wanted = tl.where(k - 1 == order, here, wanted)
         total += tl.where((k - 1) % 2 == 0, 2.0 * here, 0.0)
     downwards = wanted / (total - here)
-    value = tl.where(arg0 == 0, first, tl.where(arg0 > x, downwards, value))
+    shrunk = tl.exp(order.to(tl.float64) * tl.log(x / wide))
+    downwards *= tl.where(x < wide, tl.where(order == 1, x / wide, shrunk), 1.0)
+    value = tl.where(order == 0, first, tl.where(order > x, downwards, value))
+    value = any_order(tl.where(usual, x, 0.0), arg0, value, False)
     value = tl.where((arg0 % 2 == 1) & (bits_of(arg1) < 0), -value, value)
     value = tl.where(usual, value, tl.where((arg1 == 0.0) & (arg0 == 0), 1.0, 0.0))
     return tl.where((arg0 < 0) | (arg1 != arg1), float("nan"), value).to(arg1.dtype)
@@ -227,14 +346,14 @@ def jn(arg0, arg1):
 
 @libtile.jit
 def yn(arg0, arg1):
-    """Of orders 0 and up, as y0, with an error that grows with the order; NaN below and for arg1 < 0. The time grows
-    with the largest order of a tile."""
+    """Of orders 0 and up, as y0 and jn, with a relative error where it grows beyond 1; NaN below and for arg1 < 0."""
     x = arg1.to(tl.float64)
+    order = tl.minimum(arg0, 256)
     before, value = bessel_y(x, 0), bessel_y(x, 1)
     first = before
-    for k in range(1, largest(arg0)):
+    for k in range(1, largest(order)):
         after = tl.where(value == -float("inf"), value, (2.0 * k) / x * value - before)
-        going = k < arg0
+        going = k < order
         before, value = tl.where(going, value, before), tl.where(going, after, value)
-    value = tl.where(arg0 == 0, first, value)
+    value = any_order(x, arg0, tl.where(order == 0, first, value), True)
     return tl.where(arg0 < 0, float("nan"), value).to(arg1.dtype)
