@@ -238,71 +238,87 @@ def polynomial_of(x, terms, above):
 
 
 @libtile.jit
-def debye(x, order, second: tl.constexpr):
-    """J, or Y if `second`, of an integral order that is far from x > 0."""
-    w, first, other = debye_sums(x, order)
-    # order (arctan t - t) below x and order (artanh t - t) above, where t is small a series.
-    t = w / order
-    z = tl.where(order > x, t * t, -t * t)
-    is_flat = t < 0.1
-    flat = order * (t * t * t) * polynomial(z, (0.3333333333333333, 0.2, 0.14285714285714285, 0.1111111111111111,
-                                                0.09090909090909091, 0.07692307692307693, 0.06666666666666667,
-                                                0.058823529411764705, 0.05263157894736842))
-    # Above: e^(w - order arcosh(order / x)) / sqrt(2 pi w), and twice its inverse.
-    power = tl.where(is_flat, -flat, w - order * tl.extra.libdevice.log1p((order - x + w) / x))
-    if second:
-        rising = -tl.exp(-power) * tl.sqrt(0.6366197723675814 / w) * other
-    else:
-        rising = 0.5 * tl.exp(power) * tl.sqrt(0.6366197723675814 / w) * first
-    # Below: sine and cosine of w - order arccos(order / x) - pi/4. Where x is large, x is taken apart from the rest:
-    # its own sine and cosine are exact.
-    near = x < 2.0 * order
-    part = order / x
-    angle = tl.where(near, w - order * tl.extra.libdevice.atan2(w, order),
-                     order * tl.extra.libdevice.asin(tl.minimum(part, 1.0)) - order * (order / (x + w)))
-    angle = tl.where(is_flat, flat, angle)
-    sine, cosine = tl.sin(angle), tl.cos(angle)
-    turns = order.to(tl.int32) & 3
-    s, c = tl.sin(x), tl.cos(x)
-    s, c = tl.where((turns & 1) == 1, -c, s), tl.where((turns & 1) == 1, s, c)
-    s, c = tl.where(turns >= 2, -s, s), tl.where(turns >= 2, -c, c)
-    s, c = tl.where(near, 0.0, s), tl.where(near, 1.0, c)
-    s, c = s * cosine + c * sine, c * cosine - s * sine
-    s, c = (s - c) * 0.7071067811865476, (s + c) * 0.7071067811865476
-    falling = tl.sqrt(0.6366197723675814 / w) * ((first * s - other * c) if second else (first * c + other * s))
-    return tl.where(order > x, rising, falling)
+def debye_above(x, order, w, first, other, flat, second: tl.constexpr):
+    """e^(w - order arcosh(order / x)) / sqrt(2 pi w), and for Y twice its inverse."""
+    power = -flat if w < 0.1 * order else w - order * tl.extra.libdevice.log1p((order - x + w) / x)
+    root = tl.sqrt(0.6366197723675814 / w)
+    return -tl.exp(-power) * root * other if second else 0.5 * tl.exp(power) * root * first
 
 
 @libtile.jit
-def far_order(x, n, second: tl.constexpr):
-    """J or Y of fp64 x > 0 and orders above 256. Debye's expansions hold to all digits where the order is further than
-    16 x^(1/3) from x. From there the recurrence comes closer, J upwards below x and downwards above, Y upwards."""
-    order = n.to(tl.float64)
-    margin = 16.0 * tl.extra.libdevice.cbrt(x)
-    low = tl.floor(tl.minimum(order, x - margin))
-    high = tl.ceil(tl.maximum(order, x + margin))
-    upwards = (order <= x + margin) if second else (order <= x)
-    start = tl.where(upwards, low, high) if not second else tl.where(upwards, low, order)
-    step = tl.where(upwards, 1.0, -1.0)
-    value = debye(x, start, second)
-    slope = value - debye(x, start - step, second)
-    steps = tl.abs(order - start).to(tl.int32)
-    # (2 k / x) value - before, by differences: the factor is close to 2.
-    for k in range(0, largest(steps)):
-        going = k < steps
-        slope = tl.where(going, tl.fma(2.0 * (start - x + step * k) / x, value, slope), slope)
-        value = tl.where(going, value + slope, value)
+def debye_below(x, order, w, first, other, flat, second: tl.constexpr):
+    """By sine and cosine of w - order arccos(order / x) - pi/4. Where x is large, it is taken apart from the rest: its
+    own sine and cosine are exact."""
+    by = tl.extra.libdevice.atan2(w, order)
+    turns = 0
+    begin, angle = x * 0.0, tl.where(w < 0.1 * order, flat, w - order * by)
+    if x >= 2.0 * order:
+        turns = order.to(tl.int32) & 3
+        begin, angle = x, order * (1.5707963267948966 - by) - order * (order / (x + w))
+    s, c = tl.where(turns == 1, -1.0, tl.where(turns == 3, x * 0.0 + 1.0, 0.0)), tl.where(
+        turns == 0, x * 0.0 + 1.0, tl.where(turns == 2, -1.0, 0.0))
+    # A loop, for sine and cosine are long.
+    for _ in range(0, 2):
+        sine, cosine = tl.sin(begin), tl.cos(begin)
+        s, c = s * cosine + c * sine, c * cosine - s * sine
+        begin = angle
+    s, c = (s - c) * 0.7071067811865476, (s + c) * 0.7071067811865476
+    return tl.sqrt(0.6366197723675814 / w) * ((first * s - other * c) if second else (first * c + other * s))
+
+
+@libtile.jit
+def debye(x, order, second: tl.constexpr):
+    """J, or Y if `second`, of an integral order that is far from x > 0."""
+    w, first, other = debye_sums(x, order)
+    # order (arctan t - t) below x and order (artanh t - t) above, where t is small.
+    t = w / order
+    z = tl.where(order > x, t * t, -t * t)
+    flat = order * (t * t * t) * polynomial(z, (0.3333333333333333, 0.2, 0.14285714285714285, 0.1111111111111111,
+                                                0.09090909090909091, 0.07692307692307693, 0.06666666666666667,
+                                                0.058823529411764705, 0.05263157894736842))
+    if order > x:
+        value = debye_above(x, order, w, first, other, flat, second)
+    else:
+        value = debye_below(x, order, w, first, other, flat, second)
     return value
 
 
 @libtile.jit
-def any_order(x, n, near, second: tl.constexpr):
-    """`near` where the order is at most 256, far_order elsewhere, for x > 0."""
-    is_far = (n > 256) & (x > 0.0) & (x < float("inf"))
+def far_order(x, n, second: tl.constexpr):
+    """J or Y of fp64 x > 0 and an order above 256. Debye's expansions hold to all digits where the order is further
+    than 16 x^(1/3) from x. From there the recurrence comes closer, J upwards below x and downwards above, Y upwards."""
+    order = n.to(tl.float64)
+    margin = 16.1 * tl.exp2(tl.log2(tl.minimum(x, 1.0e30).to(tl.float32)) * 0.33333334).to(tl.float64)
+    upwards = (order <= x + margin) if second else (order <= x)
+    low = tl.floor(tl.minimum(order, x - margin))
+    high = order if second else tl.ceil(tl.maximum(order, x + margin))
+    start, step = tl.where(upwards, low, high), tl.where(upwards, 1.0, -1.0).to(tl.float64)
+    value, slope = x * 0.0, x * 0.0
+    for back in range(-1, 1):
+        here = debye(x, start + step * back, second)
+        value, slope = here, here - value
+    # (2 k / x) value - before, by differences: the factor is close to 2.
+    for k in range(0, tl.abs(order - start).to(tl.int32)):
+        slope = tl.fma(2.0 * (start - x + step * k) / x, value, slope)
+        value += slope
+    return value
+
+
+@libtile.jit
+def any_order_j(n, x, near):
+    """`near`, but far_order of what it does not hold for."""
     value = near
-    if largest(is_far.to(tl.int32)) != 0:
-        far = far_order(tl.where(is_far, x, 1000.0), tl.where(is_far, n, 300), second)
-        value = tl.where(is_far, far, near)
+    if (n > 256) & (x > 0.0) & (x < float("inf")):
+        value = far_order(x, n, False)
+    return value
+
+
+@libtile.jit
+def any_order_y(n, x, near):
+    """As any_order_j."""
+    value = near
+    if (n > 256) & (x > 0.0) & (x < float("inf")):
+        value = far_order(x, n, True)
     return value
 
 
@@ -338,7 +354,7 @@ def jn(arg0, arg1):
     shrunk = tl.exp(order.to(tl.float64) * tl.log(x / wide))
     downwards *= tl.where(x < wide, tl.where(order == 1, x / wide, shrunk), 1.0)
     value = tl.where(order == 0, first, tl.where(order > x, downwards, value))
-    value = any_order(tl.where(usual, x, 0.0), arg0, value, False)
+    value = tl.map_elementwise(any_order_j, arg0, tl.where(usual, x, 0.0), value)
     value = tl.where((arg0 % 2 == 1) & (bits_of(arg1) < 0), -value, value)
     value = tl.where(usual, value, tl.where((arg1 == 0.0) & (arg0 == 0), 1.0, 0.0))
     return tl.where((arg0 < 0) | (arg1 != arg1), float("nan"), value).to(arg1.dtype)
@@ -355,5 +371,5 @@ def yn(arg0, arg1):
         after = tl.where(value == -float("inf"), value, (2.0 * k) / x * value - before)
         going = k < order
         before, value = tl.where(going, value, before), tl.where(going, after, value)
-    value = any_order(x, arg0, tl.where(order == 0, first, value), True)
+    value = tl.map_elementwise(any_order_y, arg0, x, tl.where(order == 0, first, value))
     return tl.where(arg0 < 0, float("nan"), value).to(arg1.dtype)
