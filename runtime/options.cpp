@@ -141,6 +141,9 @@ Options Options::normalised(const ir::Target &target) const {
       result.values_[i] = kRows[i].standard;
     }
   }
+  if (result[Option::debug] == 0) { // it says what debug does
+    result.values_[static_cast<size_t>(Option::sanitize_overflow)] = row(Option::sanitize_overflow).standard;
+  }
   return result;
 }
 

@@ -75,8 +75,11 @@ llvm::TargetMachine &machineFor(const ir::Target &target) {
   return *machine;
 }
 
-// PTX names are letters, digits, _ and $.
+// PTX names are letters, digits, _ and $; two are the driver's (emit_messages.cpp).
 std::string symbolFor(const std::string &name) {
+  if (name == "vprintf" || name == "__assertfail") {
+    return "_" + name;
+  }
   std::string out;
   for (char c : name) {
     const auto byte = static_cast<unsigned char>(c);

@@ -280,6 +280,7 @@ Value mapElementwise(Semantics &s, Args args) {
     elements.push_back({fn.addArg(fn.region(op), input.dtype.irType()), input.dtype, {}});
   }
   builder.setEnd(fn.region(op));
+  const Semantics::Wrapping wrapping(s);
   const Mapped mapped = callOnElement(s, args[0], elements, pack);
   std::vector<ir::ValueId> yielded;
   std::vector<Tensor> results;

@@ -122,11 +122,17 @@ Value divideFloats(Semantics &s, Args args, bool rounded, const std::string &wha
   return Value(quotient);
 }
 
+// x, y, sanitize_overflow
+Value sanitized(Semantics &s, BinaryOp op, Args args) {
+  const Semantics::Wrapping wrapping(s, !constantBool(s, args[2], "sanitize_overflow"));
+  return s.binary(op, args[0], args[1]);
+}
+
 } // namespace
 
-Value add(Semantics &s, Args args) { return s.binary(BinaryOp::Add, args[0], args[1]); }
-Value sub(Semantics &s, Args args) { return s.binary(BinaryOp::Sub, args[0], args[1]); }
-Value mul(Semantics &s, Args args) { return s.binary(BinaryOp::Mul, args[0], args[1]); }
+Value add(Semantics &s, Args args) { return sanitized(s, BinaryOp::Add, args); }
+Value sub(Semantics &s, Args args) { return sanitized(s, BinaryOp::Sub, args); }
+Value mul(Semantics &s, Args args) { return sanitized(s, BinaryOp::Mul, args); }
 Value logicalAnd(Semantics &s, Args args) { return s.logical(true, args[0], args[1]); }
 Value logicalOr(Semantics &s, Args args) { return s.logical(false, args[0], args[1]); }
 

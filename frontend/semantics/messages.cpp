@@ -8,10 +8,23 @@
 
 #include <algorithm>
 
-namespace libtile::frontend::operations {
+namespace libtile::frontend {
 
 using ir::Attr;
 using ir::Opcode;
+
+void assertHolds(Semantics &s, Tensor holds, std::string message) {
+  if (!holds.isScalar()) {
+    const auto both = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
+      return std::vector<Tensor>{emitBinary(s, BinaryOp::BitAnd, left[0], right[0])};
+    };
+    holds = reduceTiles(s, {holds}, std::nullopt, false, both, true)[0];
+  }
+  const ir::OpId op = s.builder.op(Opcode::Assert, {&holds.id, 1});
+  s.builder.function().setAttr(op, Attr::text, ir::AttrValue(std::move(message)));
+}
+
+namespace operations {
 
 namespace {
 
@@ -100,18 +113,12 @@ Value deviceAssert(Semantics &s, Args args) {
     const Tensor isOff = *s.unary(UnaryOp::Not, Value(mask)).tensor();
     holds = emitBinary(s, BinaryOp::BitOr, condition, isOff);
   }
-  if (!s.debug) {
-    return Value::none();
+  if (s.debug) {
+    assertHolds(s, std::move(holds), std::move(message));
   }
-  if (!holds.isScalar()) {
-    const auto both = [&](std::span<const Tensor> left, std::span<const Tensor> right) {
-      return std::vector<Tensor>{emitBinary(s, BinaryOp::BitAnd, left[0], right[0])};
-    };
-    holds = reduceTiles(s, {holds}, std::nullopt, false, both, true)[0];
-  }
-  const ir::OpId op = s.builder.op(Opcode::Assert, {&holds.id, 1});
-  s.builder.function().setAttr(op, Attr::text, ir::AttrValue(std::move(message)));
   return Value::none();
 }
 
-} // namespace libtile::frontend::operations
+} // namespace operations
+
+} // namespace libtile::frontend

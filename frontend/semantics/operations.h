@@ -60,6 +60,8 @@ Tensor emitMinMax(Semantics &s, bool isMax, const Tensor &a, const Tensor &b, bo
 Tensor single(Semantics &s, const Tensor &x);
 // The type in which x is computed with: fp32 for 8-bit floats, its own for others.
 Tensor computed(Semantics &s, const Tensor &x);
+// The launch ends where it is false anywhere (messages.cpp).
+void assertHolds(Semantics &s, Tensor holds, std::string message);
 // A tensor cast to int1: != 0.
 Tensor toBool(Semantics &s, const Tensor &x);
 // The shape of the broadcast of two; fails if there is none, at the argument, and says first whose shapes

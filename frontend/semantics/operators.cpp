@@ -214,6 +214,19 @@ Value compareOthers(const Semantics &s, CompareOp op, const Value &a, const Valu
   return Value::boolean(*equal == (op == CompareOp::Eq));
 }
 
+// Asserts that a sum, difference or product is the one that a wider type gives.
+void requireFit(Semantics &s, BinaryOp op, const Tensor &a, const Tensor &b, const Tensor &result) {
+  const bool wraps = op == BinaryOp::Add || op == BinaryOp::Sub || op == BinaryOp::Mul;
+  const unsigned bits = ir::bitWidth(result.dtype.elem);
+  if (!s.sanitizesOverflow || !wraps || !result.dtype.isInt() || bits == 1 || bits == 64) {
+    return;
+  }
+  const DType wide{bits == 32 ? ir::Elem::I64 : ir::Elem::I32, true};
+  const Tensor exact = emitBinary(s, op, s.cast(a, wide), s.cast(b, wide));
+  assertHolds(s, emitCompare(s, CompareOp::Eq, s.cast(result, wide), exact),
+              std::string("the result of ") + operatorSymbol(op) + " does not fit " + result.dtype.name());
+}
+
 Tensor negated(Semantics &s, const Tensor &a) {
   const Tensor x = computed(s, a);
   return s.cast(emit(s, Opcode::Neg, {x.id}, x.dtype), a.dtype);
@@ -283,7 +296,9 @@ Value tensorBinary(Semantics &s, BinaryOp op, const Value &a, const Value &b) {
     return Value(
         emit(s, arithmetic ? Opcode::AShr : Opcode::LShr, {left.id, right.id}, left.dtype));
   }
-  return Value(emitBinary(s, op, left, right));
+  const Tensor result = emitBinary(s, op, left, right);
+  requireFit(s, op, left, right, result);
+  return Value(result);
 }
 
 Value tensorCompare(Semantics &s, CompareOp op, const Value &a, const Value &b) {

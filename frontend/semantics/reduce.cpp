@@ -39,6 +39,7 @@ void fillCombine(Semantics &s, ir::OpId op, std::span<const Tensor> inputs,
     arguments.push_back({fn.addArg(region, dtype.irType()), dtype, {}});
   }
   builder.setEnd(region);
+  const Semantics::Wrapping wrapping(s);
   const std::span<const Tensor> all(arguments);
   const std::vector<Tensor> combined =
       combine(all.first(inputs.size()), all.subspan(inputs.size()));

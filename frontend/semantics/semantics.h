@@ -10,6 +10,7 @@
 #include "ir/builder.h"
 
 #include <functional>
+#include <utility>
 
 namespace libtile::frontend {
 
@@ -166,8 +167,22 @@ public:
   std::string target;
   // The warps of a program: who asks for it has it. None: there is no launch.
   std::function<int32_t()> warps;
-  // The option: device_assert checks.
-  bool debug = false;
+  // The options: device_assert checks; so do + - * of integers.
+  bool debug = false, sanitizesOverflow = false;
+  // While one lives, arithmetic may wrap: in the library, and where no assertion may stand.
+  class Wrapping {
+  public:
+    explicit Wrapping(Semantics &semantics, bool wraps = true)
+        : semantics_(semantics), saved_(std::exchange(semantics.sanitizesOverflow,
+                                                      semantics.sanitizesOverflow && !wraps)) {}
+    ~Wrapping() { semantics_.sanitizesOverflow = saved_; }
+    Wrapping(const Wrapping &) = delete;
+    Wrapping &operator=(const Wrapping &) = delete;
+
+  private:
+    Semantics &semantics_;
+    bool saved_;
+  };
   // Shows what static_print prints; none: nobody listens.
   std::function<void(const std::string &)> print;
 

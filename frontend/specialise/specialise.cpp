@@ -140,6 +140,7 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
     return warps;
   };
   sem_.debug = signature.debug;
+  sem_.sanitizesOverflow = signature.debug && signature.sanitizesOverflow;
   const FrameGuard guard(*this, frame);
   if (signature.arguments.size() != source.params.size()) {
     fail(fn->range, "`" + source.name + "` has " + std::to_string(source.params.size()) +

@@ -63,7 +63,9 @@ private:
   struct FrameGuard {
     Walker &walker;
     Frame *saved;
-    FrameGuard(Walker &walker, Frame &frame) : walker(walker), saved(walker.frame_) {
+    Semantics::Wrapping wrapping; // the library's arithmetic is right as it is
+    FrameGuard(Walker &walker, Frame &frame)
+        : walker(walker), saved(walker.frame_), wrapping(walker.sem_, frame.ast->isPrelude) {
       walker.frame_ = &frame;
       ++walker.inlined_;
     }

@@ -64,6 +64,7 @@ struct Signature {
   int32_t numStages = 3;
   std::string target; // by name, for kernels that ask for it; empty: none is known
   bool debug = false; // what the kernel asserts is checked
+  bool sanitizesOverflow = false; // and that its sums and products fit their types
 };
 
 // The kernel as tile IR: stage tile, passes the verifier. Throws UserError, Unsupported.

@@ -368,6 +368,7 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   }
   full.target = target.name;
   full.debug = options[Option::debug] != 0;
+  full.sanitizesOverflow = options[Option::sanitize_overflow] != 0;
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);

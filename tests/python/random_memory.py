@@ -69,7 +69,7 @@ class MemoryKinds:
         self.line(self.one_of(["if True:", f"for _ in range({turns}):", f"if {turns} > 1:"]))
         self.line(f"    tl.device_assert({value.name} == tl.load({pointer} + {self.index(value.shape, strides)}), "
                   f"'{value.name}', tl.load({on} + {dense}))")
-        self.options["debug"] = True
+        self.options.update(debug=True, sanitize_overflow=False)
 
     def update(self, value):
         """Atomics on the elements of a tile: what they give, and what they leave behind."""

@@ -305,6 +305,38 @@ def test_dots(device, printed):
 
 
 @libtile.jit
+def carried(a, b, out, K: tl.constexpr, DOTS: tl.constexpr):
+    i = tl.arange(0, 8)
+    acc, last = tl.zeros((8, 8), tl.float32), tl.zeros((8, 8), tl.float32)
+    for k in range(K):
+        left = tl.load(a + k * 64 + i[:, None] * 8 + i[None, :])
+        right = tl.load(b + k * 64 + i[:, None] * 8 + i[None, :])
+        new = tl.dot(left, right, acc) if DOTS else acc + left * right
+        tl.device_print("old", acc)
+        tl.device_print("last", last)
+        last, acc = acc, new
+        tl.device_print("new", acc)
+    tl.store(out + i[:, None] * 8 + i[None, :], acc + last)
+
+
+@pytest.mark.parametrize("dots", [False, True])
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_loops_carry(device, dots, printed):
+    """The old tile is still there when the new one is made."""
+    on = OnDevice(device)
+    a, b = np.random.default_rng(8).integers(-4, 5, (2, 3, 8, 8)).astype(np.float32)
+    out = on(poisoned((8, 8), np.float32))
+    carried[(1,)](on(a), on(b), out, 3, dots)
+    want, acc, last = [], np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32)
+    for k in range(3):
+        new = acc + (a[k] @ b[k] if dots else a[k] * b[k])
+        want += lines_of(acc, " old: ") + lines_of(last, " last: ") + lines_of(new, " new: ")
+        last, acc = acc, new
+    assert printed(device) == collections.Counter(want)
+    np.testing.assert_array_equal(on.back(out), acc + last)
+
+
+@libtile.jit
 def reduced(x, N: tl.constexpr, M: tl.constexpr):
     rows = tl.load(x + tl.arange(0, N)[:, None] * M + tl.arange(0, M)[None, :])
     sums = tl.sum(rows, 1)
@@ -483,6 +515,78 @@ def test_assertions_in_functions():
     with pytest.raises(libtile.KernelAssertionError, match="assertion failed; in asserts_inside, program") as caught:
         asserts_inside[(1,)](out, 1)
     assert f":{here('# call')}:" in str(caught.value) and "assert n > 0" in str(caught.value)
+
+
+@libtile.jit
+def arithmetic(x, y, out, OP: tl.constexpr, SANITIZES: tl.constexpr, SHAPE: tl.constexpr):
+    i = tl.arange(0, SHAPE)
+    a, b = tl.load(x + i), tl.load(y + i)
+    if SANITIZES is None:
+        r = a + b if OP == "+" else a - b if OP == "-" else a * b
+    elif OP == "+":
+        r = tl.add(a, b, sanitize_overflow=SANITIZES)
+    elif OP == "-":
+        r = tl.sub(a, b, SANITIZES)
+    else:
+        r = tl.mul(a, b, SANITIZES)
+    tl.store(out + i, r)
+
+
+OPERATORS = {"+": np.add, "-": np.subtract, "*": np.multiply}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("op", "+-*")
+def test_overflow(op, dtype):
+    info, width = np.iinfo(dtype), 8 * np.dtype(dtype).itemsize
+    some = [int(v) for v in (info.min, info.min + 1, info.max, info.max // 2, info.max - 1, 0, 1, 2, 3, 11)]
+    some += [-1, -2, info.min // 2] if info.min < 0 else []
+    x, y = (np.array(v, dtype) for v in zip(*[(a, b) for a in some for b in some]))
+    with np.errstate(all="ignore"):
+        wrapped = OPERATORS[op](x, y)
+    exact = OPERATORS[op](x.astype(object), y.astype(object))
+    fits = np.array([int(a) == int(b) for a, b in zip(wrapped, exact)])
+    assert fits.any() and not fits.all()
+
+    def run(x, y, sanitizes=None, **options):
+        out = poisoned(x.size, dtype)
+        arithmetic[(1,)](x, y, out, op, sanitizes, x.size, **options)
+        np.testing.assert_array_equal(out, OPERATORS[op](x, y))
+
+    run(x[fits], y[fits], debug=True)
+    with np.errstate(all="ignore"):
+        run(x, y)
+        run(x, y, False, debug=True)
+        run(x, y, debug=True, sanitize_overflow=False)
+        if width == 64:
+            return run(x, y, debug=True)
+    name = np.dtype(dtype).name
+    for at in np.flatnonzero(~fits):
+        with pytest.raises(libtile.KernelAssertionError, match=f"the result of \\{op} does not fit {name}") as caught:
+            run(x[at:at + 1], y[at:at + 1], debug=True)
+    assert caught.value.line == here("a * b")
+    with pytest.raises(libtile.KernelAssertionError):
+        run(x, y, True, debug=True)
+
+
+@libtile.jit
+def wraps(a, b):
+    return a * 65536 + b * 65536
+
+
+@libtile.jit
+def library_and_functions(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.rand(7, i) + tl.cdiv(tl.load(x + i), 2**20))
+    tl.store(out, tl.reduce(tl.load(x + i), 0, wraps).to(tl.float32))
+
+
+def test_where_integers_may_wrap():
+    """In the library, and in functions of which nobody knows how often they run."""
+    x, out, want = np.full(64, 2**30, np.int32), *poisoned((2, 64), np.float32)
+    library_and_functions[(1,)](x, out, 64, debug=True)
+    library_and_functions[(1,)](x, want, 64)
+    np.testing.assert_array_equal(out, want)
 
 
 @libtile.jit

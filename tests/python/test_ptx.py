@@ -202,6 +202,23 @@ def test_messages_go_to_the_driver(kernel, types, constants, target, tmp_path):
     assert ("__assertfail" if "debug" in constants else "vprintf") in ptx
 
 
+@libtile.jit(debug=True)
+def vprintf(x):
+    print("x", tl.load(x))
+
+
+@libtile.jit(debug=True)
+def __assertfail(x):
+    assert tl.load(x) > 0
+
+
+@pytest.mark.parametrize("kernel", [vprintf, __assertfail])
+def test_kernels_named_like_functions_of_the_driver(kernel, tmp_path):
+    compiled = kernel.warmup("*i32", target="sm_80")
+    assert compiled.metadata["symbol"] == "_" + kernel.__name__
+    assemble(compiled.asm["ptx"], "sm_80", tmp_path)
+
+
 @libtile.jit
 def float8_casts(x, out, F: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -469,13 +469,13 @@ def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> Any:
     """desc.store(offsets, value)."""
     ...
 def add(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """x + y."""
+    """x + y; without sanitize_overflow it may wrap with the option debug, too."""
     ...
 def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """x - y."""
+    """x - y, likewise."""
     ...
 def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """x * y."""
+    """x * y, likewise."""
     ...
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where condition is true, else y, element by element; both are evaluated."""
