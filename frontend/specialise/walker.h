@@ -65,7 +65,7 @@ private:
     Frame *saved;
     Semantics::Wrapping wrapping; // the library's arithmetic is right as it is
     FrameGuard(Walker &walker, Frame &frame)
-        : walker(walker), saved(walker.frame_), wrapping(walker.sem_, frame.ast->isPrelude) {
+        : walker(walker), saved(walker.frame_), wrapping(walker.sem_, frame.ast->isPrelude()) {
       walker.frame_ = &frame;
       ++walker.inlined_;
     }
