@@ -123,7 +123,7 @@ void Emitter::lowerAssert(ir::OpId op) {
   builder_.CreateCondBr(isFirstThread(), telling, ends);
 
   builder_.SetInsertPoint(telling);
-  const ir::Location &place = fn_.locationOf(op);
+  const ir::Location &place = fn_.locationOf(op).place();
   const std::string_view text = fn_.getText(op, Attr::text);
   llvm::Type *pointer = llvm::PointerType::get(context_, kGeneric), *int32 = builder_.getInt32Ty();
   auto *type = llvm::FunctionType::get(builder_.getVoidTy(),

@@ -589,6 +589,24 @@ def test_where_integers_may_wrap():
     np.testing.assert_array_equal(out, want)
 
 
+@libtile.jit(debug=True)
+def expects_zero(x, N: tl.constexpr):
+    i = tl.arange(0, 64)
+    tl.expect_zero(tl.load(x + i), i < N)  # expected
+
+
+def test_assertions_within_the_library():
+    """The place is that of the call."""
+    x = np.arange(64, dtype=np.int32) // 50
+    expects_zero[(1,)](x, 50)
+    with pytest.raises(libtile.KernelAssertionError, match="expect_zero: x is not 0 where mask is true") as caught:
+        expects_zero[(1,)](x, 51)
+    line = here("# expected")
+    assert (caught.value.file, caught.value.line) == (__file__, line) and "within the library" in str(caught.value)
+    ptx = expects_zero.warmup("*i32", 51, target="sm_80").asm["ptx"]
+    assert f"[param2], {line};" in ptx
+
+
 @libtile.jit
 def plain(x, out, n):
     tl.store(out, tl.load(x) + n)
