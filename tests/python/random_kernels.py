@@ -61,6 +61,8 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
             self.options = {}  # the compiler's choice
         self.load(self.some_shape(), self.some_type(TYPES))
         for number in range(steps or int(self.rng.integers(3, 11))):
+            if len(self.arguments) > 220:
+                break  # a kernel has at most 256
             getattr(self, self.one_of(self.kinds))(self.one_of(self.values[-4:]))
             if number % 8 == 7:
                 self.store(self.one_of(self.values[-16:]))
@@ -181,6 +183,7 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
         want = out.copy()
         name = self.argument("o", out)
         np.lib.stride_tricks.as_strided(want, value.shape, [s * want.itemsize for s in strides])[...] = value.array
+        self.line(f"tl.static_assert({value.name}.dtype == tl.{NAMES[value.dtype]} and {value.name}.shape == {value.shape})")
         self.line(f"tl.store({name} + {self.index(value.shape, strides)}, {value.name})")
         self.outputs[name] = want
 
@@ -197,7 +200,7 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
             low = 0 if value.dtype.kind == "u" else max(least, np.iinfo(value.dtype).min) if value.dtype.kind == "i" else least
             high = min(most, np.iinfo(value.dtype).max) if value.dtype.kind in "iu" else most
             value = self.let(f"tl.minimum(tl.maximum({value.name}, {low}), {high})",
-                             np.clip(value.array, value.dtype.type(low), value.dtype.type(high)))
+                             np.minimum(np.maximum(value.array, value.dtype.type(low)), value.dtype.type(high)))
         if value.dtype == dtype:
             return value
         return self.let(f"{value.name}.to(tl.{NAMES[dtype]})", value.array.astype(dtype))

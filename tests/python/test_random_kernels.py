@@ -27,3 +27,10 @@ def test_long_random_kernels(device, first, tmp_path):
 @pytest.mark.parametrize("first", range(0, 24, 8))
 def test_random_functions(device, first, tmp_path):
     check(device, tmp_path, range(first, first + 8), kinds=["function"])
+
+
+# Kinds of steps that once were wrong in ways that long chains meet seldom.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["narrow_index", "masked_store", "runs", "divided_index", "overwrite", "ends_of_types"])
+def test_random_kernels_of_one_kind(device, kind, tmp_path):
+    check(device, tmp_path, range(20), steps=4, kinds=[kind])
