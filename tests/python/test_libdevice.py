@@ -45,13 +45,13 @@ def of_four(x, y, z, w, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + i, FN(a, b, c, tl.load(w + i, i < n, other=1)), i < n)
 
 
-def apply(device, name, *arrays, to=None):
-    """libdevice.name of the arrays, in programs of 200 elements, as an array of type `to`."""
+def apply(device, name, *arrays, to=None, block=200):
+    """libdevice.name of the arrays, in programs of `block` elements, as an array of type `to`."""
     put = OnDevice(device)
     n = arrays[0].size
     out = put(poisoned(n, to or arrays[0].dtype))
     kernel = (of_one, of_two, of_three, of_four)[len(arrays) - 1]
-    kernel[(libtile.cdiv(n, 200),)](*map(put, arrays), out, n, FN=getattr(libdevice, name), BLOCK=200)
+    kernel[(libtile.cdiv(n, block),)](*map(put, arrays), out, n, FN=getattr(libdevice, name), BLOCK=block)
     return put.back(out)
 
 

@@ -159,4 +159,5 @@ def test_clear_during_use():
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [change_global, make_short_lived, pass_short_lived])
 def test_memory_is_flat(step):
-    assert growth(step, 2000, 8000) < 24 << 20
+    # What is kept reaches its bound within 1100 steps; a kernel that stayed would hold a page of code at least.
+    assert growth(step, 1500, 1500) < 4 << 20
