@@ -390,7 +390,7 @@ def dot(a, b, acc=None):
     return result if acc is None else acc + result
 
 
-def counted(*bounds):
+def counted(*bounds, **_):
     """The numbers of `range`, which are tensors."""
     bounds = [bound.array if isinstance(bound, Tensor) else np.int32(bound) for bound in bounds]
     return (Tensor(np.array(i, INT32)) for i in range(*map(int, bounds)))

@@ -2,7 +2,7 @@
 """Parts, joins and permutations of elements in random kernels (random_kernels.py). A class of their own,
 from which Kernel inherits."""
 import numpy as np
-from random_values import EXACT, MOST
+from random_values import EXACT
 
 
 class AcrossKinds:
@@ -10,7 +10,7 @@ class AcrossKinds:
         """Two tiles of one shape and type, joined, interleaved or one behind the other."""
         other = self.fitted(self.one_of([v for v in self.values if v.shape == value.shape]), value.dtype)
         a, b = value.array, other.array
-        if 2 * a.size > MOST:
+        if 2 * a.size > self.most:
             return None
         kind, axis = int(self.rng.integers(3)), int(self.rng.integers(len(value.shape)))
         pair = f"{value.name}, {other.name}"
@@ -54,7 +54,7 @@ class AcrossKinds:
         """At indices that come from memory or from the kernel's numbers; some lie outside."""
         axis = int(self.rng.integers(len(value.shape)))
         extent = value.shape[axis]
-        room = max(1, MOST * extent // max(1, value.array.size))
+        room = max(1, self.most * extent // max(1, value.array.size))
         length = int(self.rng.integers(1, min(2 * extent + 3, room) + 1))
         shape = value.shape[:axis] + (length,) + value.shape[axis + 1:]
         kind = np.dtype(self.one_of([np.int8, np.int16, np.int32, np.int64]))

@@ -78,16 +78,20 @@ class Texts:
                 return shape
 
     def function(self, parameters, results, size, scalar=False):
-        """A new function of about that many statements. A parameter is a shape and a type, or "memory" and a type;
-        `scalar`: of elements, for map_elementwise."""
+        """A new function of about that many statements. A parameter is a shape and a type, "memory" and a type, or
+        "constant" and None; `scalar`: of elements, for map_elementwise."""
         name, names = self.fresh("fn"), [f"p{i}" for i in range(len(parameters))]
         body = Body(self, results, "{}", scalar)
         for text, (shape, dtype) in zip(names, parameters):
-            (body.memory if shape == "memory" else body.places).append(Place(text, shape, dtype))
+            if shape == "constant":
+                body.constants.append(text)
+            else:
+                (body.memory if shape == "memory" else body.places).append(Place(text, shape, dtype))
         body.places.append(Place("seen", (), INT32, written=False))
         body.block(size, 0)
         body.line(f"return {body.returned()}")
-        self.texts.append(f"@libtile.jit\ndef {name}({', '.join(names)}):\n" + "\n".join(body.lines) + "\n")
+        declared = [n + ": tl.constexpr" if n in body.constants else n for n in names]
+        self.texts.append(f"@libtile.jit\ndef {name}({', '.join(declared)}):\n" + "\n".join(body.lines) + "\n")
         made = Function(name, parameters, results, self.nest)
         if not scalar and not body.memory:
             self.functions.append(made)
@@ -127,6 +131,7 @@ class Body:
         self.texts, self.rng, self.results, self.wrap, self.scalar = texts, texts.rng, results, wrap, scalar
         self.one_of, self.chance, self.fresh = texts.one_of, texts.chance, texts.fresh
         self.places, self.memory, self.objects, self.lines = [], [], [], []
+        self.constants = []  # names of small numbers
         self.indent, self.loops = indent, 0
         self.line("seen = 0")
 
@@ -143,12 +148,13 @@ class Body:
             kinds = [self.new, self.new, self.change, self.change, self.change, self.swap]
             if depth < 3:
                 kinds += [self.branch, self.branch]
+                kinds += [self.constant_branch] if self.constants else []
             if depth < 3 and self.texts.nest < NEST:
                 kinds += [self.count_up, self.count_up, self.unrolled, self.count_while]
             if depth > 0:
                 kinds += [self.leave]
             if not self.scalar:
-                kinds += [self.make_object, self.change_object, self.comprehend]
+                kinds += [self.make_object, self.change_object, self.comprehend, self.take_several]
                 kinds += [self.to_memory, self.to_memory, self.from_memory] if self.memory else []
             before = len(self.lines)
             self.one_of(kinds)(depth)
@@ -216,6 +222,13 @@ class Body:
             self.line("else:")
             self.inner(depth)
 
+    def constant_branch(self, depth):
+        """One side of it is compiled."""
+        self.line(f"if {self.one_of(self.constants)} {self.one_of(['<', '==', '>='])} {int(self.rng.integers(0, 4))}:")
+        self.inner(depth)
+        self.line("else:")
+        self.inner(depth)
+
     def condition(self):
         text = self.expression((), BOOL, 2)[0]
         if self.chance(0.2):
@@ -233,12 +246,13 @@ class Body:
         name, low = self.fresh("k"), int(self.one_of([0, 0, 0, 1, -2]))
         high, step = self.bound(), int(self.one_of([1, 1, 1, 2, 3]))
         text = [f"{high}", f"{low}, {high}", f"{low}, {high}, {step}", f"{high}, {low}, -{step}"][int(self.rng.integers(4))]
-        self.line(f"for {name} in {self.one_of(['range', 'tl.range'])}({text}):")
+        options = self.one_of(["", "", ", num_stages=3", ", loop_unroll_factor=2", ", flatten=True"])
+        self.line(f"for {name} in " + self.one_of([f"range({text}):", f"tl.range({text}{options}):"]))
         self.loop_of(depth, Place(name, (), INT32, written=False))
 
     def unrolled(self, depth):
-        name = self.fresh("k")
-        self.line(f"for {name} in tl.static_range({int(self.rng.integers(1, 4))}):")
+        name, count = self.fresh("k"), int(self.rng.integers(1, 4))
+        self.line(f"for {name} in tl.static_range({self.one_of([count, *self.constants])}):")
         self.loop_of(depth, Place(f"tl.to_tensor({name})", (), INT32, written=False))
 
     def count_while(self, depth):
@@ -311,6 +325,22 @@ class Body:
         self.places.pop()
         self.line(f"{name} = [{text} for {item} in ({items},)]")
         self.places += [Place(f"{name}[{i}]", shape, out, written=False) for i in range(count)]
+
+    def take_several(self, depth):
+        """Names for the items of a tuple, or for some of them; of what a function gives."""
+        types = [(self.some_shape(), self.texts.some_type()) for _ in range(int(self.rng.integers(2, 4)))]
+        names = [self.fresh("v") for _ in types]
+        if self.chance(0.4):
+            text = self.call_of(types)
+        elif self.chance(0.5):
+            first, *rest = (self.variable(*t) for t in types)
+            text = f"({first},) + ({', '.join(rest)},)"
+        else:
+            text = f"({', '.join(self.variable(*t) for t in [*types, *types[:1]])})[:{len(types)}]"
+        if text:
+            self.line(f"{names[0]}, ({', '.join(names[1:])},) = " + f"({self.variable(*types[0])}, ({text})[1:])"
+                      if self.chance(0.3) else f"{', '.join(names)} = {text}")
+            self.places += [Place(name, *t) for name, t in zip(names, types)]
 
     # ---- memory
     def address(self, shape):
@@ -640,18 +670,30 @@ class Body:
         return f"tl.map_elementwise({made.name}, {given})", VARIABLE.get(dtype)
 
     def called(self, shape, dtype, depth):
+        text = self.call_of([(shape, dtype)])
+        return (text, VARIABLE.get(dtype)) if text else None
+
+    def call_of(self, results):
+        """Of a function that there is, or of a new one."""
         if self.texts.depth > 1:
             return None
-        made = [f for f in self.texts.functions if f.results == [(shape, dtype)] and self.texts.nest <= f.nest]
+        made = [f for f in self.texts.functions if f.results == results and self.texts.nest <= f.nest]
         if made and self.chance(0.5):
             function = self.one_of(made)
         else:
             types = [(self.one_of([*self.shapes(), ()]), self.texts.some_type()) for _ in range(int(self.rng.integers(1, 4)))]
+            types += [("constant", None)] * int(self.rng.integers(0, 2))
             self.texts.depth += 1
-            function = self.texts.function(types, [(shape, dtype)], int(self.rng.integers(1, 5)))
+            function = self.texts.function(types, results, int(self.rng.integers(1, 5)))
             self.texts.depth -= 1
-        given = ", ".join(self.variable(*t) for t in function.parameters)
-        return f"{function.name}({given})", VARIABLE.get(dtype)
+        given = [str(self.rng.integers(1, 4)) if shape == "constant" else self.variable(shape, dtype)
+                 for shape, dtype in function.parameters]
+        if self.chance(0.3):
+            # Some by name, in any order.
+            first = int(self.rng.integers(len(given) + 1))
+            named = [f"p{i}={given[i]}" for i in range(first, len(given))]
+            given = given[:first] + [named[int(i)] for i in self.rng.permutation(len(named))]
+        return f"{function.name}({', '.join(given)})"
 
 
 def axis_of(shape, axis):

@@ -24,7 +24,7 @@ from random_functions import FunctionKinds
 from random_indices import IndexKinds
 from random_math import MathKinds
 from random_memory import MemoryKinds
-from random_values import EXACT, MOST, NAMES, NUMBERS, TYPES, truncated
+from random_values import EXACT, MANY, MOST, NAMES, NUMBERS, TYPES, truncated
 from spine import OnDevice, poisoned
 
 HEADER = "import collections\n\nimport libtile\nimport libtile.language as tl\n\n\n{}@libtile.jit\ndef kernel({}):\n"
@@ -59,6 +59,7 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
                         "num_stages": int(self.rng.choice([1, 2, 3, 4]))}
         if self.rng.random() < 0.2:
             self.options = {}  # the compiler's choice
+        self.most = MANY if self.rng.random() < 0.1 else MOST
         self.load(self.some_shape(), self.some_type(TYPES))
         for number in range(steps or int(self.rng.integers(3, 11))):
             if len(self.arguments) > 220:
@@ -77,13 +78,13 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
     def some_type(self, types=NUMBERS):
         return self.one_of(types)
 
-    def some_shape(self, rank=None, most=MOST):
-        rank = rank or int(self.rng.choice([1, 2, 2, 2, 3]))
+    def some_shape(self, rank=None):
+        rank = rank or int(self.rng.choice([1, 1, 2, 2, 2, 2, 3, 3, 4]))
         while True:
-            top = {1: 1100, 2: 80, 3: 18}[rank]
+            top = (1100, 80, 18, 9)[rank - 1] if self.most == MOST else (20000, 300, 40, 15)[rank - 1]
             shape = tuple(int(2 ** self.rng.integers(0, math.log2(top))) if self.rng.random() < 0.4
                           else int(self.rng.integers(1, top)) for _ in range(rank))
-            if math.prod(shape) <= most:
+            if math.prod(shape) <= self.most:
                 return shape
 
     def regrouped(self, shape):
@@ -252,7 +253,7 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
             return None
         axis = int(self.rng.integers(len(value.shape) + 1))
         wide = np.expand_dims(value.array, axis)
-        extent = int(self.rng.integers(1, max(2, min(40, MOST // max(1, value.array.size)))))
+        extent = int(self.rng.integers(1, max(2, min(40, self.most // max(1, value.array.size)))))
         shape = wide.shape[:axis] + (extent,) + wide.shape[axis + 1:]
         return self.let(f"tl.broadcast_to(tl.expand_dims({value.name}, {axis}), {shape})",
                         np.broadcast_to(wide, shape))
@@ -442,7 +443,7 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
         x = self.fitted(value, np.dtype(self.one_of([np.float16, np.float32, np.float64])), 4)
         codes, back = f"{x.name}.to(tl.{name})", x.dtype
         axis, kind = int(self.rng.integers(len(x.shape))), int(self.rng.integers(6))
-        if kind == 0 and len(x.shape) == 2 and x.array.size <= MOST // 2 and max(x.shape) <= 64:
+        if kind == 0 and len(x.shape) == 2 and x.array.size <= self.most // 2 and max(x.shape) <= 64:
             other = self.one_of(list(float8.FORMATS)[:4])
             ones = np.sign(x.array).T.astype(np.float32)
             signs = f"tl.trans(tl.where({x.name} > 0, 1.0, tl.where({x.name} < 0, -1.0, 0.0))).to(tl.{other})"

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 
-MOST = 4096  # elements of a tile
+MOST, MANY = 4096, 32768  # elements of a tile, and where tiles are large
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 NAMES = {np.dtype(t): n for t, n in [
     (np.bool_, "int1"), (np.int8, "int8"), (np.int16, "int16"), (np.int32, "int32"), (np.int64, "int64"),
