@@ -13,6 +13,7 @@ import time
 import zipfile
 from pathlib import Path
 
+import compile_kernels
 import kernels
 import measure
 
@@ -27,6 +28,10 @@ COMPILES = {
     "softmax": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 1024}),
     "softmax_65536": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 65536}),
     "matmul": (kernels.matmul.matmul, ["*FLOAT:16"] * 3 + ["i32:16"] * 3 + ["i32:16", 1] * 3, TILE),
+    "sort_1024": (compile_kernels.sort, ["*fp32:16"] * 2, {"BLOCK": 1024}),
+    # Beside each other these say whether time is linear in the length of unrolled code.
+    **{f"{kernel.fn.__name__}_{length}": (kernel, ["*fp32:16"] * 2, {"N": length})
+       for kernel in (compile_kernels.copies, compile_kernels.sums, compile_kernels.scalars) for length in (500, 2000)},
     # Nothing known of pointers and strides: no wide access is possible.
     "matmul_unaligned": (kernels.matmul.matmul, ["*FLOAT"] * 3 + ["i32"] * 3 + ["i32", 1] * 3, TILE),
 }

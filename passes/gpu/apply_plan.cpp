@@ -47,7 +47,11 @@ public:
     for (size_t i = 0; i < plan_.loads.size(); ++i) {
       readSlot(inside, i);
     }
+    // The first of them may be where `inside` stands.
     inside.setBefore(end);
+    for (const PlannedLoad &planned : plan_.loads) {
+      fn_.erase(planned.load);
+    }
     for (const ValueId value : ahead_) {
       fn_.addOperand(end, value);
     }
@@ -166,7 +170,6 @@ private:
                        reader.make(Opcode::BufferRead, {slot}, fn_.type(value)));
       }
     }
-    fn_.erase(load);
   }
 
   ValueId nextSlot(Builder &builder, ValueId slot) {
