@@ -225,6 +225,15 @@ def test_what_is_expected_to_be_zero_stays(device):
     np.testing.assert_array_equal(on.back(out), x + 3)
 
 
+def test_what_is_expected_to_be_zero_is_asserted_with_debug():
+    x, out = np.array([0, -0.0, 0, 1, np.nan, -np.inf, 5], np.float32), poisoned(7, np.float32)
+    expected[(1,)](x, out, 3, 0, debug=True)
+    np.testing.assert_array_equal(out, x + 3)
+    with pytest.raises(libtile.KernelAssertionError, match="expect_zero: x is not 0 where mask is true") as caught:
+        expected[(1,)](x, out, 5, 0, debug=True)
+    assert caught.value.file == __file__ and "tl.expect_zero(a, i < n)" in str(caught.value)
+
+
 @libtile.jit
 def wrong_assert(n):
     assert n > 3, n
