@@ -99,7 +99,7 @@ def exp(x):
 
 @libtile.jit
 def exp2(x):
-    """2^x: error below 0.9 ulp for every x; exact for integers, 0 for -inf, inf for inf.
+    """2^x: error below 1 ulp for every x; exact for integers, 0 for -inf, inf for inf.
 
     2^x = 2^n 2^r with n the nearest integer of x; x - n is exact.
     """

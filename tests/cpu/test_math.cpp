@@ -58,12 +58,12 @@ struct Function {
 
 const Function kFunctions[] = {
     {"exp", [](long double x) { return std::exp(x); }, 1.1},
-    {"exp2", [](long double x) { return std::exp2(x); }, 0.9},
+    {"exp2", [](long double x) { return std::exp2(x); }, 1.0},
     {"log", [](long double x) { return std::log(x); }, 0.7},
     {"log2", [](long double x) { return std::log2(x); }, 0.8},
     {"rsqrt", [](long double x) { return 1 / std::sqrt(x); }, 1.5},
-    {"sin", [](long double x) { return std::sin(x); }, 1.5},
-    {"cos", [](long double x) { return std::cos(x); }, 1.5},
+    {"sin", [](long double x) { return std::sin(x); }, 1.6},
+    {"cos", [](long double x) { return std::cos(x); }, 1.6},
     {"erf", [](long double x) { return std::erf(x); }, 1.5},
 };
 
