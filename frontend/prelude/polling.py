@@ -18,6 +18,9 @@ def atomic_poll(pointer, expected_value, sem=None, scope=None, timeout_ns=None):
     """Where the memory was seen to hold the expected value. An element that was is not read again; each is read
     once at least. The time, as uint64, is that of the whole operation.
     """
+    element: tl.constexpr = pointer.dtype.element_ty
+    tl.static_assert(not element.is_int() or tl.to_tensor(expected_value).dtype.is_int(),
+                     "the expected value of atomic_poll on integers must be an integer")
     if timeout_ns is None:
         seen = tl.atomic_load(pointer, None, sem, scope) == expected_value
         while not everywhere(seen):
@@ -39,4 +42,6 @@ def time_limit(nanoseconds):
         tl.static_assert(nanoseconds >= 0, "timeout_ns of atomic_poll must not be negative")
     time = tl.to_tensor(nanoseconds)
     tl.static_assert(len(time.shape) == 0 and time.dtype.is_int(), "timeout_ns of atomic_poll must be a scalar integer")
+    if time.dtype.is_int_signed():
+        time = tl.maximum(time, 0)
     return time.to(tl.uint64)

@@ -357,3 +357,21 @@ def test_what_is_no_time(limit, message):
     if limit != -1:
         with pytest.raises(libtile.CompilationError, match=message):
             polled_for[(1,)](np.zeros(2, np.int32), limit)
+
+
+@everywhere
+@pytest.mark.parametrize("limit", [-1, -5, -2**40])
+def test_a_time_that_is_over(device, limit):
+    on = OnDevice(device)
+    flags = on(np.array([0, 9], np.int32))
+    polled_for[(1,)](flags, limit)
+    assert on.back(flags).tolist() == [0, 0]
+
+
+def test_integers_never_hold_a_fraction():
+    @libtile.jit
+    def wrong(flags):
+        flags.atomic_poll(0.5)
+
+    with pytest.raises(libtile.CompilationError, match="expected value of atomic_poll on integers must be an integer"):
+        wrong[(1,)](np.zeros(2, np.int32))
