@@ -152,17 +152,17 @@ def _rows(device):
         for cols in (1024, 32768):
             for peer in ("torch", "triton")[:2 if device == "cuda" else 1]:
                 twin = triton_twin if peer == "triton" else None
-                yield Case(f"{device}/{name}/{cols}" + ("/triton" if twin else ""), peer,
+                yield Case(f"{device}/{name}/{row_kernels.TYPES.get(name, 'f32')}/{cols}" + ("/triton" if twin else ""), peer,
                            lambda name=name, cols=cols, twin=twin:
                            Prepared(*row_kernels.prepare(device, name, cols, twin)))
     f32, bf16, fp8 = torch.float32, torch.bfloat16, torch.float8_e4m3fn
     for source, result, what in ((f32, bf16, "f32_bf16"), (bf16, fp8, "bf16_fp8"), (fp8, bf16, "fp8_bf16")):
-        yield Case(f"{device}/cast/{what}", "copy",
-                   lambda source=source, result=result:
-                   Prepared(*row_kernels.prepare_cast(device, source, result, 1 << (28 if device == "cuda" else 24))))
+        n = 1 << (28 if device == "cuda" else 24)
+        yield Case(f"{device}/cast/{what}/{n}", "copy",
+                   lambda source=source, result=result, n=n: Prepared(*row_kernels.prepare_cast(device, source, result, n)))
     if device == "cuda":
-        for name in ("count", "scatter_add"):
-            yield Case(f"cuda/atomic/{name}", "triton",
+        for name, what in (("count", "i32/65536"), ("scatter_add", "f32/1048576")):
+            yield Case(f"cuda/{name}/{what}", "triton",
                        lambda name=name: Prepared(*row_kernels.prepare_atomic(device, name, triton_twin)))
 
 

@@ -73,6 +73,7 @@ def scatter_add(x, index, out, BLOCK: tl.constexpr):
     tl.atomic_add(out + tl.load(index + at), tl.load(x + at))
 
 
+TYPES = {"histogram": "i32"}
 ROWS = ("cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout")
 
 

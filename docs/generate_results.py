@@ -10,8 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer norm", "matmul": "matmul"}
-SIZES = {"softmax": " columns", "layer_norm": " columns", "add": " elements"}
+KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer norm", "matmul": "matmul", "cumsum": "cumsum",
+           "sort": "sort", "topk": "topk of 32", "argmax": "argmax", "gather": "gather", "histogram": "histogram of 256",
+           "dropout": "dropout", "cast": "cast", "count": "atomic add, one place", "scatter_add": "atomic add, 4,096 places"}
+ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout")
+SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")}
 PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
 PLACES = re.compile(r"(<!-- results (\w+) -->\n).*?(<!-- end -->)", re.S)
 
@@ -26,7 +29,7 @@ def table(device):
     lines = {}  # (kernel, type, peer) -> sizes, ratios
     for name, row in found.items():
         if "peer" in row:
-            _, kernel, dtype, size = name.split("/")
+            _, kernel, dtype, size, *_ = name.split("/")
             sizes, ratios = lines.setdefault((kernel, dtype, row["peer"]), ([], []))
             sizes.append(f"{int(size):,}")
             ratios.append(f"{row['ratio']:.2f}" if row["ratio"] < 10 else f"{row['ratio']:.0f}")
@@ -35,7 +38,7 @@ def table(device):
     versions = ", ".join(f"{name} {machine[name]}" for name in ("torch", "triton") if name in machine)
     out = [f"{where}; {versions}; {machine['date']}:", "", "| kernel | sizes | speed | of |", "|---|---|---|---|"]
     for (kernel, dtype, peer), (sizes, ratios) in lines.items():
-        out.append(f"| {KERNELS[kernel]} {dtype} | {', '.join(sizes)}{SIZES.get(kernel, '')} | {', '.join(ratios)} | "
+        out.append(f"| {KERNELS[kernel]} {dtype.replace('_', ' to ')} | {', '.join(sizes)}{SIZES.get(kernel, '')} | {', '.join(ratios)} | "
                    f"{PEERS[peer]} |")
     return "\n".join(out) + "\n"
 
