@@ -16,6 +16,7 @@ from pathlib import Path
 import compile_kernels
 import kernels
 import measure
+import row_kernels
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,7 +29,7 @@ COMPILES = {
     "softmax": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 1024}),
     "softmax_65536": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 65536}),
     "matmul": (kernels.matmul.matmul, ["*FLOAT:16"] * 3 + ["i32:16"] * 3 + ["i32:16", 1] * 3, TILE),
-    "sort_1024": (compile_kernels.sort, ["*fp32:16"] * 2, {"BLOCK": 1024}),
+    "sort_1024": (row_kernels.sort, ["*fp32:16"] * 2, {"BLOCK": 1024}),
     # Beside each other these say whether time is linear in the length of unrolled code.
     **{f"{kernel.fn.__name__}_{length}": (kernel, ["*fp32:16"] * 2, {"N": length})
        for kernel in (compile_kernels.copies, compile_kernels.sums, compile_kernels.scalars) for length in (500, 2000)},

@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels whose compile time is measured: a sort, and code that is unrolled as often as its constant N says."""
+"""Kernels whose compile time is measured: code that is unrolled as often as its constant N says."""
 import libtile
 import libtile.language as tl
-
-
-@libtile.jit
-def sort(x, out, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + i, tl.sort(tl.load(x + i)))
 
 
 @libtile.jit

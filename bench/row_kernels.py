@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators along rows of 1M elements, one program a row (of dropout one a thousand), and casts and atomic adds.
 
-`prepare(device, name, cols, peer)` gives what is measured (kernels.Prepared's fields). The peer is torch's operator,
+The functions `prepare` give what is measured (kernels.Prepared's fields). The peer is torch's operator,
 Triton with the same source, or a device copy of as many bytes.
 """
 from types import SimpleNamespace
@@ -88,7 +88,7 @@ def prepare(device, name, cols, twin=None):
     index = torch.randint(0, cols, (rows, cols), device=device)
     shape = {"topk": (rows, LARGEST), "argmax": (rows,), "histogram": (BINS,)}.get(name, (rows, cols))
     dtype = {"argmax": torch.int64, "histogram": torch.int32}.get(name, torch.float32)
-    arguments, options = {"gather": (x, index), "topk": (x,)}.get(name, (x,)), {"BLOCK": cols}
+    arguments, options = (x, index) if name == "gather" else (x,), {"BLOCK": cols}
     options |= {"topk": {"K": LARGEST}, "histogram": {"N": BINS}}.get(name, {})
     grid, more = (rows,), ()
     if name == "dropout":
@@ -149,7 +149,6 @@ def prepare_atomic(device, name, twin):
         if name == "count":
             return lambda: kernel[(1 << 16,)](to)
         return lambda: kernel[(1024,)](x, index, to, BLOCK=1024)
-    ours, theirs = by(lesson.kernel, out), by(twin(lesson.kernel), other)
 
     def check():
         out.zero_()
@@ -157,4 +156,4 @@ def prepare_atomic(device, name, twin):
         want = torch.bincount(index, minlength=4096) if name != "count" else torch.zeros_like(out)
         want[0] += (1 << 16) * (name == "count")
         assert (out == want).all()
-    return lambda: by(lesson.kernel, out)(), theirs, check, lesson
+    return lambda: by(lesson.kernel, out)(), by(twin(lesson.kernel), other), check, lesson

@@ -112,19 +112,19 @@ size_t ElementwiseRun::pressure() const {
 
 void ElementwiseRun::emitByGroups(size_t size) {
   // What is made of scalars, and sums of indices, needs nothing of the others.
-  std::vector<OpId> rest;
+  std::vector<std::pair<OpId, int32_t>> rest; // and its equal registers
   for (const OpId op : ops_) {
     if (!isOfTiles(op)) {
       e_.emitOp(op);
     } else if (!e_.indexOp(op)) {
-      rest.push_back(op);
+      rest.emplace_back(op, e_.equalRegisters(fn_.result(op)));
       e_.set(fn_.result(op), Regs(registers_));
     }
   }
   e_.elementwise_.shareDivisor(nullptr);
   for (size_t first = 0; first < registers_; first += size) {
-    for (const OpId op : rest) {
-      e_.elementwise(op, first, std::min(first + size, registers_), {});
+    for (const auto &[op, alike] : rest) {
+      e_.elementwise(op, first, std::min(first + size, registers_), alike, {});
     }
   }
 }
@@ -144,15 +144,15 @@ void Emitter::elementwise(ir::OpId op) {
   }
   const Regs dividends = shareDivisor(op);
   set(fn_.result(op), Regs(numRegs(fn_.result(op))));
-  elementwise(op, 0, numRegs(fn_.result(op)), dividends);
+  elementwise(op, 0, numRegs(fn_.result(op)), equalRegisters(fn_.result(op)), dividends);
 }
 
-void Emitter::elementwise(ir::OpId op, size_t first, size_t end, const Regs &dividends) {
+void Emitter::elementwise(ir::OpId op, size_t first, size_t end, int32_t alike,
+                          const Regs &dividends) {
   if (isCastFunction(fn_.opcode(op))) {
     return castPairs(op, first, end);
   }
   const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
-  const int32_t alike = equalRegisters(fn_.result(op));
   Regs &out = values_[fn_.result(op).index];
   for (size_t r = first; r < end; ++r) {
     const auto same = r & ~static_cast<size_t>(alike);

@@ -74,8 +74,8 @@ private:
   // A call in machine code: across it every element that is under way needs registers.
   [[nodiscard]] bool isCall(ir::OpId op) const;
   void elementwise(ir::OpId op);
-  // Some registers of the result, which has room for all.
-  void elementwise(ir::OpId op, size_t first, size_t end, const Regs &dividends);
+  // Some registers of the result, which has room for all; `alike` are its equalRegisters.
+  void elementwise(ir::OpId op, size_t first, size_t end, int32_t alike, const Regs &dividends);
   // A cast function: two registers at once.
   void castPairs(ir::OpId op, size_t first, size_t end);
   // A division of many registers by one float: its dividends, which are multiplied by the reciprocal; of
@@ -87,6 +87,8 @@ private:
   [[nodiscard]] int32_t equalRegisters(ir::ValueId value) const;
   // Where the builder stands: those of index and pointer tiles are made when they are asked for.
   const Regs &regs(ir::ValueId value);
+  // These stand in front, in this block.
+  [[nodiscard]] bool isMadeHere(ir::ValueId value) const;
   // One of them; of an index tile without the others.
   llvm::Value *registerOf(ir::ValueId value, size_t r);
   [[nodiscard]] llvm::Value *scalar(ir::ValueId value) const {

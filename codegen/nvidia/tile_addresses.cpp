@@ -359,9 +359,7 @@ const Regs &Emitter::regs(ir::ValueId value) {
   if (address == addresses_.end() && indices == indices_.end()) {
     return values_[value.index];
   }
-  // Whatever stands in this block stands in front.
-  llvm::BasicBlock *&block = madeIn_[value.index];
-  if (block == builder_.GetInsertBlock()) {
+  if (isMadeHere(value)) {
     return values_[value.index];
   }
   Regs out;
@@ -370,16 +368,20 @@ const Regs &Emitter::regs(ir::ValueId value) {
     out.push_back(address != addresses_.end() ? addresses.pointerTo(static_cast<int32_t>(reg))
                                               : indexAt(value, indices->second, reg));
   }
-  block = builder_.GetInsertBlock();
+  madeIn_[value.index] = builder_.GetInsertBlock();
   set(value, std::move(out));
   return values_[value.index];
 }
 
+bool Emitter::isMadeHere(ir::ValueId value) const {
+  const auto made = madeIn_.find(value.index);
+  return made != madeIn_.end() && made->second == builder_.GetInsertBlock();
+}
+
 llvm::Value *Emitter::registerOf(ir::ValueId value, size_t r) {
   const auto indices = indices_.find(value.index);
-  const auto made = madeIn_.find(value.index);
-  const bool stand = made != madeIn_.end() && made->second == builder_.GetInsertBlock();
-  return indices == indices_.end() || stand ? regs(value)[r] : indexAt(value, indices->second, r);
+  return indices == indices_.end() || isMadeHere(value) ? regs(value)[r]
+                                                        : indexAt(value, indices->second, r);
 }
 
 llvm::Value *Emitter::indexAt(ir::ValueId value, const TileIndices &indices, size_t reg) {
@@ -395,10 +397,7 @@ llvm::Value *Emitter::indexAt(ir::ValueId value, const TileIndices &indices, siz
 AccessAddresses::AccessAddresses(Emitter &emitter, ir::ValueId pointers)
     : e_(emitter), pointers_(pointers) {
   const auto found = e_.addresses_.find(pointers.index);
-  const auto made = e_.madeIn_.find(pointers.index);
-  const bool stand =
-      made != e_.madeIn_.end() && made->second == e_.builder_.GetInsertBlock();
-  tile_ = found == e_.addresses_.end() || stand ? nullptr : &found->second;
+  tile_ = found == e_.addresses_.end() || e_.isMadeHere(pointers) ? nullptr : &found->second;
 }
 
 AccessAddress AccessAddresses::of(int32_t reg) {

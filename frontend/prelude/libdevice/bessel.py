@@ -305,21 +305,22 @@ def far_order(x, n, second: tl.constexpr):
 
 
 @libtile.jit
-def any_order_j(n, x, near):
+def any_order(n, x, near, second: tl.constexpr):
     """`near`, but far_order of what it does not hold for."""
     value = near
     if (n > 256) & (x > 0.0) & (x < float("inf")):
-        value = far_order(x, n, False)
+        value = far_order(x, n, second)
     return value
 
 
 @libtile.jit
+def any_order_j(n, x, near):
+    return any_order(n, x, near, False)
+
+
+@libtile.jit
 def any_order_y(n, x, near):
-    """As any_order_j."""
-    value = near
-    if (n > 256) & (x > 0.0) & (x < float("inf")):
-        value = far_order(x, n, True)
-    return value
+    return any_order(n, x, near, True)
 
 
 @libtile.jit
