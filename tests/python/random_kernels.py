@@ -7,10 +7,12 @@ All numbers are integers that their types hold exactly, so every result is exact
     python tests/python/random_kernels.py --device cuda --only 17 --keep folder   # one of them, to look at
     python tests/python/random_kernels.py --count 20 --steps 100                  # long ones
     python tests/python/random_kernels.py --kinds function,dot                    # of these steps alone
+    python tests/python/random_kernels.py --device cpu,cuda --seconds 500         # both, as many as there is time for
 """
 import argparse
 import importlib.util
 import math
+import re
 import sys
 import tempfile
 import time
@@ -474,30 +476,39 @@ def kernel_of(text, folder, number):
     return module.kernel
 
 
-def check(seed, device, folder, steps=None, kinds=None, **options):
-    """None, or what is wrong with the kernel of this seed, launched with these options."""
+def operations(compiled):
+    """How many operations of tile IR the kernel has, constants not counted."""
+    return len(re.findall(r"^ +(?!constant\b)(?:%[^=\n]*= (?!constant\b))?[a-z]", compiled.asm["tile"], re.M))
+
+
+def check(seed, devices, folder, steps=None, kinds=None, **options):
+    """What is wrong with the kernel of this seed on these devices, or None, launched with these options; and how many
+    operations it has."""
     with np.errstate(all="ignore"):
         made = Kernel(seed, steps, kinds)
     kernel = kernel_of(made.text, folder, seed)
-    on = OnDevice(device)
-    arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
-    kernel[(1,)](*arguments, **made.options, **options)
-    held = dict(zip(made.arguments, arguments))
-    for name, want in made.outputs.items():
-        got = on.back(held[name])
-        wrong = np.flatnonzero(got.view(np.uint8) != want.view(np.uint8))
-        # -0.0 is as good as 0.0: which one comes out depends on the order of a sum.
-        if wrong.size and not np.array_equal(got, want):
-            first = wrong[0] // want.itemsize
-            return (f"{name}[{first}] is {got[first]}, not {want[first]}; {wrong.size} bytes differ\n"
-                    f"{made.options}\n{made.text}")
-    return None
+    count = 0
+    for device in devices:
+        on = OnDevice(device)
+        arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
+        count = operations(kernel[(1,)](*arguments, **made.options, **options))
+        held = dict(zip(made.arguments, arguments))
+        for name, want in made.outputs.items():
+            got = on.back(held[name])
+            wrong = np.flatnonzero(got.view(np.uint8) != want.view(np.uint8))
+            # -0.0 is as good as 0.0: which one comes out depends on the order of a sum.
+            if wrong.size and not np.array_equal(got, want):
+                first = wrong[0] // want.itemsize
+                return (f"{device}: {name}[{first}] is {got[first]}, not {want[first]}; {wrong.size} bytes differ\n"
+                        f"{made.options}\n{made.text}"), count
+    return None, count
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", type=lambda text: text.split(","), help="one, or several: cpu,cuda")
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no further kernel begins")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
     parser.add_argument("--steps", type=int, help="how many, without it 3 to 10")
@@ -506,17 +517,22 @@ def main():
     parser.add_argument("--check", action="store_true", help="with checked accesses")
     options = parser.parse_args()
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.count)
-    failed, start = 0, time.time()
+    failed, done, least, start = 0, 0, math.inf, time.time()
     with tempfile.TemporaryDirectory() as temporary:
         for seed in seeds:
+            if time.time() - start > options.seconds:
+                break
             try:
-                wrong = check(seed, options.device, options.keep or temporary, options.steps, options.kinds, check=options.check)
+                wrong, count = check(seed, options.device, options.keep or temporary, options.steps, options.kinds, check=options.check)
+                least = min(least, count)
             except Exception as error:  # every error is a finding
                 wrong = f"{type(error).__name__}: {error}"
+            done += 1
             if wrong:
                 failed += 1
                 print(f"---- seed {seed}: {wrong}", flush=True)
-    print(f"{len(seeds)} kernels on {options.device}, {failed} wrong, {time.time() - start:.1f} s")
+    print(f"{done} kernels of {least} operations and more on {' and '.join(options.device)}, {failed} wrong, "
+          f"{time.time() - start:.1f} s")
     sys.exit(1 if failed else 0)
 
 

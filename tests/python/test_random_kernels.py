@@ -7,7 +7,7 @@ from spine import DEVICES
 
 def check(device, folder, seeds, **options):
     for seed in seeds:
-        wrong = random_kernels.check(seed, device, folder, **options)
+        wrong, _ = random_kernels.check(seed, [device], folder, **options)
         assert wrong is None, f"seed {seed}: {wrong}"
 
 
