@@ -213,6 +213,14 @@ Value *Elementwise::compareBools(CmpPred predicate, Value *x, Value *y) {
   return orEqual ? builder_.CreateOr(low, high) : builder_.CreateAnd(low, high);
 }
 
+Value *Elementwise::compareIntegers(llvm::CmpInst::Predicate predicate, Value *a, Value *b) {
+  return builder_.CreateICmp(predicate, a, b);
+}
+
+Value *Elementwise::integerMinMax(llvm::Intrinsic::ID which, Value *a, Value *b) {
+  return builder_.CreateBinaryIntrinsic(which, a, b);
+}
+
 Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
   Value *x = v[0];
   Value *y = v[1];
@@ -231,21 +239,21 @@ Value *Elementwise::compare(CmpPred predicate, ir::Type type, Operands v) {
   case CmpPred::ne:
     return isFloat ? builder_.CreateFCmpUNE(x, y) : builder_.CreateICmpNE(x, y);
   case CmpPred::slt:
-    return builder_.CreateICmp(P::ICMP_SLT, x, y);
+    return compareIntegers(P::ICMP_SLT, x, y);
   case CmpPred::sle:
-    return builder_.CreateICmp(P::ICMP_SLE, x, y);
+    return compareIntegers(P::ICMP_SLE, x, y);
   case CmpPred::sgt:
-    return builder_.CreateICmp(P::ICMP_SGT, x, y);
+    return compareIntegers(P::ICMP_SGT, x, y);
   case CmpPred::sge:
-    return builder_.CreateICmp(P::ICMP_SGE, x, y);
+    return compareIntegers(P::ICMP_SGE, x, y);
   case CmpPred::ult:
-    return builder_.CreateICmp(P::ICMP_ULT, x, y);
+    return compareIntegers(P::ICMP_ULT, x, y);
   case CmpPred::ule:
-    return builder_.CreateICmp(P::ICMP_ULE, x, y);
+    return compareIntegers(P::ICMP_ULE, x, y);
   case CmpPred::ugt:
-    return builder_.CreateICmp(P::ICMP_UGT, x, y);
+    return compareIntegers(P::ICMP_UGT, x, y);
   case CmpPred::uge:
-    return builder_.CreateICmp(P::ICMP_UGE, x, y);
+    return compareIntegers(P::ICMP_UGE, x, y);
   case CmpPred::oeq:
     return builder_.CreateFCmp(P::FCMP_OEQ, x, y);
   case CmpPred::one:
@@ -309,10 +317,10 @@ Value *Elementwise::arithmetic(Opcode opcode, Operands v, Asked asked) {
   case Opcode::Or: return b.CreateOr(x, y);
   case Opcode::Xor: return b.CreateXor(x, y);
   case Opcode::Shl: case Opcode::LShr: case Opcode::AShr: return shift(opcode, x, y);
-  case Opcode::SMin: return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
-  case Opcode::SMax: return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y);
-  case Opcode::UMin: return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y);
-  case Opcode::UMax: return b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, x, y);
+  case Opcode::SMin: return integerMinMax(llvm::Intrinsic::smin, x, y);
+  case Opcode::SMax: return integerMinMax(llvm::Intrinsic::smax, x, y);
+  case Opcode::UMin: return integerMinMax(llvm::Intrinsic::umin, x, y);
+  case Opcode::UMax: return integerMinMax(llvm::Intrinsic::umax, x, y);
   case Opcode::FDiv: return divide(x, y, asked.rounded);
   case Opcode::FRem: return remainder(x, y);
   case Opcode::FMin: return minMax(false, asked.nan, x, y);

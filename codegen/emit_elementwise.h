@@ -68,6 +68,11 @@ protected:
   virtual llvm::Value *squareRoot(llvm::Value *a); // correctly rounded
   // a fmin or fmax of float or double.
   virtual llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b);
+  // Of integers: an ordered comparison; smin, smax, umin or umax.
+  virtual llvm::Value *compareIntegers(llvm::CmpInst::Predicate predicate, llvm::Value *a, llvm::Value *b);
+  virtual llvm::Value *integerMinMax(llvm::Intrinsic::ID which, llvm::Value *a, llvm::Value *b);
+  // The nearest bf16 of an integer of 32 or 64 bits, as bits.
+  virtual llvm::Value *wideToBf16(bool isSigned, llvm::Value *a);
   // Quotient of integers; divisors are safe already: not 0, and not -1 where `a` is the least one.
   virtual llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *b);
 

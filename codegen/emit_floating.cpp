@@ -150,22 +150,24 @@ Value *Elementwise::convertFloat(Elem from, Elem to, Value *a) {
   return to == Elem::F64 ? builder_.CreateFPExt(a, type) : builder_.CreateFPTrunc(a, type);
 }
 
-// To f16 through float is exact up to 2^24, and what is beyond is infinite in any case; to bf16
-// wide integers go through double, i64 with the bits below its precision folded into one sticky
-// bit.
+// To f16 through float is exact up to 2^24, and what is beyond is infinite in any case.
 Value *Elementwise::fromInteger(bool isSigned, Elem to, Value *a) {
-  const auto convert = [&](Value *value, llvm::Type *scalar) {
-    llvm::Type *type = typeLike(value, scalar);
-    return isSigned ? builder_.CreateSIToFP(value, type) : builder_.CreateUIToFP(value, type);
+  const auto convert = [&](llvm::Type *scalar) {
+    llvm::Type *type = typeLike(a, scalar);
+    return isSigned ? builder_.CreateSIToFP(a, type) : builder_.CreateUIToFP(a, type);
   };
-  const unsigned width = a->getType()->getScalarSizeInBits();
   if (!isNarrow(to)) {
-    return convert(a, registerType(to));
+    return convert(registerType(to));
   }
-  if (to == Elem::F16 || width <= 16) {
-    return fromFloat(to, convert(a, builder_.getFloatTy()));
+  if (to == Elem::F16 || a->getType()->getScalarSizeInBits() <= 16) {
+    return fromFloat(to, convert(builder_.getFloatTy()));
   }
-  if (width == 64) {
+  return wideToBf16(isSigned, a);
+}
+
+// Through double; of an i64 the bits below its precision are folded into one sticky bit.
+Value *Elementwise::wideToBf16(bool isSigned, Value *a) {
+  if (a->getType()->getScalarSizeInBits() == 64) {
     Value *rest = builder_.CreateAnd(a, intLike(a, 0xfff));
     Value *sticky = builder_.CreateICmpNE(rest, intLike(a, 0));
     Value *kept = builder_.CreateOr(
@@ -179,7 +181,9 @@ Value *Elementwise::fromInteger(bool isSigned, Elem to, Value *a) {
     }
     a = builder_.CreateSelect(isLarge, kept, a);
   }
-  return fromDouble(to, convert(a, builder_.getDoubleTy()));
+  llvm::Type *type = typeLike(a, builder_.getDoubleTy());
+  return fromDouble(Elem::BF16,
+                    isSigned ? builder_.CreateSIToFP(a, type) : builder_.CreateUIToFP(a, type));
 }
 
 Value *Elementwise::toInteger(llvm::Intrinsic::ID saturating, Elem from, llvm::Type *to, Value *a) {

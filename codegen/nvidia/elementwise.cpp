@@ -45,6 +45,49 @@ llvm::Value *NvidiaElementwise::fromDouble(ir::Elem elem, llvm::Value *value) {
   return builder_.CreateBitCast(half, typeLike(value, builder_.getInt16Ty()));
 }
 
+// ptxas (12.9, 13.0) makes min.s16, max.s16 and a comparison beside them one instruction on sm_90 that
+// gives the wrong answer, for example of min(x, 0) == 0: everything of the kind takes 32 bits. The
+// comparison does because LLVM makes min of `a < b ? a : b`.
+llvm::Value *NvidiaElementwise::inWord(bool isSigned, llvm::Value *a) {
+  const unsigned width = a->getType()->getScalarSizeInBits();
+  if (width == 1 || width >= 32) {
+    return a;
+  }
+  llvm::Type *word = typeLike(a, builder_.getInt32Ty());
+  return isSigned ? builder_.CreateSExt(a, word) : builder_.CreateZExt(a, word);
+}
+
+llvm::Value *NvidiaElementwise::compareIntegers(llvm::CmpInst::Predicate predicate, llvm::Value *a,
+                                                llvm::Value *b) {
+  const bool isSigned = llvm::CmpInst::isSigned(predicate);
+  return Elementwise::compareIntegers(predicate, inWord(isSigned, a), inWord(isSigned, b));
+}
+
+llvm::Value *NvidiaElementwise::integerMinMax(llvm::Intrinsic::ID which, llvm::Value *a,
+                                              llvm::Value *b) {
+  const bool isSigned = which == llvm::Intrinsic::smin || which == llvm::Intrinsic::smax;
+  llvm::Value *found = Elementwise::integerMinMax(which, inWord(isSigned, a), inWord(isSigned, b));
+  return builder_.CreateTrunc(found, a->getType());
+}
+
+// Through float, cut off to it, with a last bit that says that there was more: one rounding in all, and
+// no double, which is slow.
+llvm::Value *NvidiaElementwise::wideToBf16(bool isSigned, llvm::Value *a) {
+  if (a->getType()->isVectorTy()) {
+    return Elementwise::wideToBf16(isSigned, a);
+  }
+  const bool isLong = a->getType()->isIntegerTy(64);
+  const std::string type = (isSigned ? ".s" : ".u") + std::string(isLong ? "64" : "32");
+  llvm::Value *cut = callAssembly(builder_, "cvt.rz.f32" + type + " $0, $1;", isLong ? "=f,l" : "=f,r",
+                                  builder_.getFloatTy(), a);
+  llvm::Value *back = isSigned ? builder_.CreateFPToSI(cut, a->getType())
+                               : builder_.CreateFPToUI(cut, a->getType());
+  llvm::Value *bits = builder_.CreateBitCast(cut, builder_.getInt32Ty());
+  llvm::Value *rest = builder_.CreateZExt(builder_.CreateICmpNE(back, a), builder_.getInt32Ty());
+  llvm::Value *odd = builder_.CreateBitCast(builder_.CreateOr(bits, rest), builder_.getFloatTy());
+  return fromFloat(ir::Elem::BF16, odd);
+}
+
 llvm::Value *NvidiaElementwise::approximate(const char *instruction, llvm::Value *value) {
   return callAssembly(builder_, std::string(instruction) + " $0, $1;", "=f,f",
                       builder_.getFloatTy(), value);

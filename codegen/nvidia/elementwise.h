@@ -13,6 +13,7 @@ public:
   llvm::Value *toFloat(ir::Elem elem, llvm::Value *bits) override;
   llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
   llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
+  llvm::Value *integerMinMax(llvm::Intrinsic::ID which, llvm::Value *a, llvm::Value *b) override;
   struct SharedDivisor {
     llvm::Value *divisor = nullptr;
     llvm::Value *scale = nullptr;      // a power of two
@@ -29,9 +30,14 @@ protected:
   // Of a scalar, or of a pair: the instructions convert two.
   llvm::Value *castFunction(const ir::Function &fn, ir::OpId op, llvm::Value *operand) override;
   llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
+  llvm::Value *compareIntegers(llvm::CmpInst::Predicate predicate, llvm::Value *a,
+                               llvm::Value *b) override;
+  llvm::Value *wideToBf16(bool isSigned, llvm::Value *a) override;
   llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) override;
 
 private:
+  // An integer of less than 32 bits in 32 bits.
+  llvm::Value *inWord(bool isSigned, llvm::Value *a);
   llvm::Value *approximate(const char *instruction, llvm::Value *value);
   llvm::Value *decodePair(llvm::Value *codes);
   llvm::Value *encodePair(ir::Float8 format, llvm::Value *numbers);

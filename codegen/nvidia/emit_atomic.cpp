@@ -8,6 +8,7 @@
 // Elements of 16 bits for which there is no instruction are compared and swapped until nobody came
 // between; those of 8 bits in the aligned word that holds them, which lies on their page.
 #include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/memory_order.h"
 #include "ir/ops.h"
 
 #include "passes/gpu/shared_accesses.h"
@@ -70,14 +71,6 @@ std::string floatType(const ir::Type &type) {
                                   : ".f" + std::to_string(type.elementBits());
 }
 
-// ".gpu"
-std::string scopeOf(const ir::Function &fn, ir::OpId op) {
-  return "." + std::string(ir::enumeratorName(ir::AttrKind::MemScope, fn.getInt(op, Attr::scope)));
-}
-
-bool releases(MemOrder sem) { return sem == MemOrder::release || sem == MemOrder::acq_rel; }
-bool acquires(MemOrder sem) { return sem == MemOrder::acquire || sem == MemOrder::acq_rel; }
-
 // There is an instruction for it.
 bool hasAtomic(const ir::Target &target, AtomicKind kind, const ir::Type &type) {
   if (kind == AtomicKind::fadd) {
@@ -97,7 +90,14 @@ std::string computed(AtomicKind kind, unsigned bits, const std::string &old, con
     return "mov.b32 x, {zero, " + old + "};\n\tmov.b32 y, {zero, " + value +
            "};\n\tadd.rn.f32 x, x, y;\n\tcvt.rn.bf16.f32 " + next + ", x;\n\t";
   }
-  return nameOf(kind) + "." + letterOf(kind) + std::to_string(bits) + operands;
+  const std::string type(1, letterOf(kind));
+  if (bits == 16 && (nameOf(kind) == "min" || nameOf(kind) == "max")) {
+    // In 32 bits, as all minima (NvidiaElementwise::integerMinMax).
+    const std::string widen = "cvt." + type + "32." + type + "16 ";
+    return widen + "x, " + old + ";\n\t" + widen + "y, " + value + ";\n\t" + nameOf(kind) + "." + type +
+           "32 x, x, y;\n\tcvt.u16.u32 " + next + ", x;\n\t";
+  }
+  return nameOf(kind) + "." + type + std::to_string(bits) + operands;
 }
 
 } // namespace
@@ -127,7 +127,7 @@ std::string Emitter::atomicText(ir::OpId op, MemOrder sem, const ir::Type &type,
     return "red" + order(releases(sem) ? MemOrder::release : MemOrder::relaxed) + operation + " [$0], $1;";
   }
   if (type.elementBits() == 16) {
-    return ".reg .b16 seen, next, zero;\n\t.reg .f32 x, y;\n\t.reg .pred again;\n\tmov.b16 zero, 0;\n\tld" +
+    return ".reg .b16 seen, next, zero;\n\t.reg .b32 x, y;\n\t.reg .pred again;\n\tmov.b16 zero, 0;\n\tld" +
            order(MemOrder::relaxed) + ".b16 $0, [$1];\n\tRETRY:\n\tmov.b16 seen, $0;\n\t" +
            computed(kind, 16, "seen", "$2", "next") + "atom" + order(sem) +
            ".cas.b16 $0, [$1], seen, next;\n\tsetp.ne.b16 again, $0, seen;\n\t@again bra RETRY;";
@@ -212,11 +212,8 @@ void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
   const std::vector<RegGroup> groups = accessGroups(fn_.operand(op, 0), mask, 16);
   // A thread that has several elements waits for its earlier accesses once, not at each of them.
   const bool fences = groups.size() > 1;
-  const auto fence = [&] {
-    assembly("fence.acq_rel" + scopeOf(fn_, op) + ";", "", builder_.getVoidTy(), {}, true);
-  };
   if (fences && releases(sem)) {
-    fence();
+    fence(op, nullptr);
   }
   for (const RegGroup &group : groups) {
     llvm::Value *predicate = both(both(canonical, inTile(type, group[0])), maskOf(group[0]));
@@ -225,12 +222,18 @@ void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
     out[group[0]] = old != nullptr ? old : out[group[0]];
   }
   if (fences && acquires(sem) && wantsOld) {
-    fence();
+    fence(op, nullptr);
   }
   for (size_t reg = 0; reg < out.size(); ++reg) {
     out[reg] = out[firstReplica(layout, static_cast<int32_t>(reg))];
   }
   set(result, std::move(out));
+}
+
+void Emitter::fence(ir::OpId op, llvm::Value *predicate) {
+  AssemblyOperands operands;
+  const std::string on = predicate != nullptr ? "@" + operands.use(predicate, "b") + " " : "";
+  assembly(on + "fence.acq_rel" + scopeOf(fn_, op) + ";", operands, builder_.getVoidTy());
 }
 
 llvm::Value *Emitter::tellOthers(ir::OpId op, llvm::Value *value) {

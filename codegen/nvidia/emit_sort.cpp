@@ -57,7 +57,7 @@ void Emitter::lowerCompareExchange(ir::OpId op) {
     llvm::Value *other = from[static_cast<size_t>(reg ^ registerMask)];
     const auto pick = [&](bool low) {
       const auto which = low ? llvm::Intrinsic::smin : llvm::Intrinsic::smax;
-      return builder_.CreateBinaryIntrinsic(which, own, other);
+      return elementwise_.integerMinMax(which, own, other);
     };
     if (topRegister != 0) {
       out.push_back(pick((reg & topRegister) == 0));

@@ -166,10 +166,8 @@ private:
   // The widest access along the axis; `bits` gets the register bits that count its elements.
   void vectorAlong(ir::ValueId pointer, ir::ValueId mask, unsigned axis, unsigned elementBytes,
                    RegGroup &bits) const;
-  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from,
-                 llvm::Value *predicate);
-  void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to,
-                  llvm::Value *predicate);
+  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on);
+  void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on);
   // ---- emit_atomic.cpp
   [[nodiscard]] std::string atomicText(ir::OpId op, ir::MemOrder sem, const ir::Type &type,
                                        bool wantsOld) const;
@@ -177,6 +175,8 @@ private:
                       llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate, bool wantsOld);
   // The first operands, the pointer among them, are values; the next one is the mask.
   void lowerAtomic(ir::OpId op, unsigned numValues);
+  // In the scope of the op; by the threads of the predicate, null: by all.
+  void fence(ir::OpId op, llvm::Value *predicate);
   // The scalar that thread 0 has, in every thread (passes/gpu/shared_accesses.h: tellsOthers).
   llvm::Value *tellOthers(ir::OpId op, llvm::Value *value);
   // ---- emit_control.cpp

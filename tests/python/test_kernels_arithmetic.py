@@ -130,6 +130,41 @@ def test_numbers_of_16_bits_are_negated_in_32(op):
 
 
 @libtile.jit
+def clamp(x, ends, out, LOW: tl.constexpr, HIGH: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i)
+    low, high = tl.load(ends), tl.load(ends + 1)
+    m = tl.minimum(v, LOW)
+    c = tl.minimum(tl.maximum(v, LOW), HIGH)
+    relu = tl.maximum(c, 0)
+    where = tl.where(v < low, low, tl.where(v > high, high, v))
+    tl.store(out + i, tl.where(m == LOW, relu.to(tl.int32) * 1000, 0) + c)
+    tl.store(out + BLOCK + i, tl.where(m == v, where.to(tl.int32), -7) + (relu == c).to(tl.int32) * 300)
+    if tl.minimum(low, HIGH) == LOW:
+        tl.store(out + 2 * BLOCK + i, tl.sort(v))
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16, np.int32], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("low, high", [(0, 100), (3, 3), (0, 0), (1, 127)])
+def test_minima_beside_comparisons(device, dtype, low, high):
+    """An assembler may make one instruction of both."""
+    info, on, rng = np.iinfo(dtype), OnDevice(device), np.random.default_rng(low + high)
+    v = rng.integers(info.min, info.max, 512, dtype=dtype, endpoint=True)
+    v[:200] = rng.integers(0, 8, 200)
+    v[200:206] = [info.min, info.max, low, high, max(low - 1, info.min), high + 1 if high < info.max else high]
+    ends, out = on(np.array([low, high], dtype)), on(poisoned(3 * v.size, np.int32))
+    clamp[(1,)](on(v), ends, out, low, high, v.size)
+    clamped, wide = np.clip(v, low, high).astype(np.int32), v.astype(np.int32)
+    want = [np.where(wide >= low, np.maximum(clamped, 0) * 1000, 0) + clamped,
+            np.where(wide <= low, clamped, -7) + (np.maximum(clamped, 0) == clamped) * 300, np.sort(wide)]
+    np.testing.assert_array_equal(on.back(out).reshape(3, -1), want)
+    # ptxas gets such pairs of 16 bits wrong.
+    ptx = clamp.warmup(*[f"*{'u' if info.min == 0 else 'i'}{info.bits}"] * 2, "*i32", low, high, v.size, target="sm_90a", grid=(1,)).asm["ptx"]
+    assert not re.search(r"\b(min|max)\.[su]16", ptx)
+
+
+@libtile.jit
 def divided_by_constants(x, out, n, BLOCK: tl.constexpr, D: tl.constexpr):
     i = tl.arange(0, BLOCK)
     a = tl.load(x + i, i < n)
