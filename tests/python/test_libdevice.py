@@ -90,12 +90,14 @@ def check(name, got, want, bound, *arguments):
 
 
 def exact_sine_of_turns(x, ahead):
-    """sin(pi x + ahead pi/2); whole quarters are exact."""
+    """sin(pi x + ahead pi/2); whole quarters are exact, zeros are those of C's sinpi and cospi."""
+    given = x
     r = x - 2 * np.rint(x / 2)
     quarters = np.rint(2 * r)
     r = (r - quarters / 2) * PI
     which = np.where(np.isfinite(quarters), quarters, 0).astype(int) + ahead & 3
     value = np.choose(which, [np.sin(r), np.cos(r), -np.sin(r), -np.cos(r)])
+    value = np.where(value == 0, LONG(0) if ahead else np.copysign(LONG(0), given), value)
     return np.where(np.isfinite(x), value, np.nan)
 
 
@@ -114,7 +116,7 @@ ONE = {
     "ceil": (np.ceil, 0, 0), "floor": (np.floor, 0, 0), "trunc": (np.trunc, 0, 0), "rint": (np.rint, 0, 0),
     "nearbyint": (np.rint, 0, 0), "abs": (np.abs, 0, 0), "rcp_rn": (lambda v: 1 / v, 0.5, 0.5),
     "sqrt_rn": (np.sqrt, 0.5, 0.5),
-    "round": (lambda v: np.trunc(v) + np.where(np.abs(v - np.trunc(v)) >= 0.5, np.sign(v), 0), 0, 0),
+    "round": (lambda v: np.copysign(np.trunc(np.abs(v)) + (np.abs(v - np.trunc(v)) >= 0.5), v), 0, 0),
     "logb": (lambda v: np.where(np.isfinite(v) & (v != 0), np.frexp(v)[1] - LONG(1), np.log(np.abs(v))), 0, 0),
 }
 # The hardware's own, which a GPU takes for fp32.
