@@ -19,7 +19,8 @@ def atomic_poll(pointer, expected_value, sem=None, scope=None, timeout_ns=None):
     once at least. The time, as uint64, is that of the whole operation.
     """
     element: tl.constexpr = pointer.dtype.element_ty
-    tl.static_assert(not element.is_int() or tl.to_tensor(expected_value).dtype.is_int(),
+    tl.static_assert(element.is_int(), "atomic_poll takes pointers to integers")
+    tl.static_assert(tl.to_tensor(expected_value).dtype.is_int(),
                      "the expected value of atomic_poll on integers must be an integer")
     if timeout_ns is None:
         seen = tl.atomic_load(pointer, None, sem, scope) == expected_value

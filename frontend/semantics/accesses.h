@@ -28,7 +28,8 @@ struct MadeAccess {
 MadeAccess makeLoad(Semantics &s, Tensor pointer, const Value &mask, const Value &other);
 MadeAccess makeStore(Semantics &s, const Tensor &pointer, const Value &value, const Value &mask);
 
-// The enumerator of a text, None as '', whose first dot may be missing; fails for texts that are not there.
+// The enumerator of a text, None as '', whose first dot may be missing; fails for texts that are not there, and
+// names the others, but '', which says nothing.
 template <class E, size_t N>
 E choice(const Semantics &s, const Value &value, const std::string &what,
          const std::array<std::pair<const char *, E>, N> &choices) {
@@ -38,7 +39,9 @@ E choice(const Semantics &s, const Value &value, const std::string &what,
     if (text == name || "." + text == name) {
       return result;
     }
-    known += (known.empty() ? "'" : ", '") + std::string(name) + "'";
+    if (!std::string_view(name).empty()) {
+      known += (known.empty() ? "'" : ", '") + std::string(name) + "'";
+    }
   }
   s.fail(value, what + " must be one of " + known + ", got '" + text + "'");
 }

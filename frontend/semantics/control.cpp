@@ -61,7 +61,8 @@ Value assume(Semantics &s, Args args) {
 Value staticAssert(Semantics &s, Args args) {
   const std::optional<bool> truth = s.constantTruth(args[0]);
   if (!truth) {
-    s.fail(args[0], "static_assert takes a constant, got " + args[0].describe());
+    s.fail(args[0], "static_assert takes a constant, got " + args[0].describe() +
+                        (args[0].tensor() != nullptr ? "; tl.device_assert checks what the running program knows" : ""));
   }
   if (!*truth) {
     const std::string text = args[1].text();

@@ -34,6 +34,15 @@ Tensor likePointer(Semantics &s, const Tensor &x, const Tensor &pointer, const V
   return stretch(s, x, pointer.shape);
 }
 
+// That a value which nothing reads is one that valueFor() takes; a constant makes no op.
+void checkUnread(Semantics &s, const Value &value, const Tensor &pointer, const char *what) {
+  if (value.constant() != nullptr) {
+    (void)operandType(s, value);
+  } else {
+    (void)valueFor(s, value, pointer, what);
+  }
+}
+
 } // namespace
 
 Tensor requirePointer(const Semantics &s, const Value &value, const char *what) {
@@ -107,6 +116,8 @@ MadeAccess makeLoad(Semantics &s, Tensor pointer, const Value &mask, const Value
     if (!other.isNone()) {
       operands.push_back(s.cast(valueFor(s, other, pointer, "other"), loaded).id);
     }
+  } else if (!other.isNone()) {
+    checkUnread(s, other, pointer, "other");
   }
   const ir::ValueId id = s.builder.make(ir::Opcode::Load, operands);
   const ir::OpId op = s.builder.function().def(id);

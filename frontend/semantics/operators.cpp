@@ -187,22 +187,32 @@ std::optional<bool> equalValues(const Semantics &s, const Value &a, const Value 
   return isKnown ? std::optional(sameValue(a, b)) : std::nullopt;
 }
 
+// `a in b` and `a not in b`: a constant where constants say which, else a scalar of the running program.
+Value isAmong(Semantics &s, CompareOp op, const Value &a, const Value &b) {
+  if (b.tuple() == nullptr) {
+    refuse(s, operatorSymbol(op), a, b);
+  }
+  Value found = Value::boolean(false);
+  for (const Value &item : b.tuple()->fields) {
+    const std::optional<bool> known = equalValues(s, a, item);
+    const Value equal = known ? Value::boolean(*known) : s.compare(CompareOp::Eq, a, item);
+    if (equal.tensor() != nullptr && !equal.tensor()->isScalar()) {
+      s.fail(std::string("operator ") + operatorSymbol(op) + " compares scalars, got " + a.describe() + " and " +
+             item.describe() + "; write (x == a) | (x == b)");
+    }
+    if (s.constantTruth(equal) == true) {
+      return Value::boolean(op == CompareOp::In);
+    }
+    if (equal.tensor() != nullptr) {
+      found = found.tensor() != nullptr ? s.logical(false, found, equal) : equal;
+    }
+  }
+  const bool isIn = op == CompareOp::In;
+  return found.tensor() == nullptr ? Value::boolean(!isIn) : isIn ? found : s.unary(UnaryOp::Not, found);
+}
+
 // Comparisons without a tensor, apart from two constants.
 Value compareOthers(const Semantics &s, CompareOp op, const Value &a, const Value &b) {
-  if (op == CompareOp::In || op == CompareOp::NotIn) {
-    if (b.tuple() == nullptr) {
-      refuse(s, operatorSymbol(op), a, b);
-    }
-    const bool found = std::ranges::any_of(b.tuple()->fields, [&](const Value &item) {
-      const std::optional<bool> equal = equalValues(s, a, item);
-      if (!equal) {
-        s.fail(std::string("operator ") + operatorSymbol(op) + " compares constants, got " + a.describe() + " and " +
-               item.describe() + "; write (x == a) | (x == b)");
-      }
-      return *equal;
-    });
-    return Value::boolean(found == (op == CompareOp::In));
-  }
   if (op == CompareOp::Is || op == CompareOp::IsNot) {
     return Value::boolean(sameValue(a, b) == (op == CompareOp::Is));
   }
@@ -368,6 +378,9 @@ Value Semantics::compare(CompareOp op, const Value &a, const Value &b) {
   }
   if (a.constant() != nullptr && b.constant() != nullptr) {
     return constantCompare(*this, op, *a.constant(), *b.constant());
+  }
+  if (membership) {
+    return isAmong(*this, op, a, b);
   }
   return compareOthers(*this, op, a, b);
 }

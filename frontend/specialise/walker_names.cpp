@@ -184,7 +184,8 @@ void Walker::unknownName(const std::string &name, SourceRange range) {
   }
   std::ranges::copy(builtinNames(), std::back_inserter(known));
   known.insert(known.end(), {"break", "continue", "pass", "return"});
-  fail(range, "`" + name + "` is not defined" + didYouMean(name, known));
+  fail(range, "`" + name + "` is not defined" +
+                  (Semantics::languageName(name).bound() ? "; there is tl." + name : didYouMean(name, known)));
 }
 
 Value Walker::global(const FunctionSource &source, const std::string &name) {

@@ -236,7 +236,7 @@ TEST(Errors, Memory) {
   EXPECT_USER_ERROR(k.call("store", {k.tile("*f32", {4, 1}), k.tile("f32", {4, 2})}),
                     "value has shape [4, 2], which the pointer's shape [4, 1] does not hold");
   EXPECT_USER_ERROR(k.call("load", {p}, {{"cache_modifier", Value::string(".xx")}}),
-                    "cache_modifier must be one of '', '.ca', '.cg', '.cs', '.cv', got '.xx'");
+                    "cache_modifier must be one of '.ca', '.cg', '.cs', '.cv', got '.xx'");
   EXPECT_USER_ERROR(k.call("atomic_add", {k.param("*i1"), integer(1)}),
                     "atomic_add takes pointers to integers of 8 to 64 bits or floats of 16 to 64, got tensor of "
                     "pointer<int1>");

@@ -231,6 +231,9 @@ class Body:
 
     def condition(self):
         text = self.expression((), BOOL, 2)[0]
+        if self.chance(0.15):
+            items = [str(int(self.rng.integers(-3, 4))), *(self.expression((), INT32, depth)[0] for depth in (0, 1))]
+            text = f"{self.expression((), INT32, 1)[0]} {self.one_of(['in', 'not in'])} ({', '.join(items)})"
         if self.chance(0.2):
             text = f"({text}) {self.one_of(['and', 'or'])} {self.expression((), BOOL, 1)[0]}"
         return f"not ({text})" if self.chance(0.1) else text

@@ -548,10 +548,42 @@ def join_with_nothing(x, i, n):
     tl.store(x, tl.where(n > 1, n, None))  # here
 
 
-@mistake(r"operator in compares constants, got tensor of int32 and constexpr 1; write \(x == a\) \| \(x == b\)", at="n in (1, 7)")
-def member_of_a_tuple(x, i, n):
-    if n in (1, 7):  # here
+@mistake(r"operator in compares scalars, got tensor of int32\[4\] and constexpr 1; write \(x == a\) \| \(x == b\)",
+         at="tl.arange(0, 4) in (1, 7)")
+def tile_in_a_tuple(x, i, n):
+    if tl.arange(0, 4) in (1, 7):  # here
         tl.store(x, 1.0)
+
+
+@mistake("operator in does not take tensor of int32 and constexpr 'abc'", at="n in 'abc'")
+def number_in_a_text(x, i, n):
+    if n in 'abc':  # here
+        tl.store(x, 1.0)
+
+
+@mistake("`abs` is not defined; there is tl.abs", at="abs")
+def abs_of_python(x, i, n):
+    tl.store(i, abs(n))  # here
+
+
+@mistake("static_assert takes a constant, got tensor of int1; tl.device_assert checks what the running program knows", at="n > 3")
+def static_assert_at_run_time(x, i, n):
+    tl.static_assert(n > 3)  # here
+
+
+@mistake("expected a number or a tensor, got constexpr 'no'", at="'no'")
+def other_that_nothing_reads(x, i, n):
+    tl.store(x, tl.load(x, True, 'no'))  # here
+
+
+@mistake(r"other has shape \[4\] but the pointer is a scalar", at="tl.arange(0, 4)")
+def other_of_another_shape(x, i, n):
+    tl.store(x, tl.load(x, True, tl.arange(0, 4)))  # here
+
+
+@mistake("atomic_poll takes pointers to integers", at="tl.atomic_poll(x, 1)")
+def poll_of_floats(x, i, n):
+    tl.atomic_poll(x, 1)  # here
 
 
 @mistake(r"operator \+ does not take tensor of pointer<fp32> and tensor of fp32; an offset is an integer, as // gives it", at="x + n / 2")
@@ -594,7 +626,7 @@ def atomic_of_pointers(x, i, n):
     tl.atomic_xchg(x.to(tl.pi32_t, bitcast=True).to(tl.pointer_type(tl.pi32_t), bitcast=True), i)  # here
 
 
-@mistake("sem must be one of '', 'relaxed', 'acquire', got 'release'", at='sem="release"')
+@mistake("sem must be one of 'relaxed', 'acquire', got 'release'", at='sem="release"')
 def a_load_that_releases(x, i, n):
     tl.atomic_load(i, sem="release")  # here
 

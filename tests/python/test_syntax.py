@@ -215,6 +215,11 @@ PROGRAMS = {
     "elif": ("if n > 9:\n    a = 1\nelif n < -3:\n    a = 2\nelse:\n    a = 3\ntl.store(out, a)", [3]),
     "constant_side_only": ("if SIX == 6:\n    tl.store(out, 1)\nelse:\n    tl.store(out, unknown)", [1]),
     "text": ('if NAME == "six":\n    tl.store(out, 1)\nif "i" in NAME:\n    tl.store(out + 1, 2)', [1, 2]),
+    "membership": ("if n in (1, 5):\n    tl.store(out, 1)\nif n not in (1, SIX):\n    tl.store(out + 1, 2)\n"
+                   "tl.store(out + 2, 3 if 7 in (n, n + 2) else 4)\ntl.store(out + 3, n in (1, None, 'a', 2.5))", [1, 2, 3, 0]),
+    "membership_known": ("a = tl.arange(0, 4) if n in () else n\nif 3 in (n, 3):\n    tl.store(out, a)\n"
+                         "if n not in ():\n    tl.store(out + 1, 2)", [5, 2]),
+    "membership_while": ("a = n\nwhile a in (4, n):\n    a -= 1\ntl.store(out, a)", [3]),
     "ternary": ("tl.store(out, 1 if n > 5 else 2)\ntl.store(out + 1, 1 if SIX > 5 else 'x')", [2, 1]),
     "chain": ("tl.store(out, 0 < n < 6)\ntl.store(out + 1, 0 < n <= 4 != 9)\ntl.store(out + 2, 1 < 2 < n)",
               [1, 0, 1]),
@@ -339,6 +344,7 @@ REFUSED = {
     "if_of_a_tile": ("if tl.arange(0, 4) > 0:\n    tl.store(out, 1)", "ambiguous"),
     "if_of_text": ("if NAME:\n    pass", "a constant condition must be a bool, an int or None"),
     "if_of_a_tuple": ("if (1, 2):\n    pass", "a constant condition must be"),
+    "membership_of_a_tile": ("if tl.arange(0, 4) in (1, 2):\n    pass", r"operator in compares scalars, got tensor of int32\[4\]"),
     "for_over_a_tuple": ("for i in (1, 2):\n    pass", "a `for` runs over range"),
     "loop_else": ("for i in range(n):\n    pass\nelse:\n    pass", "`else` after a loop"),
     "starred_target": ("a, *b = 1, 2, 3", r"a `\*` target"),
