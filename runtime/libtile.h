@@ -221,6 +221,8 @@ inline void interruptLaunches() noexcept { libtile_interrupt_launches(); }
 // Threads that CPU kernels use; 0: all cores. LIBTILE_NUM_THREADS sets the first value.
 inline void setNumThreads(int threads) { detail::check(libtile_set_num_threads(threads)); }
 inline int numThreads() { return libtile_num_threads(); }
+// Who gets what kernels print on CPUs; null: C's standard output. libtile_c.h says how long the struct stays.
+inline void setPrinter(const libtile_printer *printer) { detail::check(libtile_set_printer(printer)); }
 // Of the library that runs; LIBTILE_VERSION_MAJOR ... are of this header.
 inline std::string version() { return libtile_version(); }
 

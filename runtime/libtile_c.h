@@ -154,6 +154,13 @@ LIBTILE_API void libtile_interrupt_launches(void);
    value. */
 LIBTILE_API libtile_status libtile_set_num_threads(int32_t threads);
 LIBTILE_API int32_t libtile_num_threads(void);
+/* Who gets what kernels print on CPUs: whole lines, without a 0; called by several threads at once. NULL: C's standard
+   output, as at first and for GPUs. The struct stays until another is set and launches begun before that are over. */
+typedef struct libtile_printer {
+  void (*print)(void *context, const char *text, size_t length);
+  void *context;
+} libtile_printer;
+LIBTILE_API libtile_status libtile_set_printer(const libtile_printer *printer);
 
 /* ---- options (docs/options.md): flags are 0 or 1. Wherever options are asked for, NULL is the standard. */
 typedef struct libtile_option {
@@ -251,23 +258,13 @@ LIBTILE_API libtile_status libtile_buffer_bytes(libtile_buffer *buffer, size_t *
 
 /* ---- arguments by value */
 static inline libtile_argument libtile_make(uint8_t kind, uint64_t value) {
-  libtile_argument made;
-  made.kind = kind;
-  made.flags = 0;
-  made.type = LIBTILE_UNTYPED;
-  made.count = 0;
+  libtile_argument made = {kind, 0, LIBTILE_UNTYPED, 0, {0}, 0, NULL};
   made.value.natural = value;
-  made.bytes = 0;
-  made.name = NULL;
   return made;
 }
 static inline libtile_argument libtile_none(void) { return libtile_make(LIBTILE_NONE, 0); }
 static inline libtile_argument libtile_bool(int value) { return libtile_make(LIBTILE_BOOL, value != 0); }
-static inline libtile_argument libtile_int(int64_t value) {
-  libtile_argument made = libtile_make(LIBTILE_INT, 0);
-  made.value.integer = value;
-  return made;
-}
+static inline libtile_argument libtile_int(int64_t value) { return libtile_make(LIBTILE_INT, (uint64_t)value); }
 static inline libtile_argument libtile_uint(uint64_t value) { return libtile_make(LIBTILE_UINT, value); }
 static inline libtile_argument libtile_float(double value) {
   libtile_argument made = libtile_make(LIBTILE_FLOAT, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libtile_c.h: errors, the library as a whole, options, devices and their memory.
 #include "runtime/capi/handles.h"
+#include "runtime/drivers/launch_listener.h"
 #include "runtime/drivers/thread_pool.h"
 #include "runtime/drivers/watch.h"
 
@@ -89,6 +90,15 @@ int32_t libtile_num_threads(void) {
   int32_t threads = 1;
   (void)guarded([&] { threads = runtime::poolThreads(); });
   return threads;
+}
+
+libtile_status libtile_set_printer(const libtile_printer *printer) {
+  return guarded([&] {
+    if (printer != nullptr) {
+      notNull(printer->print, "the printer's function");
+    }
+    runtime::setPrinter(printer);
+  });
 }
 
 // ---- options

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/drivers/launch_listener.h"
 
+#include "runtime/libtile_c.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -57,7 +59,21 @@ void appendIndex(std::string &text, std::span<const int32_t> index, std::span<co
   text += ")";
 }
 
+std::atomic<const libtile_printer *> printer{nullptr};
+
+// One call, so that what other threads write stands before or behind.
+void print(std::string_view lines) {
+  if (const libtile_printer *to = printer.load(std::memory_order_acquire)) {
+    to->print(to->context, lines.data(), lines.size());
+    return;
+  }
+  std::fwrite(lines.data(), 1, lines.size(), stdout);
+  std::fflush(stdout);
+}
+
 } // namespace
+
+void setPrinter(const libtile_printer *given) noexcept { printer.store(given, std::memory_order_release); }
 
 std::string printedLines(const codegen::Message &message, const int32_t program[3],
                          const void *const *operands) {
@@ -133,16 +149,11 @@ void LaunchListener::hearMessage(void *self, const void *record, uint64_t) noexc
     return;
   }
   const auto *operands = reinterpret_cast<const void *const *>(static_cast<const char *>(record) + sizeof head);
-  std::string lines;
   try {
-    lines = printedLines(message, listener.programAt(head.program).index, operands);
+    print(printedLines(message, listener.programAt(head.program).index, operands));
   } catch (const std::bad_alloc &) {
-    lines = "";
-    std::fputs("there is no memory for what a kernel prints\n", stdout);
+    print("there is no memory for what a kernel prints\n");
   }
-  // One call, so that what other threads write stands before or behind.
-  std::fwrite(lines.data(), 1, lines.size(), stdout);
-  std::fflush(stdout);
 }
 
 uint64_t LaunchListener::firstOutside(const codegen::CheckedAccess &access, uint32_t elements,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the programs of one launch on a CPU tell: accesses out of bounds and assertions that do not hold, of which
-// the first is kept; and what they print, which goes to C's standard output, the lines of a record at once.
+// the first is kept; and what they print, which goes to the printer, the lines of a record at once.
 #pragma once
 
 #include "codegen/cpu/jit.h"
 #include "runtime/drivers/driver.h"
 
 #include <atomic>
+#include <string_view>
+
+struct libtile_printer; // of libtile_c.h
 
 namespace libtile::runtime {
 
@@ -36,6 +39,9 @@ private:
   Findings &findings_;
   std::atomic<bool> hasHeard_{false};
 };
+
+// Who gets what is printed, as libtile_set_printer() says; nullptr: C's standard output.
+void setPrinter(const libtile_printer *printer) noexcept;
 
 // The lines of a print by a program; `operands`: the elements of each operand, in row-major order.
 [[nodiscard]] std::string printedLines(const codegen::Message &message, const int32_t program[3],

@@ -23,6 +23,10 @@ static const char *const kText =
     "    tl.store(out + i, tl.load(x + i, mask=i < n) * factor + shift + GLOBAL, mask=i < n)\n"
     "\n"
     "@libtile.jit\n"
+    "def told(x):\n"
+    "    tl.device_print('x', tl.load(x + tl.arange(0, 2)) + tl.program_id(0))\n"
+    "\n"
+    "@libtile.jit\n"
     "def wrong(x):\n"
     "    tl.store(x, nowhere)\n";
 
@@ -141,9 +145,50 @@ static void places(libtile_program *program, libtile_device *cpu) {
   OK(libtile_program_function(program, "wrong", &wrong));
   REFUSED(libtile_launch(wrong, cpu, grid, &argument, 1, NULL, NULL), "nowhere");
   OK(libtile_last_error(&error));
-  EXPECT(strcmp(error.file, "scale.py") == 0 && error.line == 8 && error.column == 17);
+  EXPECT(strcmp(error.file, "scale.py") == 0 && error.line == 12 && error.column == 17);
   EXPECT(strstr(error.text, "^") != NULL && strstr(error.message, "^") == NULL);
   libtile_function_release(wrong);
+}
+
+/* Programs print side by side; here the calls come one by one, for there is one thread. */
+struct heard {
+  char text[400];
+  size_t length;
+  int calls;
+};
+static void hear(void *context, const char *text, size_t length) {
+  struct heard *heard = context;
+  if (heard->length + length < sizeof heard->text) {
+    memcpy(heard->text + heard->length, text, length);
+    heard->length += length;
+  }
+  ++heard->calls;
+}
+
+static void printers(libtile_program *program, libtile_device *cpu) {
+  static struct heard heard;
+  static libtile_printer printer = {hear, &heard};
+  static const libtile_printer nobody = {NULL, NULL};
+  const int64_t grid[3] = {3, 1, 1};
+  const libtile_argument argument = libtile_array(LIBTILE_FP32, x, sizeof x);
+  const int32_t threads = libtile_num_threads();
+  libtile_function *told = NULL;
+  OK(libtile_set_num_threads(1));
+  OK(libtile_program_function(program, "told", &told));
+  OK(libtile_set_printer(&printer));
+  OK(libtile_launch(told, cpu, grid, &argument, 1, NULL, NULL));
+  EXPECT(heard.calls == 3);
+  EXPECT(strcmp(heard.text, "pid (0, 0, 0) idx (0) x: -18.000000\npid (0, 0, 0) idx (1) x: -17.000000\n"
+                            "pid (1, 0, 0) idx (0) x: -17.000000\npid (1, 0, 0) idx (1) x: -16.000000\n"
+                            "pid (2, 0, 0) idx (0) x: -16.000000\npid (2, 0, 0) idx (1) x: -15.000000\n") == 0);
+  REFUSED(libtile_set_printer(&nobody), "the printer's function is NULL");
+  OK(libtile_launch(told, cpu, grid, &argument, 1, NULL, NULL));
+  EXPECT(heard.calls == 6);
+  OK(libtile_set_printer(NULL));
+  OK(libtile_launch(told, cpu, grid, &argument, 1, NULL, NULL));
+  EXPECT(heard.calls == 6);
+  OK(libtile_set_num_threads(threads));
+  libtile_function_release(told);
 }
 
 static void structs_and_handles(libtile_function *scale, libtile_device *cpu) {
@@ -231,6 +276,7 @@ int main(void) {
   launches(scale, cpu);
   kernels(scale, cpu);
   places(program, cpu);
+  printers(program, cpu);
   libtile_program_release(program); /* its functions stay */
   launches(scale, cpu);
   structs_and_handles(scale, cpu);
