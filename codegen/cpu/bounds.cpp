@@ -114,6 +114,7 @@ uint32_t Emitter::numberOf(ir::OpId op) {
 void Emitter::emitOutOfBounds() {
   if (llvm::pred_empty(outOfBounds_)) {
     outOfBounds_->eraseFromParent();
+    outOfBounds_ = nullptr;
     return;
   }
   builder_.SetInsertPoint(outOfBounds_);

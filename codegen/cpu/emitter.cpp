@@ -24,6 +24,7 @@ constexpr unsigned kMostHoisted = 128;
 // ---- scopes
 
 llvm::BasicBlock *Emitter::newBlock(const char *name) {
+  pieces_.add(4);
   return llvm::BasicBlock::Create(module_.getContext(), name, function_);
 }
 
@@ -294,11 +295,16 @@ void Emitter::emitBlock(ir::BlockId block) {
 }
 
 void Emitter::emitOps(ir::OpId first, ir::OpId end) {
+  OpenPiece piece = pieces_.begin();
   for (ir::OpId op = first; op != end; op = fn_.next(op)) {
     // Hoisted when this block was emitted before, or shared with another vector.
     const bool repeats = !fn_.effects(op).removable();
     if (repeats || fn_.results(op).empty() || !isDefined(fn_.result(op))) {
       emitOp(op);
+      pieces_.add(1);
+    }
+    if (lanes_.id < 0) {
+      pieces_.endIfLong(piece);
     }
   }
 }

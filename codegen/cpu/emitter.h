@@ -16,12 +16,13 @@
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
 // memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
 // folds.cpp, prefixes.cpp, sort_rows.cpp, memory.cpp, bounds.cpp (checked accesses), messages.cpp,
-// atomics.cpp, contract.cpp, tiny_numbers.cpp.
+// atomics.cpp, contract.cpp, tiny_numbers.cpp, pieces.cpp (long code).
 #pragma once
 
 #include "codegen/codegen.h"
 #include "codegen/cpu/elementwise.h"
 #include "codegen/cpu/forms.h"
+#include "codegen/cpu/pieces.h"
 #include "ir/target.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -63,6 +64,7 @@ private:
   // By ValueId: what all lanes share, then what varies, a row for each vector of the group.
   std::vector<std::vector<Form>> forms_;
   std::vector<Scope> scopes_;
+  Pieces pieces_;
   Group group_{Lanes()};
   Lanes lanes_; // the first of the group
   int numLanes_ = 0;

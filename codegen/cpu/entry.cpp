@@ -18,7 +18,7 @@ std::string symbolOf(const ir::Function &fn) { return "kernel." + fn.name; }
 
 Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module)
     : fn_(fn), target_(target), module_(module), builder_(module.getContext()),
-      elementwise_(builder_), forms_(1, std::vector<Form>(fn.numValues())) {}
+      elementwise_(builder_), forms_(1, std::vector<Form>(fn.numValues())), pieces_(builder_) {}
 
 void Emitter::run() {
   ir::check(fn_.stage == ir::Stage::Nested, "the CPU's generator takes the nested stage");
@@ -38,6 +38,7 @@ void Emitter::run() {
   emitPrograms(function_->getArg(1), function_->getArg(2));
   scopes_.pop_back();
   sweep();
+  pieces_.extract({leave_, outOfBounds_});
 }
 
 Value *Emitter::frameField(llvm::Type *type, size_t offset) {
@@ -125,6 +126,7 @@ void Emitter::emitPrograms(Value *first, Value *count) {
   ran->addIncoming(after, latch);
   if (llvm::pred_empty(leave_)) {
     leave_->eraseFromParent();
+    leave_ = nullptr;
   } else {
     ran->addIncoming(done, leave_);
   }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cpu/pieces.h"
+
+#include "ir/function.h"
+
+#include <llvm/ADT/SetVector.h>
+#include <llvm/Transforms/Utils/CodeExtractor.h>
+
+namespace libtile::codegen::cpu {
+
+namespace {
+
+// Compile times of long kernels are the same within a tenth from 256 to 2048.
+constexpr unsigned kLongest = 1024;
+
+// What can be reached from its head.
+llvm::SetVector<llvm::BasicBlock *> blocksOf(const Piece &piece,
+                                             llvm::ArrayRef<llvm::BasicBlock *> exits) {
+  llvm::SetVector<llvm::BasicBlock *> blocks;
+  blocks.insert(piece.head);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    for (llvm::BasicBlock *next : llvm::successors(blocks[i])) {
+      if (next != piece.end && !llvm::is_contained(exits, next)) {
+        blocks.insert(next);
+      }
+    }
+  }
+  return blocks;
+}
+
+} // namespace
+
+OpenPiece Pieces::begin() const {
+  llvm::BasicBlock *block = builder_.GetInsertBlock();
+  return {block, block->empty() ? nullptr : &block->back(), length_};
+}
+
+void Pieces::endIfLong(OpenPiece &piece) {
+  if (length_ - piece.length < kLongest) {
+    return;
+  }
+  llvm::BasicBlock *end =
+      llvm::BasicBlock::Create(builder_.getContext(), "piece.end", piece.block->getParent());
+  builder_.CreateBr(end);
+  builder_.SetInsertPoint(end);
+  llvm::Value *behind = piece.behind;
+  const auto first = behind == nullptr ? piece.block->getFirstInsertionPt()
+                                       : std::next(llvm::cast<llvm::Instruction>(behind)->getIterator());
+  pieces_.push_back({piece.block->splitBasicBlock(first, "piece"), end});
+  length_ = piece.length + 1; // for the code around, a call
+  piece = begin();
+}
+
+void Pieces::extract(llvm::ArrayRef<llvm::BasicBlock *> exits) {
+  if (pieces_.empty()) {
+    return;
+  }
+  const llvm::CodeExtractorAnalysisCache cache(*pieces_.front().head->getParent());
+  for (const Piece &piece : pieces_) {
+    llvm::CodeExtractor extractor(blocksOf(piece, exits).getArrayRef(), nullptr, false, nullptr, nullptr,
+                                  nullptr, false, false, nullptr, "piece");
+    ir::check(extractor.isEligible(), "a piece is entered at its head");
+    llvm::Function *made = extractor.extractCodeRegion(cache);
+    ir::check(made != nullptr, "a piece becomes a function");
+  }
+}
+
+} // namespace libtile::codegen::cpu
