@@ -35,13 +35,38 @@ struct DotUnit {
   int32_t leastM = 1, leastN = 1; // below, other units are faster
 };
 
-// How the CPU's contraction takes its operands: a unit that multiplies and adds.
-struct ContractRule {
-  Elem operand;     // as the kernel's dot has it
-  Elem packed;      // as the scratch copies hold it
+// The instruction of a CPU that multiplies and adds, with its width in bits. Each has an emitter
+// (codegen/cpu/multiply_add.cpp).
+enum class MultiplyAdd : uint8_t {
+  Lanes, // number by number, vectors of any width: floats fused, integers in two steps
+  Vdpbf16ps512,
+  Vpmaddwd256, // the sum of a group; a second instruction adds it
+  Vpmaddwd512,
+  Vpdpwssd512,
+  Vpdpbusd512, // a's bytes are unsigned
+};
+
+// What executes a dot on a CPU. Operands are packed in words of `group` elements that lie side by side
+// along k; an instruction takes one word of a for all lanes and one of b for each:
+//   acc[lane] += sum over g < group of (a[g] - bias) * b[lane][g], exact in acc's type but for its roundings.
+// A contract names its unit (attribute `unit`), which passes/cpu/contract_blocks.h chooses.
+//
+// A unit of tiles (AMX) would have two more extents, which are 1 for all of these: the rows of a and the
+// words along k that one instruction takes, 16 and 16 beside 16 lanes. Blocks and packed rows are multiples
+// of them.
+struct ContractUnit {
+  std::string name;
+  Elem operand;            // as the kernel's dot has it
+  Elem packed;             // as the scratch copies of a and b hold it; group * packed is 32 bits, or group 1
   Elem accumulator;
-  bool pairs;       // b is packed as <K/2 x N x 2>
-  int32_t lanes;    // accumulator elements in a vector register
+  int32_t group = 1;
+  int32_t lanes;           // accumulator elements in a vector register
+  MultiplyAdd instruction = MultiplyAdd::Lanes;
+  int32_t temporaries = 0; // vector registers that a multiply-add needs beside its operands and its sum
+  int32_t bias = 0;        // is added to a's numbers where they are packed, for an instruction that takes
+                           // them unsigned; the contract takes bias * (column sums of b) off the sums
+  bool flushes = false;    // subnormal numbers are 0 to it: taken where there are none (f32 from bf16)
+  int32_t leastM = 1;      // below, other units are faster
 };
 
 // A FUNCTION or CAST_FUNCTION of ops.def on operands of one type.
@@ -83,7 +108,7 @@ struct Target {
   int32_t vectorRegisters = 0; // architectural
   bool maskedAccess = false;   // masked loads and stores of any element size
   int32_t l1Bytes = 0, l2Bytes = 0;
-  std::vector<ContractRule> contract; // of several for the same types the first is taken
+  std::vector<ContractUnit> contractUnits; // a dot takes the first that fits; with none it is plain folds
 };
 
 } // namespace libtile::ir

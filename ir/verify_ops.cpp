@@ -432,15 +432,11 @@ template <> void OpChecks::check<Opcode::Contract>(OpId op) {
   const Type a = c.operandType(op, 0);
   const Type b = c.operandType(op, 1);
   const Type acc = c.operandType(op, 2);
-  const bool pairs = b.rank() == 3;
-  const bool words = b.elem() == Elem::I32 && a.elementBytes() == 2; // both halves of a pair
-  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 &&
-                  acc.rank() == 2 && (b.rank() == 2 || (pairs && b.dim(2) == 2)) &&
-                  (a.element() == b.element() || words) && a.dim(0) >= acc.dim(0) &&
-                  b.dim(1) >= acc.dim(1) &&
-                  c.operandType(op, 3) == kI32;
-  c.require(ok, 30, op,
-            "the buffers are not MxK, KxN (or K/2xNx2, or words K/2xN) and MxN with an i32 k");
+  const bool words = b.elem() == Elem::I32 && a.elementBytes() < b.elementBytes();
+  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 && b.rank() == 2 &&
+                  acc.rank() == 2 && (a.element() == b.element() || words) &&
+                  a.dim(0) >= acc.dim(0) && b.dim(1) >= acc.dim(1) && c.operandType(op, 3) == kI32;
+  c.require(ok, 30, op, "the buffers are not MxK, KxN (or words of several rows) and MxN with an i32 k");
   c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op,
             "register blocks are at least 1x1");
 }

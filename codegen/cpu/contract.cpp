@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // contract: acc[m,n] += sum over kk < k of a[m,kk] * b[kk,n], the innermost of every dot.
 //
+// The op names its unit (ir::ContractUnit), of which all else follows: the instruction (multiply_add.cpp), how
+// many elements of a and b a step along k takes.
+//
 // The accumulators of a register block, block_m rows of block_n columns, are read from acc once,
 // stay in registers over all of k and are written back. A step along k reads the vectors of one row
-// of b and, row by row, one number of a broadcast to all lanes; what the block needs besides the
+// of b and, row by row, one word of a broadcast to all lanes; what the block needs besides the
 // accumulators is thus one vector for each column of vectors and one more. block_m and block_n were
 // chosen so that all that fits the registers (passes/cpu/contract_blocks.h has the shapes of the
 // buffers).
@@ -16,9 +19,9 @@
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
-#include "codegen/llvm_compat.h"
+#include "passes/cpu/contract_blocks.h"
 
-#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/Support/MathExtras.h>
 
 namespace libtile::codegen::cpu {
 
@@ -31,6 +34,7 @@ namespace {
 
 Contraction widened(Contraction plan) {
   plan.widens = true;
+  plan.instruction = ir::MultiplyAdd::Lanes;
   return plan;
 }
 
@@ -40,36 +44,34 @@ void Emitter::emitContract(ir::OpId op) {
   const ir::Type a = fn_.type(fn_.operand(op, 0));
   const ir::Type b = fn_.type(fn_.operand(op, 1));
   const ir::Type acc = fn_.type(fn_.operand(op, 2));
+  const ir::ContractUnit &unit = passes::contractUnitOf(fn_, op, target_);
+  ir::check(!unit.flushes || (unit.packed == Elem::BF16 && unit.group == 2),
+            "a unit that flushes takes pairs of bf16");
   Contraction plan{};
+  plan.instruction = unit.instruction;
   plan.a = scalar(fn_.operand(op, 0));
   plan.b = scalar(fn_.operand(op, 1));
   plan.acc = scalar(fn_.operand(op, 2));
-  plan.packed = a.elem();
-  plan.accumulator = acc.elem();
-  // Pairs lie side by side: as <K/2 x N x 2>, or as words of both halves.
-  const bool words = b.elem() == Elem::I32 && a.elementBytes() == 2;
-  plan.pairs = b.rank() == 3 || words;
+  plan.packed = unit.packed;
+  plan.accumulator = unit.accumulator;
+  plan.group = unit.group;
   plan.rows = acc.dim(0);
   plan.columns = acc.dim(1);
   plan.rowA = int64_t{a.dim(1)} * a.elementBytes();
-  plan.rowB = int64_t{b.dim(1)} * a.elementBytes() * (plan.pairs ? 2 : 1);
-  plan.lanes = target_.vectorBytes / acc.elementBytes();
+  plan.rowB = int64_t{b.dim(1)} * b.elementBytes();
+  plan.lanes = unit.lanes;
   plan.blockM = fn_.getInt(op, Attr::block_m);
   const int64_t blockN = fn_.getInt(op, Attr::block_n);
   plan.vectors = blockN / plan.lanes;
-  ir::check(a.rank() == 2 && acc.rank() == 2 && (b.elem() == a.elem() || words) &&
-                plan.vectors > 0 && blockN % plan.lanes == 0 && plan.rows % plan.blockM == 0 &&
-                plan.columns % blockN == 0,
-            "a contract's buffers fit its register block");
   Value *k = builder_.CreateZExt(scalar(fn_.operand(op, 3)), builder_.getInt64Ty());
-  plan.steps = plan.pairs ? builder_.CreateLShr(k, builder_.getInt64(1)) : k;
+  plan.steps =
+      plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
   plan.effects = fn_.effects(op);
   std::vector<Value *> none;
   const auto blocks = [&] {
-    const bool flushes = plan.pairs && plan.packed == Elem::BF16;
-    Value *leastOfA = flushes ? leastFieldOfA(plan) : nullptr;
+    Value *leastOfA = unit.flushes ? leastFieldOfA(plan) : nullptr;
     countedLoop({0, plan.columns, blockN}, plan.effects, none, [&](Value *n) {
-      if (flushes) {
+      if (unit.flushes) {
         branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
                [&] { contractRows(widened(plan), n); });
       } else {
@@ -158,13 +160,13 @@ void Emitter::contractLoop(const Contraction &plan, Value *startA, Value *startB
   builder_.SetInsertPoint(exit);
 }
 
-// A pair of a is broadcast as one number of 32 bits. `shift`: brings the half that is widened to the top of
+// A group of a is broadcast as one number of 32 bits. `shift`: brings the half that is widened to the top of
 // its pair; bf16 is the upper half of f32.
 void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB, Value *shift,
                            std::vector<Value *> &sums) {
   llvm::Type *byte = builder_.getInt8Ty();
   llvm::Type *single = elementwise_.registerType(plan.packed);
-  llvm::Type *element = plan.pairs ? builder_.getInt32Ty() : single;
+  llvm::Type *element = plan.group > 1 ? builder_.getInt32Ty() : single;
   llvm::Type *vector = Elementwise::widen(element, plan.lanes);
   const llvm::Align align(ir::byteSize(plan.packed));
   const auto numbersAt = [&](llvm::Type *type, Value *place) -> Value * {
@@ -187,40 +189,9 @@ void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB
     Value *number = splat(numbersAt(element, place), plan.lanes);
     for (unsigned i = 0; i < plan.vectors; ++i) {
       Value *&sum = sums[row * plan.vectors + i];
-      sum = multiplyAdd(plan, number, columns[i], sum);
+      sum = multiplyAdd(plan.instruction, number, columns[i], sum);
     }
   }
-}
-
-Value *Emitter::multiplyAdd(const Contraction &plan, Value *a, Value *b, Value *sum) {
-  namespace I = llvm::Intrinsic;
-  if (!plan.pairs || plan.widens) {
-    if (sum->getType()->isIntOrIntVectorTy()) {
-      return builder_.CreateAdd(sum, builder_.CreateMul(a, b));
-    }
-    return builder_.CreateIntrinsic(I::fma, {sum->getType()}, {a, b, sum});
-  }
-  // The types that pairs have differ between LLVM's versions; the declaration knows.
-  const auto call = [&](I::ID id, llvm::ArrayRef<Value *> operands) -> Value * {
-    llvm::Function *callee = compat::intrinsic(module_, id);
-    llvm::SmallVector<Value *, 3> cast;
-    for (unsigned i = 0; i < operands.size(); ++i) {
-      cast.push_back(
-          builder_.CreateBitCast(operands[i], callee->getFunctionType()->getParamType(i)));
-    }
-    return builder_.CreateCall(callee, cast);
-  };
-  const bool wide = target_.vectorBytes == 64;
-  if (plan.packed == Elem::BF16) {
-    ir::check(wide, "bf16 pairs need 512-bit registers");
-    return call(I::x86_avx512bf16_dpbf16ps_512, {sum, a, b});
-  }
-  ir::check(plan.packed == Elem::I16 && target_.vectorBytes >= 32, "pairs of i16 on x86");
-  if (wide && target_.features.find("avx512vnni") != std::string::npos) {
-    return call(I::x86_avx512_vpdpwssd_512, {sum, a, b});
-  }
-  Value *products = call(wide ? I::x86_avx512_pmaddw_d_512 : I::x86_avx2_pmadd_wd, {a, b});
-  return builder_.CreateAdd(sum, products);
 }
 
 } // namespace libtile::codegen::cpu

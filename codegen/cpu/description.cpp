@@ -16,29 +16,40 @@ namespace libtile::codegen::cpu {
 
 namespace {
 
-using ir::ContractRule;
+using ir::ContractUnit;
 using ir::Elem;
+using ir::MultiplyAdd;
 
-// `bytes`: of a vector register. i8 always goes as pairs of i16: a multiply-add of pairs with or
-// without accumulation in one instruction.
-std::vector<ContractRule> contractRules(int32_t bytes, bool hasBf16Dot, bool hasPairs) {
-  const int32_t lanes = bytes / 4;
-  std::vector<ContractRule> rules = {
-      {Elem::F32, Elem::F32, Elem::F32, false, lanes},
-      {Elem::F16, Elem::F32, Elem::F32, false, lanes},
-      {Elem::BF16, Elem::F32, Elem::F32, false, lanes},
-      {Elem::F64, Elem::F64, Elem::F64, false, lanes / 2},
-  };
-  if (hasBf16Dot) {
-    rules.insert(rules.begin(), {Elem::BF16, Elem::BF16, Elem::F32, true, lanes});
-  }
-  if (hasPairs) {
-    rules.push_back({Elem::I8, Elem::I16, Elem::I32, true, lanes});
-  }
-  return rules;
+ContractUnit multiplyAdds(const char *name, Elem operand, Elem packed, int32_t bytes) {
+  return {name, operand, packed, packed, 1, bytes / int32_t(ir::byteSize(packed))};
 }
 
-ir::Target x86(const char *name, const char *cpu, const char *features, int32_t bytes) {
+// Floats in the accumulator's type; `bytes` of a vector register.
+std::vector<ContractUnit> fusedMultiplyAdds(int32_t bytes) {
+  return {
+      multiplyAdds("fma_f32", Elem::F32, Elem::F32, bytes),
+      multiplyAdds("fma_f16", Elem::F16, Elem::F32, bytes),
+      multiplyAdds("fma_bf16", Elem::BF16, Elem::F32, bytes),
+      multiplyAdds("fma_f64", Elem::F64, Elem::F64, bytes),
+  };
+}
+
+// Groups of i16, which hold i8 as they are.
+ContractUnit pairsOfI16(const char *name, MultiplyAdd instruction, int32_t bytes) {
+  ContractUnit unit{name, Elem::I8, Elem::I16, Elem::I32, 2, bytes / 4, instruction};
+  unit.temporaries = instruction == MultiplyAdd::Vpdpwssd512 ? 0 : 1; // the product
+  return unit;
+}
+
+ContractUnit pairsOfBf16() {
+  ContractUnit unit{"vdpbf16ps", Elem::BF16, Elem::BF16, Elem::F32, 2, 16, MultiplyAdd::Vdpbf16ps512};
+  unit.flushes = true;
+  return unit;
+}
+
+// `units`: those it has beside multiply-adds of floats, which they are preferred to.
+ir::Target x86(const char *name, const char *cpu, const char *features, int32_t bytes,
+               std::vector<ContractUnit> units) {
   ir::Target target;
   target.name = name;
   target.triple = "x86_64-unknown-linux-gnu";
@@ -52,8 +63,10 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   target.maskedAccess = bytes == 64;
   target.l1Bytes = 32 << 10;
   target.l2Bytes = bytes == 64 ? 1 << 20 : 512 << 10;
-  const std::string_view all = features;
-  target.contract = contractRules(bytes, all.find("avx512bf16") != all.npos, true);
+  target.contractUnits = std::move(units);
+  for (ContractUnit &unit : fusedMultiplyAdds(bytes)) {
+    target.contractUnits.push_back(std::move(unit));
+  }
   return target;
 }
 
@@ -67,16 +80,19 @@ ir::Target aarch64() {
   target.vectorRegisters = 32;
   target.l1Bytes = 32 << 10;
   target.l2Bytes = 512 << 10;
-  target.contract = contractRules(16, false, false);
+  target.contractUnits = fusedMultiplyAdds(16);
+  target.contractUnits.push_back(multiplyAdds("mla_i8", Elem::I8, Elem::I32, 16));
   return target;
 }
 
 // Of the same architecture each includes those before it.
 const std::vector<ir::Target> &rows() {
   static const std::vector<ir::Target> all = {
-      x86("x86-64-v3", "x86-64-v3", "", 32),
-      x86("avx512", "x86-64-v4", "-prefer-256-bit", 64),
-      x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64),
+      x86("x86-64-v3", "x86-64-v3", "", 32, {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd256, 32)}),
+      x86("avx512", "x86-64-v4", "-prefer-256-bit", 64,
+          {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd512, 64)}),
+      x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
+          {pairsOfBf16(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       aarch64(),
   };
   return all;

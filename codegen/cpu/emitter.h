@@ -16,7 +16,7 @@
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
 // memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
 // folds.cpp, prefixes.cpp, sort_rows.cpp, memory.cpp, bounds.cpp (checked accesses), messages.cpp,
-// atomics.cpp, contract.cpp, tiny_numbers.cpp, pieces.cpp (long code).
+// atomics.cpp, contract.cpp, multiply_add.cpp, tiny_numbers.cpp, pieces.cpp (long code).
 #pragma once
 
 #include "codegen/codegen.h"
@@ -287,7 +287,9 @@ private:
   void contractLoop(const Contraction &plan, llvm::Value *startA, llvm::Value *startB, Values &sums);
   void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB,
                     llvm::Value *shift, Values &sums);
-  llvm::Value *multiplyAdd(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *sum);
+
+  // ---- multiply_add.cpp
+  llvm::Value *multiplyAdd(ir::MultiplyAdd instruction, llvm::Value *a, llvm::Value *b, llvm::Value *sum);
 
   // ---- tiny_numbers.cpp
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.

@@ -78,18 +78,19 @@ struct Address {
   unsigned depth;
 };
 
-// A contract (contract.cpp).
+// A contract (contract.cpp), as its unit takes it.
 struct Contraction {
   llvm::Value *a, *b, *acc; // addresses of the buffers
-  llvm::Value *steps;       // i64: elements, or pairs, along k; at least 1
+  llvm::Value *steps;       // i64: groups along k; at least 1
+  ir::MultiplyAdd instruction;
   ir::Elem packed, accumulator;
-  bool pairs;
+  int32_t group;
   bool widens;                       // pairs of bf16 as numbers of f32, one after the other
   ir::Effects effects;
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
   unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
   // What a and b hold for a step along k, in one row or column.
-  [[nodiscard]] int64_t groupBytes() const { return (pairs ? 2 : 1) * ir::byteSize(packed); }
+  [[nodiscard]] int64_t groupBytes() const { return group * ir::byteSize(packed); }
 };
 
 // Numbers of a contract that are looked at for whether they are tiny (tiny_numbers.cpp).

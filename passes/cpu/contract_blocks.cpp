@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/cpu/contract_blocks.h"
 
+#include "ir/ops.h"
+
 #include <algorithm>
 
 namespace libtile::passes {
 
-using ir::ContractRule;
+using ir::Attr;
+using ir::ContractUnit;
 using ir::Elem;
 
 namespace {
@@ -40,37 +43,35 @@ double blockCost(int32_t m, int32_t n, int32_t rows, int32_t vectors, int32_t la
 } // namespace
 
 int32_t ContractShape::rowA(int32_t k) const {
-  return spreadRow(packedK(k), int32_t(ir::byteSize(rule.packed)));
+  return spreadRow(packedK(k), int32_t(ir::byteSize(unit.packed)));
 }
 
 int32_t ContractShape::rowB() const {
-  return spreadRow(paddedN, rule.pairs ? 4 : int32_t(ir::byteSize(rule.packed)));
+  return spreadRow(paddedN, unit.group * int32_t(ir::byteSize(unit.packed)));
 }
 
 std::optional<ContractShape> contractShape(const ir::Target &target, Elem operand,
                                            Elem accumulator, int32_t m, int32_t n) {
-  const auto rule = std::ranges::find_if(target.contract, [&](const ContractRule &r) {
-    return r.operand == operand && r.accumulator == accumulator;
+  const auto unit = std::ranges::find_if(target.contractUnits, [&](const ContractUnit &u) {
+    return u.operand == operand && u.accumulator == accumulator && m >= u.leastM;
   });
-  if (rule == target.contract.end() || rule->lanes < 1) {
+  if (unit == target.contractUnits.end()) {
     return std::nullopt;
   }
   ContractShape shape;
-  shape.rule = *rule;
+  shape.unit = *unit;
   shape.m = m;
   shape.n = n;
-  // Integers without an instruction that multiplies and adds: the product takes a register too.
-  const bool fused = isFloat(rule->packed) || target.features.find("vnni") != std::string::npos;
-  const int32_t product = fused ? 0 : 1;
   double least = 0;
   for (int32_t vectors = 1; vectors <= kMaxVectors; ++vectors) {
     for (int32_t rows = 1; rows <= kMaxRows; ++rows) {
-      const bool fits = rows * vectors + vectors + 1 + product <= target.vectorRegisters;
-      const double cost = blockCost(m, n, rows, vectors, rule->lanes);
+      const int32_t registers = rows * vectors + vectors + 1 + unit->temporaries;
+      const bool fits = registers <= target.vectorRegisters;
+      const double cost = blockCost(m, n, rows, vectors, unit->lanes);
       if ((fits && cost < least) || shape.blockM == 0) {
         least = cost;
         shape.blockM = rows;
-        shape.blockN = vectors * rule->lanes;
+        shape.blockN = vectors * unit->lanes;
       }
     }
   }
@@ -80,7 +81,7 @@ std::optional<ContractShape> contractShape(const ir::Target &target, Elem operan
 }
 
 int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape, int32_t k) {
-  const int32_t bytes = int32_t(ir::byteSize(shape.rule.packed));
+  const int32_t bytes = int32_t(ir::byteSize(shape.unit.packed));
   const int32_t packed = shape.packedK(k);
   // A panel of b, one register block wide, is read once for each block of rows: it should be near L1.
   const int64_t panel = 2 * int64_t{target.l1Bytes} / (int64_t{shape.blockN} * bytes);
@@ -89,6 +90,31 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   const int64_t wanted =
       std::clamp<int64_t>(std::min(panel, both), kChunkLeast, kChunkMost);
   return int32_t(std::max<int64_t>(1, wanted / packed));
+}
+
+const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
+                                   const ir::Target &target) {
+  const auto fail = [&](const std::string &message) {
+    throw ir::UserError(message, fn.locationOf(contract));
+  };
+  const std::string name(fn.getText(contract, Attr::unit));
+  const auto unit = std::ranges::find(target.contractUnits, name, &ContractUnit::name);
+  if (unit == target.contractUnits.end()) {
+    fail(target.name + " has no unit " + name);
+  }
+  const ir::Type a = fn.type(fn.operand(contract, 0));
+  const ir::Type b = fn.type(fn.operand(contract, 1));
+  const ir::Type acc = fn.type(fn.operand(contract, 2));
+  if (a.elem() != unit->packed || b.elem() != (unit->group == 1 ? unit->packed : Elem::I32) ||
+      acc.elem() != unit->accumulator) {
+    fail("the unit " + name + " takes other types");
+  }
+  const int64_t blockM = fn.getInt(contract, Attr::block_m);
+  const int64_t blockN = fn.getInt(contract, Attr::block_n);
+  if (blockN % unit->lanes != 0 || acc.dim(0) % blockM != 0 || acc.dim(1) % blockN != 0) {
+    fail("the buffers of a contract are no whole register blocks of the unit " + name);
+  }
+  return *unit;
 }
 
 } // namespace libtile::passes

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots. With a rule for the types (Target::contract): operands are packed into scratch by nests, which
+// Dots. With a unit for the types (Target::contractUnits): operands are packed into scratch by nests, which
 // convert them on the way, the accumulator lies in a buffer, and one `contract` does the rest. Packing
 // comes first: the operands may read the old accumulator. A batch goes through the same scratch slice by
-// slice, in loops over its leading axes. Without a rule: operands in scratch, and a nest over the result
+// slice, in loops over its leading axes. Without a unit: operands in scratch, and a nest over the result
 // around a sequential fold over k.
 //
 //   %d = dot %a, %b, %c     ->   nest (m,k): packedA[m,k] = ext(a[m,k])
@@ -36,17 +36,22 @@ ValueId widen(Builder &builder, ValueId value, Elem elem) {
   return builder.make(isFloat(elem) ? Opcode::FpExt : Opcode::SExt, {value}, Type::scalar(elem));
 }
 
-// Two 16-bit numbers as one word, the first in its low half.
-ValueId pairWord(Builder &builder, ValueId low, ValueId high) {
-  const auto word = [&](ValueId half) {
-    const Type bits = Type::scalar(Elem::I16);
-    if (builder.function().type(half) != bits) {
-      half = builder.make(Opcode::Bitcast, {half}, bits);
+// A group of numbers as one word, the first in its low bits.
+ValueId groupWord(Builder &builder, std::span<const ValueId> group) {
+  const Type bits = Type::scalar(group.size() == 2 ? Elem::I16 : Elem::I8);
+  ValueId word;
+  for (size_t i = group.size(); i-- > 0;) {
+    ValueId part = group[i];
+    if (builder.function().type(part) != bits) {
+      part = builder.make(Opcode::Bitcast, {part}, bits);
     }
-    return builder.make(Opcode::ZExt, {half}, kI32);
-  };
-  const ValueId upper = builder.make(Opcode::Shl, {word(high), builder.i32(16)});
-  return builder.make(Opcode::Or, {word(low), upper});
+    part = builder.make(Opcode::ZExt, {part}, kI32);
+    if (i > 0) {
+      part = builder.make(Opcode::Shl, {part, builder.i32(int32_t(i * ir::bitWidth(bits.elem())))});
+    }
+    word = word.valid() ? builder.make(Opcode::Or, {part, word}) : part;
+  }
+  return word;
 }
 
 // Stores every value to be kept below `root` by a nest of its own, and what else a nest could not compute
@@ -79,14 +84,14 @@ public:
   OperandPacker(NestState &state, OpId dot, OpId position, const ContractShape &shape,
                 const PackedOperands &packed, ValueId column, ElementBuilder::Indices slice = {})
       : state_(state), fn_(state.fn), dot_(dot), position_(position), shape_(shape),
-        packed_(packed), column_(column), slice_(std::move(slice)),
+        packed_(packed), column_(column), slice_(std::move(slice)), group_(shape.unit.group),
         k_(fn_.type(fn_.operand(dot, 0)).shape().back()) {}
 
   void run() {
     packA();
-    if (shape_.rule.pairs) {
-      packPairs();
-      packLastPair();
+    if (group_ > 1) {
+      packGroups();
+      packLastGroup();
     } else {
       packB();
     }
@@ -95,13 +100,25 @@ public:
 private:
   using Indices = ElementBuilder::Indices;
 
-  ValueId shifted(ElementBuilder &elements, ValueId index, bool pairs) {
-    if (!column_.valid()) {
-      return index;
+  // Where the packed columns of a begin, and the packed rows of b.
+  ValueId columnOfA(ElementBuilder &elements, ValueId index) {
+    return column_.valid() ? elements.addIndex(column_, index) : index;
+  }
+  ValueId rowOfB(ElementBuilder &elements, ValueId index) {
+    if (!column_.valid() || group_ == 1) {
+      return columnOfA(elements, index);
     }
-    const ValueId base =
-        pairs ? elements.builder().make(Opcode::UDiv, {column_, elements.index(2)}) : column_;
+    const ValueId base = elements.builder().make(Opcode::UDiv, {column_, elements.index(group_)});
     return elements.addIndex(base, index);
+  }
+
+  ValueId packedA(Builder &builder, ValueId element) const {
+    const ValueId wide = widen(builder, element, shape_.unit.packed);
+    if (shape_.unit.bias == 0) {
+      return wide;
+    }
+    const ValueId bias = builder.constInt(Type::scalar(shape_.unit.packed), shape_.unit.bias);
+    return builder.make(Opcode::Add, {wide, bias});
   }
 
   Indices inSlice(ValueId row, ValueId column) const { return sliceIndices(slice_, row, column); }
@@ -125,23 +142,24 @@ private:
   void packA() {
     const ValueId a = fn_.operand(dot_, 0);
     overMatrix(a, [&](ElementBuilder &elements, const Indices &indices) {
-      const ValueId element = widen(elements.builder(),
-                                    elements.element(a, inSlice(indices[0], indices[1])),
-                                    shape_.rule.packed);
-      elements.write(packed_.a, {indices[0], shifted(elements, indices[1], false)}, element);
+      const ValueId element = packedA(elements.builder(),
+                                      elements.element(a, inSlice(indices[0], indices[1])));
+      elements.write(packed_.a, {indices[0], columnOfA(elements, indices[1])}, element);
     });
     if (k_ < shape_.packedK(k_)) {
-      zeroColumn();
+      zeroColumns();
     }
   }
 
-  // The missing second half of an odd reduction's last pair.
-  void zeroColumn() {
+  // What the last group lacks.
+  void zeroColumns() {
     emitNest(state_, position_, std::array{shape_.m, 1}, {0, lanesFor(state_, {}, 1)},
              [&](ElementBuilder &elements, const Indices &indices) {
-               const Type element = Type::scalar(shape_.rule.packed);
-               const ValueId last = shifted(elements, elements.index(k_), false);
-               elements.write(packed_.a, {indices[0], last}, elements.builder().zero(element));
+               const Type element = Type::scalar(shape_.unit.packed);
+               for (int32_t column = k_; column < shape_.packedK(k_); ++column) {
+                 const ValueId place = columnOfA(elements, elements.index(column));
+                 elements.write(packed_.a, {indices[0], place}, elements.builder().zero(element));
+               }
              });
   }
 
@@ -150,57 +168,63 @@ private:
     overMatrix(b, [&](ElementBuilder &elements, const Indices &indices) {
       const ValueId element = widen(elements.builder(),
                                     elements.element(b, inSlice(indices[0], indices[1])),
-                                    shape_.rule.packed);
-      elements.write(packed_.b, {shifted(elements, indices[0], false), indices[1]}, element);
+                                    shape_.unit.packed);
+      elements.write(packed_.b, {rowOfB(elements, indices[0]), indices[1]}, element);
     });
   }
 
-  // The nest runs over pairs of rows, so b's own rows are no space of it: nothing is stored on the
+  // The nest runs over groups of rows, so b's own rows are no space of it: nothing is stored on the
   // way, and what would be is stored before.
-  void packPairs() {
+  void packGroups() {
     const ValueId b = fn_.operand(dot_, 1);
     storeKept(state_, b, position_);
-    if (k_ < 2) {
+    if (k_ < group_) {
       return;
     }
     const int32_t n = shape_.n;
     const LaneChoice choice{1, lanesFor(state_, std::array{b}, n)};
     const auto pack = [&](OpId place) {
-      emitNest(state_, place, std::array{k_ / 2, n}, choice,
+      emitNest(state_, place, std::array{k_ / group_, n}, choice,
                [&](ElementBuilder &elements, const Indices &indices) {
-                 const ValueId even = elements.scaleIndex(indices[0], 2);
-                 const ValueId odd = elements.shiftIndex(even, 1);
-                 const ValueId low = elements.element(b, inSlice(even, indices[1]));
-                 const ValueId high = elements.element(b, inSlice(odd, indices[1]));
-                 writePair(elements, indices[0], indices[1], low, high);
+                 Indices rows{elements.scaleIndex(indices[0], group_)};
+                 for (int32_t i = 1; i < group_; ++i) {
+                   rows.push_back(elements.shiftIndex(rows[0], i));
+                 }
+                 Values group;
+                 for (const ValueId row : rows) {
+                   group.push_back(elements.element(b, inSlice(row, indices[1])));
+                 }
+                 writeGroup(elements, indices[0], indices[1], group);
                });
     };
     const auto lane = unsigned(slice_.size()) + 1;
     emitWithRemainderChecks(state_, position_, {fn_.type(b).shape(), {b}}, lane, pack);
   }
 
-  void packLastPair() {
-    if (k_ % 2 == 0) {
+  void packLastGroup() {
+    if (k_ % group_ == 0) {
       return;
     }
     const ValueId b = fn_.operand(dot_, 1);
     const int32_t n = shape_.n;
     emitNest(state_, position_, std::array{1, n}, {1, lanesFor(state_, std::array{b}, n)},
              [&](ElementBuilder &elements, const Indices &indices) {
-               const Type element = fn_.type(b).element();
-               const ValueId low =
-                   elements.element(b, inSlice(elements.index(k_ - 1), indices[1]));
-               const ValueId zero = elements.builder().zero(element);
-               writePair(elements, elements.index(k_ / 2), indices[1], low, zero);
+               Values group;
+               for (int32_t row = k_ / group_ * group_; row < k_; ++row) {
+                 group.push_back(elements.element(b, inSlice(elements.index(row), indices[1])));
+               }
+               group.resize(group_, elements.builder().zero(fn_.type(b).element()));
+               writeGroup(elements, elements.index(k_ / group_), indices[1], group);
              });
   }
 
-  void writePair(ElementBuilder &elements, ValueId row, ValueId column, ValueId low,
-                 ValueId high) {
+  void writeGroup(ElementBuilder &elements, ValueId row, ValueId column, const Values &numbers) {
     Builder &builder = elements.builder();
-    const Elem packed = shape_.rule.packed;
-    const ValueId word = pairWord(builder, widen(builder, low, packed), widen(builder, high, packed));
-    elements.write(packed_.b, {shifted(elements, row, true), column}, word);
+    Values group;
+    for (const ValueId number : numbers) {
+      group.push_back(widen(builder, number, shape_.unit.packed));
+    }
+    elements.write(packed_.b, {rowOfB(elements, row), column}, groupWord(builder, group));
   }
 
   NestState &state_;
@@ -211,6 +235,7 @@ private:
   const PackedOperands &packed_;
   ValueId column_;
   Indices slice_; // along the leading axes
+  int32_t group_;
   int32_t k_;
 };
 
@@ -362,14 +387,13 @@ void zeroPadding(NestState &state, OpId position, ValueId buffer, Type tile) {
 
 PackedOperands allocPacked(NestState &state, OpId position, const ContractShape &shape, int32_t k) {
   Builder before(state.fn, position);
-  const bool pairs = shape.rule.pairs;
   const int32_t columns = shape.packedK(k);
-  const int32_t rows = pairs ? columns / 2 : columns;
-  const Type packed = Type::scalar(shape.rule.packed);
+  const int32_t rows = columns / shape.unit.group;
+  const Type packed = Type::scalar(shape.unit.packed);
   PackedOperands operands;
   operands.a = allocBuffer(before, std::array{shape.paddedM, shape.rowA(k)}, packed);
-  operands.b =
-      allocBuffer(before, std::array{rows, shape.rowB()}, pairs ? kI32 : packed);
+  operands.b = allocBuffer(before, std::array{rows, shape.rowB()},
+                           shape.unit.group > 1 ? kI32 : packed);
   zeroFill(state, position, operands.a, {shape.m, shape.paddedM}, {0, columns});
   zeroFill(state, position, operands.b, {0, rows}, {shape.n, shape.paddedN});
   return operands;
@@ -385,6 +409,7 @@ void emitContract(NestState &state, OpId position, const ContractShape &shape,
   Builder before(state.fn, position);
   const OpId contract =
       before.op(Opcode::Contract, std::array{packed.a, packed.b, acc, k});
+  state.fn.setAttr(contract, Attr::unit, AttrValue(shape.unit.name));
   state.fn.setAttr(contract, Attr::block_m, AttrValue(int64_t{shape.blockM}));
   state.fn.setAttr(contract, Attr::block_n, AttrValue(int64_t{shape.blockN}));
 }

@@ -23,7 +23,7 @@ struct PackedOperands {
 [[nodiscard]] PackedOperands allocPacked(NestState &state, ir::OpId position,
                                          const ContractShape &shape, int32_t k);
 // Nests that pack the dot's operands behind the first `column` elements of the reduction (an i32,
-// even with pairs; invalid: 0).
+// of whole groups; invalid: 0).
 void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const ContractShape &shape,
                   const PackedOperands &packed, ir::ValueId column);
 void emitContract(NestState &state, ir::OpId position, const ContractShape &shape,

@@ -84,9 +84,9 @@ TEST(ContractShape, FitsTheRegisters) {
         for (ir::Elem elem : {ir::Elem::F32, ir::Elem::BF16}) {
           const auto shape = passes::contractShape(target, elem, ir::Elem::F32, m, n);
           ASSERT_TRUE(shape);
-          const int vectors = shape->blockN / shape->rule.lanes;
+          const int vectors = shape->blockN / shape->unit.lanes;
           EXPECT_LE(shape->blockM * vectors + vectors + 1, target.vectorRegisters);
-          EXPECT_EQ(shape->blockN % shape->rule.lanes, 0);
+          EXPECT_EQ(shape->blockN % shape->unit.lanes, 0);
           EXPECT_EQ(shape->paddedM % shape->blockM, 0);
           EXPECT_EQ(shape->paddedN % shape->blockN, 0);
           EXPECT_GE(shape->paddedM, m);

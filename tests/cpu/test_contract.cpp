@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dot's innermost loop: every rule, odd blocks, any k; and its assembly, in which no
+// The dot's innermost loop: every unit, odd blocks, any k; and its assembly, in which no
 // accumulator may leave its register.
 #include "tests/cpu/dot_trap.h"
 #include "tests/cpu/numbers.h"
@@ -23,38 +23,41 @@ struct Layout {
   int rowA, rowB;
 };
 
-Layout layoutOf(const ir::ContractRule &rule, const Shape &shape) {
+Layout layoutOf(const ir::ContractUnit &unit, const Shape &shape) {
   const auto up = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
   Layout layout{};
   layout.rowA = shape.k + 6;
   layout.rowB = shape.n + 16;
-  layout.b = up(size_t(shape.m) * layout.rowA * ir::byteSize(rule.packed));
-  layout.acc = layout.b + up(size_t(shape.k + 2) * layout.rowB * ir::byteSize(rule.packed));
-  layout.end = layout.acc + up(size_t(shape.m) * shape.n * ir::byteSize(rule.accumulator));
+  layout.b = up(size_t(shape.m) * layout.rowA * ir::byteSize(unit.packed));
+  layout.acc = layout.b + up(size_t(shape.k + unit.group) * layout.rowB * ir::byteSize(unit.packed));
+  layout.end = layout.acc + up(size_t(shape.m) * shape.n * ir::byteSize(unit.accumulator));
   return layout;
 }
 
-std::string kernel(const ir::ContractRule &rule, const Shape &shape, bool words) {
-  const Layout layout = layoutOf(rule, shape);
-  const std::string packed = ir::elemName(rule.packed), sum = ir::elemName(rule.accumulator);
+std::string kernel(const ir::ContractUnit &unit, const Shape &shape) {
+  const Layout layout = layoutOf(unit, shape);
+  const std::string packed = ir::elemName(unit.packed), sum = ir::elemName(unit.accumulator);
   const auto word = [](int64_t number) { return std::to_string(number); };
-  const std::string half = word(shape.k / 2 + 1) + "x" + word(layout.rowB);
-  const std::string b = !rule.pairs ? word(shape.k + 1) + "x" + word(layout.rowB) + "x" + packed
-                        : words     ? half + "xi32"
-                                    : half + "x2x" + packed;
+  const std::string b = word(shape.k / unit.group + 1) + "x" + word(layout.rowB) + "x" +
+                        (unit.group > 1 ? "i32" : packed);
   return "func @f stage=nested warps=4 stages=3 arena=" + word(layout.end) + " (%k: i32) {\n" +
          "  %a = alloc {offset=0} : buffer<" + word(shape.m) + "x" + word(layout.rowA) + "x" +
          packed + ">\n" + "  %b = alloc {offset=" + word(layout.b) + "} : buffer<" + b + ">\n" +
          "  %c = alloc {offset=" + word(layout.acc) + "} : buffer<" + word(shape.m) + "x" +
-         word(shape.n) + "x" + sum + ">\n  contract %a, %b, %c, %k {block_m=" + word(shape.blockM) +
+         word(shape.n) + "x" + sum + ">\n  contract %a, %b, %c, %k {unit=\"" + unit.name +
+         "\", block_m=" + word(shape.blockM) +
          ", block_n=" + word(shape.blockN) + "}\n  return\n}\n";
 }
 
-// Small integers: every sum is exact, in any order.
-void checkRule(const std::string &target, const ir::ContractRule &rule, const Shape &shape,
-               bool words) {
-  const Layout layout = layoutOf(rule, shape);
-  NestedKernel contract(kernel(rule, shape, words), target);
+// Where b holds the element, counted in elements.
+size_t placeInB(const ir::ContractUnit &unit, const Layout &layout, int k, int n) {
+  return (size_t(k / unit.group) * layout.rowB + n) * unit.group + k % unit.group;
+}
+
+// Integers of which every sum is exact, in any order: small ones for floats, of i8 all and the least often.
+void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Shape &shape) {
+  const Layout layout = layoutOf(unit, shape);
+  NestedKernel contract(kernel(unit, shape), target);
   std::mt19937 random(shape.m * 31 + shape.k);
   const auto put = [&](size_t base, Elem elem, size_t index, int value) {
     const uint64_t bits = ir::isFloat(elem)
@@ -64,20 +67,25 @@ void checkRule(const std::string &target, const ir::ContractRule &rule, const Sh
   };
   std::memset(contract.arena(), 0, layout.end);
   std::vector<int> a(shape.m * shape.k), b(shape.k * shape.n), acc(shape.m * shape.n);
-  const auto small = [&] { return int(random() % 13) - 6; };
+  const auto number = [&] {
+    if (ir::isFloat(unit.operand)) {
+      return int(random() % 13) - 6;
+    }
+    const int values[] = {-128, 127, int(random() % 256) - 128};
+    return values[random() % 3];
+  };
   for (int m = 0; m < shape.m; ++m) {
     for (int k = 0; k < shape.k; ++k) {
-      put(0, rule.packed, size_t(m) * layout.rowA + k, a[m * shape.k + k] = small());
+      a[m * shape.k + k] = number();
+      put(0, unit.packed, size_t(m) * layout.rowA + k, a[m * shape.k + k] + unit.bias);
     }
     for (int n = 0; n < shape.n; ++n) {
-      put(layout.acc, rule.accumulator, size_t(m) * shape.n + n, acc[m * shape.n + n] = small());
+      put(layout.acc, unit.accumulator, size_t(m) * shape.n + n, acc[m * shape.n + n] = number());
     }
   }
   for (int k = 0; k < shape.k; ++k) {
     for (int n = 0; n < shape.n; ++n) {
-      const size_t plain = size_t(k) * layout.rowB + n;
-      const size_t paired = (size_t(k / 2) * layout.rowB + n) * 2 + k % 2;
-      put(layout.b, rule.packed, rule.pairs ? paired : plain, b[k * shape.n + n] = small());
+      put(layout.b, unit.packed, placeInB(unit, layout, k, n), b[k * shape.n + n] = number());
     }
   }
   contract.run({slot(shape.k)});
@@ -88,27 +96,26 @@ void checkRule(const std::string &target, const ir::ContractRule &rule, const Sh
         want += a[m * shape.k + k] * b[k * shape.n + n];
       }
       uint64_t bits = 0;
-      const unsigned bytes = ir::byteSize(rule.accumulator);
+      const unsigned bytes = ir::byteSize(unit.accumulator);
       std::memcpy(&bits, contract.arena() + layout.acc + (size_t(m) * shape.n + n) * bytes, bytes);
-      const long double got = ir::isFloat(rule.accumulator) ? decode(rule.accumulator, bits)
+      const long double got = ir::isFloat(unit.accumulator) ? decode(unit.accumulator, bits)
                                                             : signExtend(8 * bytes, bits);
-      ASSERT_EQ(got, want) << target << " " << ir::elemName(rule.operand) << " at " << m << "," << n
+      ASSERT_EQ(got, want) << target << " " << ir::elemName(unit.operand) << " at " << m << "," << n
                            << " of " << shape.m << "x" << shape.n << "x" << shape.k;
     }
   }
 }
 
-TEST(Contract, EveryRule) {
+TEST(Contract, EveryUnit) {
   const DotTrap trap;
   for (const std::string &target : dotTargets()) {
-    for (const ir::ContractRule &rule : codegen::findTarget(target).contract) {
-      const int lanes = rule.lanes;
-      for (int k : {0, 2, 6, 58}) {
-        for (bool words : {false, true}) {
-          checkRule(target, rule, {6, 2 * lanes, k, 6, 2 * lanes}, words && rule.pairs);
-          checkRule(target, rule, {8, 3 * lanes, k, 4, lanes}, words && rule.pairs);
-          checkRule(target, rule, {3, lanes, k, 1, lanes}, words && rule.pairs);
-        }
+    for (const ir::ContractUnit &unit : codegen::findTarget(target).contractUnits) {
+      const int lanes = unit.lanes;
+      for (int steps : {0, 1, 3, 29}) {
+        const int k = steps * unit.group;
+        checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes});
+        checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes});
+        checkUnit(target, unit, {3, lanes, k, 1, lanes});
       }
     }
   }
@@ -116,20 +123,20 @@ TEST(Contract, EveryRule) {
 
 // Numbers around and below the least normal one, beside large ones: each sum rounds once, nothing else is
 // lost.
-void checkTiny(const std::string &target, const ir::ContractRule &rule) {
-  const int least = rule.operand == Elem::F16 ? -14 : rule.operand == Elem::F64 ? -1022 : -126;
-  const int leastSum = rule.accumulator == Elem::F64 ? -1022 : -126;
-  const int digits = rule.accumulator == Elem::F64 ? 53 : 24;
-  const Shape shape{6, 2 * rule.lanes, 22, 6, 2 * rule.lanes};
-  const Layout layout = layoutOf(rule, shape);
-  NestedKernel contract(kernel(rule, shape, false), target);
+void checkTiny(const std::string &target, const ir::ContractUnit &unit) {
+  const int least = unit.operand == Elem::F16 ? -14 : unit.operand == Elem::F64 ? -1022 : -126;
+  const int leastSum = unit.accumulator == Elem::F64 ? -1022 : -126;
+  const int digits = unit.accumulator == Elem::F64 ? 53 : 24;
+  const Shape shape{6, 2 * unit.lanes, 22, 6, 2 * unit.lanes};
+  const Layout layout = layoutOf(unit, shape);
+  NestedKernel contract(kernel(unit, shape), target);
   std::mt19937 random(5);
   std::memset(contract.arena(), 0, layout.end);
   // Returns the number as the buffer holds it: of the operand's type.
   const auto put = [&](size_t base, Elem elem, size_t index, long double value) {
-    const long double held = elem == rule.accumulator && base == layout.acc
+    const long double held = elem == unit.accumulator && base == layout.acc
                                  ? value
-                                 : decode(rule.operand, encode(rule.operand, value));
+                                 : decode(unit.operand, encode(unit.operand, value));
     const uint64_t bits = encode(elem, held);
     std::memcpy(contract.arena() + base + index * ir::byteSize(elem), &bits, ir::byteSize(elem));
     return decode(elem, bits);
@@ -142,18 +149,17 @@ void checkTiny(const std::string &target, const ir::ContractRule &rule) {
   for (int m = 0; m < shape.m; ++m) {
     for (int k = 0; k < shape.k; ++k) {
       a[m * shape.k + k] =
-          put(0, rule.packed, size_t(m) * layout.rowA + k, number(least - 6, least + 4));
+          put(0, unit.packed, size_t(m) * layout.rowA + k, number(least - 6, least + 4));
     }
     for (int n = 0; n < shape.n; ++n) {
-      acc[m * shape.n + n] = put(layout.acc, rule.accumulator, size_t(m) * shape.n + n,
+      acc[m * shape.n + n] = put(layout.acc, unit.accumulator, size_t(m) * shape.n + n,
                                  m % 2 == 0 ? number(leastSum - 6, leastSum + 2) : 0);
     }
   }
   for (int k = 0; k < shape.k; ++k) {
     for (int n = 0; n < shape.n; ++n) {
-      const size_t paired = (size_t(k / 2) * layout.rowB + n) * 2 + k % 2;
-      const size_t index = rule.pairs ? paired : size_t(k) * layout.rowB + n;
-      b[k * shape.n + n] = put(layout.b, rule.packed, index, number(-4, n % 2 == 0 ? 2 : 12));
+      b[k * shape.n + n] = put(layout.b, unit.packed, placeInB(unit, layout, k, n),
+                               number(-4, n % 2 == 0 ? 2 : 12));
     }
   }
   contract.run({slot(shape.k)});
@@ -169,11 +175,11 @@ void checkTiny(const std::string &target, const ir::ContractRule &rule) {
       const long double bound = (shape.k + 1) * (std::ldexp(size, -digits) +
                                            std::ldexp(1.0L, leastSum - digits));
       uint64_t bits = 0;
-      const unsigned bytes = ir::byteSize(rule.accumulator);
+      const unsigned bytes = ir::byteSize(unit.accumulator);
       std::memcpy(&bits, contract.arena() + layout.acc + (size_t(m) * shape.n + n) * bytes, bytes);
-      const long double got = decode(rule.accumulator, bits);
+      const long double got = decode(unit.accumulator, bits);
       ASSERT_LE(std::fabs(got - want), bound)
-          << target << " " << ir::elemName(rule.operand) << " packed " << ir::elemName(rule.packed)
+          << target << " " << ir::elemName(unit.operand) << " packed " << ir::elemName(unit.packed)
           << " at " << m << "," << n << ": " << got << " for " << want;
     }
   }
@@ -182,9 +188,9 @@ void checkTiny(const std::string &target, const ir::ContractRule &rule) {
 TEST(Contract, TinyNumbers) {
   const DotTrap trap;
   for (const std::string &target : dotTargets()) {
-    for (const ir::ContractRule &rule : codegen::findTarget(target).contract) {
-      if (ir::isFloat(rule.operand)) {
-        checkTiny(target, rule);
+    for (const ir::ContractUnit &unit : codegen::findTarget(target).contractUnits) {
+      if (ir::isFloat(unit.operand)) {
+        checkTiny(target, unit);
       }
     }
   }
@@ -210,27 +216,23 @@ std::string innerLoop(const std::string &assembly, const std::string &instructio
 TEST(Contract, AccumulatorsStayInRegisters) {
   for (const std::string target : {"avx512", "avx512bf16", "x86-64-v3"}) {
     const ir::Target &description = codegen::findTarget(target);
-    for (const ir::ContractRule &rule : description.contract) {
-      const bool needsProduct = rule.packed == Elem::I16 && description.name != "avx512bf16";
+    for (const ir::ContractUnit &unit : description.contractUnits) {
       const bool wide = description.vectorRegisters == 32;
-      const int lanes = rule.lanes;
+      const int lanes = unit.lanes;
       const Shape shape =
           wide ? Shape{12, 8 * lanes, 64, 6, 4 * lanes} : Shape{12, 8 * lanes, 64, 6, 2 * lanes};
       codegen::CodeOptions options;
       options.keepAssembly = true;
       const codegen::Code code =
-          codegen::generate(ir::parse(kernel(rule, shape, false)), description, options);
-      const std::string instruction = rule.packed == Elem::BF16 ? "vdpbf16ps"
-                                      : rule.packed == Elem::I16
-                                          ? (needsProduct ? "vpmaddwd" : "vpdpwssd")
-                                          : "vfmadd";
+          codegen::generate(ir::parse(kernel(unit, shape)), description, options);
+      const std::string instruction = unit.group > 1 ? unit.name : "vfmadd";
       const std::string loop = innerLoop(code.assembly, instruction);
       EXPECT_EQ(countOf(loop, instruction), wide ? 24 : 12)
-          << target << " " << ir::elemName(rule.operand) << "\n"
+          << target << " " << ir::elemName(unit.operand) << "\n"
           << loop;
       // One access for each vector of b and each number of a: nothing is spilled or read again.
       EXPECT_EQ(std::count(loop.begin(), loop.end(), '('), wide ? 4 + 6 : 2 + 6)
-          << target << " " << ir::elemName(rule.operand) << "\n"
+          << target << " " << ir::elemName(unit.operand) << "\n"
           << loop;
       if (instruction == "vdpbf16ps") { // and where there is something to flush
         const std::string widened = innerLoop(code.assembly, "vfmadd");

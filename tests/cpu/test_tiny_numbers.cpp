@@ -130,7 +130,7 @@ std::string contractText() {
   };
   return "func @f stage=nested warps=4 stages=3 arena=" + word(kEnd) + " (%k: i32) {\n" +
          buffer("%a", 0, kM, kRowA, "bf16") + buffer("%b", kB, kRowsOfB, kRowB, "i32") +
-         buffer("%c", kAcc, kM, kN, "f32") + "  contract %a, %b, %c, %k {block_m=6, block_n=" + word(kBlockN) +
+         buffer("%c", kAcc, kM, kN, "f32") + "  contract %a, %b, %c, %k {unit=\"vdpbf16ps\", block_m=6, block_n=" + word(kBlockN) +
          "}\n  return\n}\n";
 }
 
