@@ -18,11 +18,14 @@ SECTIONS = [
     ("Compiled kernels", "jit", ["CompiledKernel"]),
     ("Targets, devices and memory", "__init__", ["targets"]),
     ("", "device", ["available_devices", "to_device", "DeviceArray", "num_threads", "set_num_threads"]),
+    ("Tuning", "tuning", ["autotune", "heuristics", "Config", "Autotuner", "Heuristics"]),
+    ("", "knobs", ["Autotuning"]),
     ("Helpers", "math", ["cdiv", "next_power_of_2"]),
     ("Hooks", "hooks", ["LaunchInfo", "HookChain"]),
-    ("Measuring", "testing", ["do_bench"]),
+    ("Measuring", "testing", ["do_bench", "do_bench_cudagraph", "assert_close"]),
+    ("", "testing_reports", ["perf_report", "Benchmark", "Mark"]),
     ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "KernelAssertionError", "UnsupportedError", "InternalError",
-                          "DeviceError"]),
+                          "DeviceError", "AutotunerError"]),
 ]
 
 # Modules whose own docstring stands at the head of their section.
@@ -58,7 +61,7 @@ def members(tree, name):
 
 
 def entry(node, module):
-    full = f"libtile.{'' if module in ('__init__', 'jit', 'device', 'math', 'errors', 'aggregates') else module + '.'}{node.name}"
+    full = f"libtile.{'' if module in ('__init__', 'jit', 'device', 'math', 'errors', 'aggregates', 'tuning') else module.partition('_')[0] + '.'}{node.name}"
     if isinstance(node, ast.FunctionDef):
         return [f"### `{full}({signature(node, False)})`", "", doc_of(node, full), ""]
     lines = [f"### `{full}`", "", doc_of(node, full), ""]

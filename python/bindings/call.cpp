@@ -339,6 +339,11 @@ bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *na
       return false;
     }
   }
+  return true;
+}
+
+bool bindDefaults(PyObject *self, Call &call) {
+  const std::vector<Param> &params = *asJit(self)->params;
   takeOwnOptions(self, call);
   for (size_t i = 0; i < params.size(); ++i) {
     if (call.values[i] == nullptr && (call.values[i] = params[i].deflt) == nullptr) {

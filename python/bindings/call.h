@@ -69,7 +69,10 @@ int readFlag(PyObject *value);
 // Whether the text is an option's name.
 bool isOption(PyObject *name);
 // Each false: a Python error is set.
+// What the caller gives; the values of the other parameters are null.
 bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *names, Call &call);
+// And what the function says of the others.
+bool bindDefaults(PyObject *self, Call &call);
 // `allowTypes`: a text is a type ("*fp32:16"), for a compilation without arguments.
 bool classifyAll(PyObject *self, Call &call, bool allowTypes);
 // The values by parameter.

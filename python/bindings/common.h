@@ -177,6 +177,9 @@ bool addJitTypes(PyObject *module);
 lt_function *functionOf(PyObject *jit);
 bool isJit(PyObject *object);
 
+// ---- tuner.cpp
+bool addTunerType(PyObject *module);
+
 // ---- devices.cpp
 // nullptr with a Python error set.
 lt_device *deviceFor(int device);

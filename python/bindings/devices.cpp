@@ -52,6 +52,16 @@ private:
   Py_buffer view_{};
 };
 
+py::dict deviceProperties(int device) {
+  lt_device *found = orThrowDevice(device);
+  py::dict properties;
+  int64_t value = 0;
+  for (size_t i = 0; const char *name = lt_device_property(found, i, &value); ++i) {
+    properties[name] = value;
+  }
+  return properties;
+}
+
 void copy(int device, uint64_t address, const py::object &buffer, bool toDevice) {
   lt_device *found = orThrowDevice(device);
   const Bytes host(buffer, !toDevice);
@@ -143,6 +153,10 @@ void addDeviceFunctions(py::module_ &module) {
              "synchronize(device[, stream])");
   module.def("cache_bytes", [](int device) { return lt_cache_bytes(orThrowDevice(device)); },
              "cache_bytes(device)");
+  module.def("device_model", [](int device) { return orThrowSet(lt_device_model(orThrowDevice(device))); },
+             "device_model(device): its own name, or an empty text.");
+  module.def("device_properties", deviceProperties,
+             "device_properties(device): what the device's library says of it, by name; of the CPU nothing.");
   module.def("record_time", recordTime, py::arg("device"), py::arg("stream") = 0,
              "A moment on the device's clock, to be freed by milliseconds().");
   module.def("milliseconds", milliseconds,

@@ -233,7 +233,7 @@ PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
     return PyErr_Format(PyExc_TypeError, "a target is one of the texts of libtile.targets(), or \"cpu\"");
   }
   if (!ensureParsed(self) || !checkTarget(self, target) ||
-      !bind(self, args + 1, static_cast<size_t>(nargs - 1), names, call) ||
+      !bind(self, args + 1, static_cast<size_t>(nargs - 1), names, call) || !bindDefaults(self, call) ||
       !classifyAll(self, call, true)) {
     return nullptr;
   }
@@ -245,6 +245,10 @@ PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
     status = lt_compile_for(asJit(self)->function, target, call.args, call.count, &call.options, &kernel);
   }
   return status == LT_OK ? makeKernel(kernel) : raiseError(Doing::Compiling);
+}
+
+PyObject *jitPrepare(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  return prepareLaunch(self, args, static_cast<size_t>(nargs), names);
 }
 
 // (name, is_constexpr, has_default) of each parameter.
@@ -275,6 +279,8 @@ PyMethodDef jitMethods[] = {
     {"clear", jitClear, METH_NOARGS, "Forgets everything compiled of the function."},
     {"_warmup", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(jitWarmup)),
      METH_FASTCALL | METH_KEYWORDS, "_warmup(target, *args, **kwargs)"},
+    {"_prepare", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(jitPrepare)),
+     METH_FASTCALL | METH_KEYWORDS, "_prepare(*args, **kwargs): compiles and loads what a launch runs."},
     {"_params", jitParams, METH_NOARGS, "(name, is_constexpr, has_default) of each parameter."},
     {nullptr, nullptr, 0, nullptr}};
 // Whether the function that was parsed is this one.
@@ -319,7 +325,7 @@ PyType_Slot jitSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(jitDealloc)},
                           {Py_tp_new, reinterpret_cast<void *>(PyType_GenericNew)},
                           {Py_tp_init, reinterpret_cast<void *>(jitInit)},
                           {Py_tp_call, reinterpret_cast<void *>(jitCall)},
-                          {Py_mp_subscript, reinterpret_cast<void *>(makeLauncher)},
+                          {Py_mp_subscript, reinterpret_cast<void *>(launcherOfJit)},
                           {Py_tp_methods, jitMethods},
                           {Py_tp_members, jitMembers},
                           {Py_tp_getset, jitGetSet},

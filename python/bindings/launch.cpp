@@ -16,7 +16,8 @@ namespace {
 struct Launcher {
   PyObject_HEAD
   vectorcallfunc call;
-  PyObject *jit;
+  Launch launch;
+  PyObject *kernel;
   PyObject *grid;
 };
 
@@ -112,9 +113,8 @@ struct LaunchingThread {
   }
 };
 
-bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *stream) {
-  lt_extent storage[LT_MAX_ARGUMENTS];
-  const lt_extent *extents = extentsOf(plan, call, storage);
+// Finds the variant, compiled and loaded if need be.
+bool selectVariant(lt_plan &plan, const int64_t grid[3], const lt_extent *extents) {
   lt_status status = lt_select(&plan, grid, extents);
   bool isPrepared = true;
   if (status == LT_COMPILE) {
@@ -125,18 +125,27 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
     isPrepared = status == LT_OK;
     status = isPrepared ? lt_select(&plan, grid, extents) : status;
   }
-  if (status == LT_OK) {
-    LaunchingThread thread;
-    const lt_caller caller = thread.caller();
-    status = lt_launch(&plan, stream, &caller, extents);
-    thread.takeBack();
+  if (status != LT_OK) {
+    raiseError(isPrepared ? Doing::Calling : Doing::Compiling);
   }
+  return status == LT_OK;
+}
+
+bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *stream) {
+  lt_extent storage[LT_MAX_ARGUMENTS];
+  const lt_extent *extents = extentsOf(plan, call, storage);
+  if (!selectVariant(plan, grid, extents)) {
+    return false;
+  }
+  LaunchingThread thread;
+  const lt_caller caller = thread.caller();
+  const lt_status status = lt_launch(&plan, stream, &caller, extents);
+  thread.takeBack();
   // What a signal's handler raised is the error.
   if (status != LT_OK && PyErr_Occurred() == nullptr) {
     raiseError(status == LT_OUT_OF_BOUNDS      ? Doing::Running
                : status == LT_ASSERTION_FAILED ? Doing::Asserting
-               : isPrepared                    ? Doing::Calling
-                                               : Doing::Compiling);
+                                               : Doing::Calling);
   }
   return status == LT_OK;
 }
@@ -167,28 +176,14 @@ bool runHooked(PyObject *self, PyObject *kernel, lt_plan &plan, const int64_t gr
   return info && called(hooks.enter) && runPlan(plan, grid, call, stream) && called(hooks.exit);
 }
 
-PyObject *launch(PyObject *self, PyObject *grid, PyObject *const *args, size_t positional,
-                 PyObject *names) {
-  const UseScope use(self);
+// The device of the call's arrays, opened.
+lt_device *deviceOf(const Call &call) { return deviceFor(call.device == kNoDevice ? kCpu : call.device); }
+
+PyObject *launchJit(PyObject *jit, PyObject *grid, PyObject *const *args, size_t positional,
+                    PyObject *names) {
+  const UseScope use(jit);
   Call call;
-  Plan plan;
-  int64_t extents[3];
-  void *stream = nullptr;
-  if (!bind(self, args, positional, names, call) || !classifyAll(self, call, false) ||
-      !evaluateGrid(self, grid, call, extents)) {
-    return nullptr;
-  }
-  lt_device *device = deviceFor(call.device == kNoDevice ? kCpu : call.device);
-  if (device == nullptr ||
-      (call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream)) ||
-      !findPlan(self, device, call, plan)) {
-    return nullptr;
-  }
-  Ref kernel = Ref::borrowed(userOf(plan).kernel);
-  const bool isHooked = hooks.enter != nullptr || hooks.exit != nullptr;
-  const bool ran = isHooked ? runHooked(self, kernel.get(), plan, extents, call, stream)
-                            : runPlan(plan, extents, call, stream);
-  return ran ? kernel.release() : nullptr;
+  return bind(jit, args, positional, names, call) ? launchBound(jit, grid, call) : nullptr;
 }
 
 // set_launch_hooks(enter, exit): callables or None.
@@ -204,14 +199,14 @@ PyObject *setLaunchHooks(PyObject *, PyObject *args) {
 
 PyObject *launcherCall(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) {
   auto *launcher = reinterpret_cast<Launcher *>(self);
-  return launch(launcher->jit, launcher->grid, args, PyVectorcall_NARGS(nargs), names);
+  return launcher->launch(launcher->kernel, launcher->grid, args, PyVectorcall_NARGS(nargs), names);
 }
 
 // ---- Launcher
 
 void launcherDealloc(PyObject *self) {
   auto *launcher = reinterpret_cast<Launcher *>(self);
-  Py_CLEAR(launcher->jit);
+  Py_CLEAR(launcher->kernel);
   Py_CLEAR(launcher->grid);
   if (numFreeLaunchers < kFreeLaunchers) {
     freeLaunchers[numFreeLaunchers++] = launcher;
@@ -224,7 +219,7 @@ void launcherDealloc(PyObject *self) {
 
 PyMemberDef launcherMembers[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY, nullptr},
-    {"kernel", T_OBJECT, offsetof(Launcher, jit), READONLY, nullptr},
+    {"kernel", T_OBJECT, offsetof(Launcher, kernel), READONLY, nullptr},
     {"grid", T_OBJECT, offsetof(Launcher, grid), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot launcherSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
@@ -242,7 +237,7 @@ PyMethodDef functions[] = {
 
 } // namespace
 
-PyObject *makeLauncher(PyObject *jit, PyObject *grid) {
+PyObject *makeLauncher(PyObject *kernel, PyObject *grid, Launch launch) {
   Launcher *launcher = nullptr;
   if (numFreeLaunchers > 0) {
     launcher = freeLaunchers[--numFreeLaunchers];
@@ -254,9 +249,51 @@ PyObject *makeLauncher(PyObject *jit, PyObject *grid) {
     }
     launcher->call = launcherCall;
   }
-  launcher->jit = Py_NewRef(jit);
+  launcher->launch = launch;
+  launcher->kernel = Py_NewRef(kernel);
   launcher->grid = Py_NewRef(grid);
   return reinterpret_cast<PyObject *>(launcher);
+}
+
+PyObject *launcherOfJit(PyObject *jit, PyObject *grid) { return makeLauncher(jit, grid, launchJit); }
+
+PyObject *launchBound(PyObject *jit, PyObject *grid, Call &call) {
+  Plan plan;
+  int64_t extents[3];
+  void *stream = nullptr;
+  if (!bindDefaults(jit, call) || !classifyAll(jit, call, false) ||
+      !evaluateGrid(jit, grid, call, extents)) {
+    return nullptr;
+  }
+  lt_device *device = deviceOf(call);
+  if (device == nullptr ||
+      (call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream)) ||
+      !findPlan(jit, device, call, plan)) {
+    return nullptr;
+  }
+  Ref kernel = Ref::borrowed(userOf(plan).kernel);
+  const bool isHooked = hooks.enter != nullptr || hooks.exit != nullptr;
+  const bool ran = isHooked ? runHooked(jit, kernel.get(), plan, extents, call, stream)
+                            : runPlan(plan, extents, call, stream);
+  return ran ? kernel.release() : nullptr;
+}
+
+PyObject *prepareLaunch(PyObject *jit, PyObject *const *args, size_t positional, PyObject *names) {
+  const UseScope use(jit);
+  Call call;
+  if (!bind(jit, args, positional, names, call) || !bindDefaults(jit, call) ||
+      !classifyAll(jit, call, false)) {
+    return nullptr;
+  }
+  Plan plan;
+  lt_device *device = deviceOf(call);
+  if (device == nullptr || !findPlan(jit, device, call, plan)) {
+    return nullptr;
+  }
+  Ref kernel = Ref::borrowed(userOf(plan).kernel);
+  constexpr int64_t kOne[3] = {1, 1, 1};
+  lt_extent storage[LT_MAX_ARGUMENTS];
+  return selectVariant(plan, kOne, extentsOf(plan, call, storage)) ? kernel.release() : nullptr;
 }
 
 bool addLauncherType(PyObject *module) {

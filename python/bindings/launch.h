@@ -7,8 +7,16 @@
 
 namespace libtile::python {
 
-// A new reference to the launcher of kernel[grid], whose call is the hot path.
-PyObject *makeLauncher(PyObject *jit, PyObject *grid);
+// What a launcher does when it is called; the result of the call.
+using Launch = PyObject *(*)(PyObject *kernel, PyObject *grid, PyObject *const *args, size_t positional,
+                             PyObject *names);
+// A new reference to what kernel[grid] gives, whose call is the hot path.
+PyObject *makeLauncher(PyObject *kernel, PyObject *grid, Launch launch);
+PyObject *launcherOfJit(PyObject *jit, PyObject *grid);
+// Launches a call that bind() has filled; a new reference to the compiled kernel.
+PyObject *launchBound(PyObject *jit, PyObject *grid, Call &call);
+// Compiles and loads what a launch with these arguments runs, and launches nothing; likewise.
+PyObject *prepareLaunch(PyObject *jit, PyObject *const *args, size_t positional, PyObject *names);
 bool addLauncherType(PyObject *module);
 
 // What a compilation of this thread asks of Python objects, and what it must find again: jit functions that

@@ -66,7 +66,7 @@ PYBIND11_MODULE(_libtile, module) {
                            ") and its Python module (" LT_BINDINGS_VERSION " " LIBTILE_VERSION
                            ") are of different builds");
   }
-  if (!addValueTypes(module.ptr()) || !addJitTypes(module.ptr())) {
+  if (!addValueTypes(module.ptr()) || !addJitTypes(module.ptr()) || !addTunerType(module.ptr())) {
     throw py::error_already_set();
   }
   addKernelClass(module);

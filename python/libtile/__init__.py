@@ -111,9 +111,8 @@ __all__ = [
 ]
 
 
-_LATER = ("AsyncCompileMode", "Config", "FutureKernel", "KernelInterface", "MockTensor", "OutOfResources",
-          "TensorWrapper", "autotune", "backends", "compile", "compiler", "heuristics", "knobs",
-          "reinterpret", "runtime")
+_LATER = ("AsyncCompileMode", "FutureKernel", "KernelInterface", "MockTensor", "OutOfResources",
+          "TensorWrapper", "backends", "compile", "compiler", "reinterpret", "runtime")
 
 
 def targets() -> list[str]:
@@ -121,8 +120,14 @@ def targets() -> list[str]:
     return _libtile.targets()
 
 
+# Imported when they are first asked for.
+_TUNING = ("Autotuner", "Config", "Heuristics", "autotune", "heuristics")
+
+
 def __getattr__(name: str):
-    if name in ("testing", "tools"):
-        import importlib
+    import importlib
+    if name in ("knobs", "testing", "tools", "tuning"):
         return importlib.import_module("." + name, __name__)
+    if name in _TUNING:
+        return getattr(importlib.import_module(".tuning", __name__), name)
     raise errors.missing("libtile", name, _LATER)

@@ -63,6 +63,11 @@ class DeviceError(Error):
     kind = 3
 
 
+class AutotunerError(Error):
+    """No configuration of an autotuned kernel is left."""
+    kind = 0
+
+
 def missing(owner: str, name: str, later: Collection[str]) -> AttributeError:
     """The exception for owner.name, which is not there; `later` are the names that are to come."""
     if name in later:

@@ -167,8 +167,11 @@ class JITFunction(_libtile.Jit):
     @property
     def arg_names(self):
         """The parameters' names, in order."""
-        params = self._params() if self.fn is not None else self._pickled()[1]
-        return [name for name, _, _ in params]
+        return _parameters(self.fn.__code__) if self.fn is not None else [name for name, _, _ in self._pickled()[1]]
+
+    def run(self, *args, grid, warmup=False, **kwargs):
+        """`function[grid](*args, **kwargs)`; with warmup `function.warmup(*args, grid=grid, **kwargs)`."""
+        return self.warmup(*args, grid=grid, **kwargs) if warmup else self[grid](*args, **kwargs)
 
     def warmup(self, *args, grid=None, target=None, **kwargs):
         """Compiles without launching; returns the CompiledKernel.
@@ -193,6 +196,14 @@ class JITFunction(_libtile.Jit):
 
     def __repr__(self):
         return f"<jit function {self.__module__}.{self.__qualname__}>"
+
+
+def _parameters(code):
+    """The names of a function's parameters, in the order of its source."""
+    has_rest = 4  # inspect.CO_VARARGS
+    count, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    rest = code.co_varnames[last:last + 1] if code.co_flags & has_rest else ()
+    return [*code.co_varnames[:count], *rest, *code.co_varnames[count:last]]
 
 
 def _file_lines(fn):

@@ -211,6 +211,10 @@ LT_API lt_status lt_fill(lt_device *device, void *memory, int byte, size_t bytes
 /* The number of the CUDA device whose memory the address is in; -1: none. */
 LT_API int lt_device_of(const void *address);
 LT_API size_t lt_cache_bytes(lt_device *device);
+/* The device's own name, or ""; what its library says of it, by index. NULL: an error, and no more of them. Valid
+   until the next call. */
+LT_API const char *lt_device_model(lt_device *device);
+LT_API const char *lt_device_property(lt_device *device, size_t index, int64_t *value);
 /* *out = NULL: the device has no clock of its own. */
 LT_API lt_status lt_record_time(lt_device *device, void *stream, void **out);
 LT_API lt_status lt_milliseconds(lt_device *device, void *start, void *stop, double *out);

@@ -69,6 +69,19 @@ int lt_device_of(const void *address) { return runtime::cudaDeviceOf(address); }
 size_t lt_cache_bytes(lt_device *device) {
   return guarded<size_t>(0, [&] { return unwrap(device).driver->cacheBytes(); });
 }
+const char *lt_device_model(lt_device *device) {
+  return guarded<const char *>(nullptr, [&] { return keepText(unwrap(device).driver->model()); });
+}
+const char *lt_device_property(lt_device *device, size_t index, int64_t *value) {
+  return guarded<const char *>(nullptr, [&]() -> const char * {
+    const auto properties = unwrap(device).driver->properties();
+    if (index >= properties.size()) {
+      return nullptr;
+    }
+    *value = properties[index].second;
+    return keepText(properties[index].first);
+  });
+}
 lt_status lt_record_time(lt_device *device, void *stream, void **out) {
   return guarded(LT_ERROR, [&] {
     *out = unwrap(device).driver->recordTime(stream);

@@ -293,6 +293,22 @@ public:
   }
   [[nodiscard]] size_t cacheBytes() const override { return attribute(cuda::kAttributeL2Bytes); }
 
+  [[nodiscard]] std::string model() const override {
+    char name[256] = "";
+    require(api().cuDeviceGetName(name, sizeof name - 1, device_), "asking for a GPU's name");
+    return name;
+  }
+  // The names are those of Triton's driver.
+  [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const override {
+    return {{"max_shared_mem", attribute(cuda::kAttributeSharedPerBlockOptin)},
+            {"max_num_regs", attribute(cuda::kAttributeRegistersPerBlock)},
+            {"multiprocessor_count", attribute(cuda::kAttributeMultiprocessors)},
+            {"warpSize", attribute(cuda::kAttributeWarpSize)},
+            {"sm_clock_rate", attribute(cuda::kAttributeClockKhz)},
+            {"mem_clock_rate", attribute(cuda::kAttributeMemoryClockKhz)},
+            {"mem_bus_width", attribute(cuda::kAttributeMemoryBusBits)}};
+  }
+
   [[nodiscard]] void *recordTime(void *stream) override {
     const Use use(context_);
     use.orThrow();

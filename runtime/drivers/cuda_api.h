@@ -24,6 +24,12 @@ enum : int {
   kErrorNotInitialized = 3,
   kErrorAssert = 710,
   kAttributeSharedPerBlockOptin = 97,
+  kAttributeWarpSize = 10,
+  kAttributeRegistersPerBlock = 12,
+  kAttributeClockKhz = 13,
+  kAttributeMultiprocessors = 16,
+  kAttributeMemoryClockKhz = 36,
+  kAttributeMemoryBusBits = 37,
   kAttributeMajor = 75,
   kAttributeMinor = 76,
   kAttributeL2Bytes = 38,
@@ -41,6 +47,7 @@ enum : int {
   F(cuDeviceGetCount, int *)                                                                       \
   F(cuDeviceGet, Device *, int)                                                                    \
   F(cuDeviceGetAttribute, int *, int, Device)                                                      \
+  F(cuDeviceGetName, char *, int, Device)                                                          \
   F(cuDevicePrimaryCtxRetain, Context *, Device)                                                   \
   F(cuCtxGetCurrent, Context *)                                                                    \
   F(cuCtxSetCurrent, Context)                                                                      \

@@ -80,6 +80,11 @@ public:
   // Bytes of the last-level cache, for benchmarks that must not measure it; 0: unknown.
   [[nodiscard]] virtual size_t cacheBytes() const { return 0; }
 
+  // The device's own name ("NVIDIA H200"), and what its library says of it: {"multiprocessor_count", 132}. Empty on
+  // the CPU.
+  [[nodiscard]] virtual std::string model() const { return {}; }
+  [[nodiscard]] virtual std::vector<std::pair<std::string, int64_t>> properties() const { return {}; }
+
   // ---- time on the device's own clock: start, work, stop; then the milliseconds between.
   // nullptr where the host's clock serves (CPU).
   [[nodiscard]] virtual void *recordTime(void *stream) { return nullptr; }

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the package. Each is an attribute, and is read from an environment variable while nobody has set it:
+
+    libtile.knobs.autotuning.cache = True     # LIBTILE_CACHE_AUTOTUNING=1, or TRITON_CACHE_AUTOTUNING=1
+
+The variable is read at each use, so that a program may set it after the import; `del` of an attribute gives the variable
+its say again. A variable that says what it cannot mean is a ValueError where it is used.
+"""
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # importing typing takes longer than the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_FLAGS = {"": False, "0": False, "false": False, "off": False, "no": False, "1": True, "true": True, "on": True,
+          "yes": True}
+
+
+def _flag(variable: str, text: str) -> bool:
+    if text.lower() not in _FLAGS:
+        raise ValueError(f"{variable} is '{text}'; it takes 0 or 1")
+    return _FLAGS[text.lower()]
+
+
+def _text(variable: str, text: str) -> str:
+    return text
+
+
+class _Setting:
+    """An attribute whose value, while it is not set, is what the first of the variables that is there says."""
+
+    def __init__(self, read: Callable[[str, str], Any], standard: Any, *variables: str) -> None:
+        self._read, self._standard, self._variables = read, standard, variables
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, group: Any, owner: type) -> Any:
+        if group is None:
+            return self
+        if self._name in group.__dict__:
+            return group.__dict__[self._name]
+        for variable in self._variables:
+            if variable in os.environ:
+                return self._read(variable, os.environ[variable])
+        return self._standard
+
+    def __set__(self, group: Any, value: Any) -> None:
+        group.__dict__[self._name] = value
+
+    def __delete__(self, group: Any) -> None:
+        group.__dict__.pop(self._name, None)
+
+
+class Autotuning:
+    """What autotuned kernels heed (docs/tuning.md).
+
+    - `cache`: results are kept in a file, and read back by other processes; as `autotune(cache_results=True)` says for
+      one kernel. LIBTILE_CACHE_AUTOTUNING, TRITON_CACHE_AUTOTUNING.
+    - `file`: the path of that file; None: `tuning.tsv` in the folder of caches (LIBTILE_CACHE_DIR, TRITON_CACHE_DIR, or
+      `libtile` in the user's folder of caches). LIBTILE_TUNING_FILE.
+    - `print`: what is tried and found is printed. LIBTILE_PRINT_AUTOTUNING, TRITON_PRINT_AUTOTUNING.
+    - `progress`: a tuning beyond 2 s says on stderr how far it is: True, False, or None: if that is a terminal.
+      LIBTILE_TUNING_PROGRESS.
+    - `listener`: None, or a callable: `listener(fn=, key=, best_config=, configs_timings=, duration=, cache_hit=)` after
+      each tuning; duration is in seconds, None if the results came from the file.
+    """
+    cache = _Setting(_flag, False, "LIBTILE_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING")
+    file = _Setting(_text, None, "LIBTILE_TUNING_FILE")
+    print = _Setting(_flag, False, "LIBTILE_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING")
+    progress = _Setting(_flag, None, "LIBTILE_TUNING_PROGRESS")
+    listener = _Setting(_text, None)
+
+
+autotuning = Autotuning()
