@@ -90,12 +90,22 @@ def _append(file, text):
     os.makedirs(os.path.dirname(os.path.abspath(file)), mode=0o700, exist_ok=True)
     handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
+        _lock(handle)
         size = os.fstat(handle).st_size
         # A line that was cut off stays the only one that is lost.
         is_whole = size == 0 or os.pread(handle, 1, size - 1) == b"\n"
         os.write(handle, (("" if is_whole else "\n") + (_HEAD if size == 0 else "") + text).encode())
     finally:
         os.close(handle)
+
+
+def _lock(handle):
+    """For this process until the file is closed. Without locks an empty line may come between two writers' lines."""
+    try:
+        import fcntl
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        pass
 
 
 def _rows(file):
