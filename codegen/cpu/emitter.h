@@ -14,9 +14,7 @@
 // they never leave a branch or a loop of the kernel's own, which may not run at all.
 //
 // Lanes past the extent (the tail) compute on whatever is there, which no op minds, and touch no
-// memory. Files: entry.cpp (the frame, programs), emitter.cpp (scopes, values), control.cpp, nests.cpp,
-// folds.cpp, prefixes.cpp, sort_rows.cpp, memory.cpp, bounds.cpp (checked accesses), messages.cpp,
-// atomics.cpp, contract.cpp, multiply_add.cpp, tiny_numbers.cpp, pieces.cpp (long code).
+// memory. The frame and the loop over programs are in entry.cpp, scopes and values in emitter.cpp.
 #pragma once
 
 #include "codegen/codegen.h"
