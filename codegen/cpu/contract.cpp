@@ -14,6 +14,11 @@
 // The block of columns is the outer loop: its panel of b is then the one that the caches hold on to
 // while all rows pass over it.
 //
+// A unit with a bias, for an instruction that takes a's numbers unsigned, has sums that are too large by the bias
+// times the column sums of b. That is what one more row of a would give, with the bias in every place: the
+// instruction itself computes it, once for a block of columns, and all rows begin with that much less. It
+// costs one row in all those of a. Integers wrap, so the sums are exact.
+//
 // A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
 // halves of the pairs are widened, multiplied and added one after the other, in the same blocks.
 #include "codegen/cpu/emitter.h"
@@ -47,6 +52,7 @@ void Emitter::emitContract(ir::OpId op) {
   const ir::ContractUnit &unit = passes::contractUnitOf(fn_, op, target_);
   ir::check(!unit.flushes || (unit.packed == Elem::BF16 && unit.group == 2),
             "a unit that flushes takes pairs of bf16");
+  ir::check(unit.bias == 0 || unit.group > 1, "numbers with a bias lie in words");
   Contraction plan{};
   plan.instruction = unit.instruction;
   plan.a = scalar(fn_.operand(op, 0));
@@ -75,6 +81,9 @@ void Emitter::emitContract(ir::OpId op) {
         branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
                [&] { contractRows(widened(plan), n); });
       } else {
+        if (unit.bias != 0) {
+          plan.biasSums = biasSums(plan, unit.bias, n);
+        }
         contractRows(plan, n);
       }
     });
@@ -86,6 +95,19 @@ void Emitter::contractRows(const Contraction &plan, Value *n) {
   std::vector<Value *> none;
   countedLoop({0, plan.rows, plan.blockM}, plan.effects, none,
               [&](Value *m) { contractBlock(plan, m, n); });
+}
+
+// What the bias adds to the sums of a block of columns, whatever the row.
+llvm::SmallVector<Value *, 6> Emitter::biasSums(const Contraction &plan, int32_t bias, Value *n) {
+  Contraction row = plan;
+  row.blockM = 1;
+  const llvm::APInt number(8 * unsigned(ir::byteSize(plan.packed)), uint64_t(bias));
+  row.wordOfA = splat(builder_.getInt(llvm::APInt::getSplat(32, number)), plan.lanes);
+  llvm::Type *vector = Elementwise::widen(elementwise_.registerType(plan.accumulator), plan.lanes);
+  std::vector<Value *> sums(plan.vectors, llvm::Constant::getNullValue(vector));
+  Value *column = builder_.CreateMul(n, builder_.getInt64(plan.groupBytes()));
+  contractLoop(row, plan.a, builder_.CreateGEP(builder_.getInt8Ty(), plan.b, column), sums);
+  return {sums.begin(), sums.end()};
 }
 
 void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
@@ -105,7 +127,9 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
   std::vector<Value *> sums;
   for (unsigned i = 0; i < plan.blockM * plan.vectors; ++i) {
     Value *place = accAddress(i / plan.vectors, i % plan.vectors);
-    sums.push_back(builder_.CreateAlignedLoad(vector, place, align));
+    Value *sum = builder_.CreateAlignedLoad(vector, place, align);
+    sums.push_back(plan.biasSums.empty() ? sum
+                                         : builder_.CreateSub(sum, plan.biasSums[i % plan.vectors]));
   }
   contractLoop(plan, at(plan.a, times(m, plan.rowA)), at(plan.b, times(n, plan.groupBytes())), sums);
   for (unsigned i = 0; i < sums.size(); ++i) {
@@ -186,7 +210,7 @@ void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB
   }
   for (unsigned row = 0; row < plan.blockM; ++row) {
     Value *place = builder_.CreateConstGEP1_64(byte, rowOfA, row * plan.rowA);
-    Value *number = splat(numbersAt(element, place), plan.lanes);
+    Value *number = plan.wordOfA != nullptr ? plan.wordOfA : splat(numbersAt(element, place), plan.lanes);
     for (unsigned i = 0; i < plan.vectors; ++i) {
       Value *&sum = sums[row * plan.vectors + i];
       sum = multiplyAdd(plan.instruction, number, columns[i], sum);

@@ -89,6 +89,9 @@ struct Contraction {
   ir::Effects effects;
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
   unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
+  // Of a block of columns, one vector each: what the bias of a adds to every row's sums. Without one, empty.
+  llvm::SmallVector<llvm::Value *, 6> biasSums;
+  llvm::Value *wordOfA = nullptr; // a's word in all lanes, where it is one along all of k; else it is read
   // What a and b hold for a step along k, in one row or column.
   [[nodiscard]] int64_t groupBytes() const { return group * ir::byteSize(packed); }
 };

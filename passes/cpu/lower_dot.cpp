@@ -36,22 +36,28 @@ ValueId widen(Builder &builder, ValueId value, Elem elem) {
   return builder.make(isFloat(elem) ? Opcode::FpExt : Opcode::SExt, {value}, Type::scalar(elem));
 }
 
-// A group of numbers as one word, the first in its low bits.
+Type wordOf(unsigned bits) {
+  return Type::scalar(bits == 8 ? Elem::I8 : bits == 16 ? Elem::I16 : Elem::I32);
+}
+
+// A group of numbers as one word, the first in its low bits: halves are joined, so that vectors stay narrow.
 ValueId groupWord(Builder &builder, std::span<const ValueId> group) {
-  const Type bits = Type::scalar(group.size() == 2 ? Elem::I16 : Elem::I8);
-  ValueId word;
-  for (size_t i = group.size(); i-- > 0;) {
-    ValueId part = group[i];
-    if (builder.function().type(part) != bits) {
-      part = builder.make(Opcode::Bitcast, {part}, bits);
-    }
-    part = builder.make(Opcode::ZExt, {part}, kI32);
-    if (i > 0) {
-      part = builder.make(Opcode::Shl, {part, builder.i32(int32_t(i * ir::bitWidth(bits.elem())))});
-    }
-    word = word.valid() ? builder.make(Opcode::Or, {part, word}) : part;
+  if (group.size() == 1) {
+    const Type type = builder.function().type(group[0]);
+    const Type bits = wordOf(bitWidth(type.elem()));
+    return type == bits ? group[0] : builder.make(Opcode::Bitcast, {group[0]}, bits);
   }
-  return word;
+  const auto half = [&](std::span<const ValueId> numbers) {
+    const ValueId word = groupWord(builder, numbers);
+    const Type type = builder.function().type(word);
+    return builder.make(Opcode::ZExt, {word}, wordOf(2 * bitWidth(type.elem())));
+  };
+  const size_t middle = group.size() / 2;
+  const ValueId high = half(group.subspan(middle));
+  const Type type = builder.function().type(high);
+  const ValueId shift = builder.constInt(type, int64_t(bitWidth(type.elem())) / 2);
+  const ValueId upper = builder.make(Opcode::Shl, {high, shift});
+  return builder.make(Opcode::Or, {half(group.first(middle)), upper});
 }
 
 // Stores every value to be kept below `root` by a nest of its own, and what else a nest could not compute

@@ -103,28 +103,33 @@ private:
   uint8_t *state_;
 };
 
+enum class Dot : uint8_t { Bf16, Words, Bytes };
+
 // dest += left . right for 16 words each; the right ones may lie in memory, or be one there for all.
 struct Instruction {
-  bool ofBf16 = false;
+  Dot dot{};
   unsigned dest = 0, left = 0, right = 0;
   const uint8_t *memory = nullptr;
   bool one = false;
   unsigned length = 0;
 };
 
-// EVEX.512.{66,F3}.0F38.W0 52 /r without a mask: vpdpwssd, vdpbf16ps.
+// EVEX.512.{66,F3}.0F38.W0 52 /r without a mask: vpdpwssd, vdpbf16ps; with 66 and 50: vpdpbusd.
 bool decode(const uint8_t *code, Registers &registers, Instruction &found) {
   const uint8_t p0 = code[1], p1 = code[2], p2 = code[3], modrm = code[5];
   const unsigned prefix = p1 & 3;
-  if (code[0] != 0x62 || (p0 & 7) != 2 || (p1 & 0x80) != 0 || (p2 & 0x67) != 0x40 || code[4] != 0x52 ||
-      (prefix != 1 && prefix != 2)) {
+  const bool bytes = code[4] == 0x50 && prefix == 1;
+  const bool words = code[4] == 0x52 && prefix == 1;
+  const bool bf16 = code[4] == 0x52 && prefix == 2;
+  if (code[0] != 0x62 || (p0 & 7) != 2 || (p1 & 0x80) != 0 || (p2 & 0x67) != 0x40 ||
+      !(bytes || words || bf16)) {
     return false;
   }
   const auto high = [](uint8_t byte, unsigned bit, unsigned place) {
     return ((byte >> bit & 1) ^ 1U) << place;
   };
   const unsigned mod = modrm >> 6, rm = modrm & 7;
-  found.ofBf16 = prefix == 2;
+  found.dot = bytes ? Dot::Bytes : words ? Dot::Words : Dot::Bf16;
   found.dest = (modrm >> 3 & 7) | high(p0, 7, 3) | high(p0, 4, 4);
   found.left = (~p1 >> 3 & 15) | high(p2, 3, 4);
   found.one = (p2 & 0x10) != 0;
@@ -163,6 +168,22 @@ uint32_t dotOfWords(uint32_t sum, uint32_t a, uint32_t b) {
   return sum + static_cast<uint32_t>(half(a, 0) * half(b, 0)) + static_cast<uint32_t>(half(a, 16) * half(b, 16));
 }
 
+uint32_t dotOfBytes(uint32_t sum, uint32_t a, uint32_t b) {
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    sum += static_cast<uint32_t>(int32_t{static_cast<uint8_t>(a >> shift)} * static_cast<int8_t>(b >> shift));
+  }
+  return sum;
+}
+
+uint32_t dotOf(Dot dot, uint32_t sum, uint32_t a, uint32_t b) {
+  switch (dot) {
+  case Dot::Bf16: return std::bit_cast<uint32_t>(dotBf16(std::bit_cast<float>(sum), a, b));
+  case Dot::Words: return dotOfWords(sum, a, b);
+  case Dot::Bytes: return dotOfBytes(sum, a, b);
+  }
+  return 0;
+}
+
 void execute(const Instruction &instruction, Registers &registers) {
   const auto read = [](const uint8_t *place) {
     uint32_t word = 0;
@@ -174,13 +195,11 @@ void execute(const Instruction &instruction, Registers &registers) {
     const uint32_t a = read(registers.lane(instruction.left, i));
     const uint32_t b = read(instruction.memory == nullptr ? registers.lane(instruction.right, i)
                                                           : instruction.memory + (instruction.one ? 0 : 4 * i));
-    const uint32_t sum = instruction.ofBf16
-                             ? std::bit_cast<uint32_t>(dotBf16(std::bit_cast<float>(read(dest)), a, b))
-                             : dotOfWords(read(dest), a, b);
+    const uint32_t sum = dotOf(instruction.dot, read(dest), a, b);
     std::memcpy(dest, &sum, 4);
   }
   registers.changed();
-  traps += instruction.ofBf16 ? 1 : 0;
+  traps += instruction.dot == Dot::Bf16 ? 1 : 0;
 }
 
 struct sigaction before = {};

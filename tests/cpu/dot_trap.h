@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the dots of avx512bf16 on machines with AVX-512 that lack them: vdpbf16ps and vpdpwssd are done by a
-// handler of SIGILL, on the registers of the code that it interrupts. So the very code of that target is
-// tested, its subnormal numbers too, and tests can count how often the flushing unit was taken.
+// Runs the dots of avx512bf16 on machines with AVX-512 that lack them: vdpbf16ps, vpdpwssd and vpdpbusd
+// are done by a handler of SIGILL, on the registers of the code that it interrupts. So the very code of that
+// target is tested, its subnormal numbers too, and tests can count how often the flushing unit was taken.
 #pragma once
 
 #include <cstdint>

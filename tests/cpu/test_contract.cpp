@@ -54,7 +54,8 @@ size_t placeInB(const ir::ContractUnit &unit, const Layout &layout, int k, int n
   return (size_t(k / unit.group) * layout.rowB + n) * unit.group + k % unit.group;
 }
 
-// Integers of which every sum is exact, in any order: small ones for floats, of i8 all and the least often.
+// Integers of which every sum is exact, in any order: small ones for floats; of i8 all, the outermost often,
+// and sums of i32 that wrap.
 void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Shape &shape) {
   const Layout layout = layoutOf(unit, shape);
   NestedKernel contract(kernel(unit, shape), target);
@@ -66,9 +67,10 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
     std::memcpy(contract.arena() + base + index * ir::byteSize(elem), &bits, ir::byteSize(elem));
   };
   std::memset(contract.arena(), 0, layout.end);
+  const bool floats = ir::isFloat(unit.accumulator);
   std::vector<int> a(shape.m * shape.k), b(shape.k * shape.n), acc(shape.m * shape.n);
   const auto number = [&] {
-    if (ir::isFloat(unit.operand)) {
+    if (floats) {
       return int(random() % 13) - 6;
     }
     const int values[] = {-128, 127, int(random() % 256) - 128};
@@ -80,7 +82,7 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
       put(0, unit.packed, size_t(m) * layout.rowA + k, a[m * shape.k + k] + unit.bias);
     }
     for (int n = 0; n < shape.n; ++n) {
-      put(layout.acc, unit.accumulator, size_t(m) * shape.n + n, acc[m * shape.n + n] = number());
+      put(layout.acc, unit.accumulator, size_t(m) * shape.n + n, acc[m * shape.n + n] = floats ? number() : int(random()));
     }
   }
   for (int k = 0; k < shape.k; ++k) {
@@ -91,10 +93,11 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
   contract.run({slot(shape.k)});
   for (int m = 0; m < shape.m; ++m) {
     for (int n = 0; n < shape.n; ++n) {
-      int want = acc[m * shape.n + n];
+      int64_t want = acc[m * shape.n + n];
       for (int k = 0; k < shape.k; ++k) {
         want += a[m * shape.k + k] * b[k * shape.n + n];
       }
+      want = static_cast<int32_t>(want);
       uint64_t bits = 0;
       const unsigned bytes = ir::byteSize(unit.accumulator);
       std::memcpy(&bits, contract.arena() + layout.acc + (size_t(m) * shape.n + n) * bytes, bytes);
@@ -204,12 +207,12 @@ int countOf(const std::string &text, const std::string &word) {
   return count;
 }
 
-// The loop that holds the multiply-adds: from its label to the jump back to it.
+// The loop that holds the multiply-adds, the last one: from its label to the jump back to it.
 std::string innerLoop(const std::string &assembly, const std::string &instruction) {
-  const size_t first = assembly.find(instruction);
-  const size_t begin = assembly.rfind("\n.LBB", first);
+  const size_t last = assembly.rfind("\t" + instruction);
+  const size_t begin = assembly.rfind("\n.LBB", last);
   const std::string label = assembly.substr(begin + 1, assembly.find(':', begin) - begin - 1);
-  return assembly.substr(begin, assembly.find("\tjne\t" + label, first) - begin);
+  return assembly.substr(begin, assembly.find("\tjne\t" + label, last) - begin);
 }
 
 // As many accumulators as leave room for one row of b and one number of a.
@@ -234,6 +237,9 @@ TEST(Contract, AccumulatorsStayInRegisters) {
       EXPECT_EQ(std::count(loop.begin(), loop.end(), '('), wide ? 4 + 6 : 2 + 6)
           << target << " " << ir::elemName(unit.operand) << "\n"
           << loop;
+      if (unit.bias != 0) { // one row more, with the operands in memory
+        EXPECT_EQ(countOf(code.assembly, instruction), 24 + 4) << code.assembly;
+      }
       if (instruction == "vdpbf16ps") { // and where there is something to flush
         const std::string widened = innerLoop(code.assembly, "vfmadd");
         EXPECT_EQ(countOf(widened, "vfmadd"), 24) << widened;
