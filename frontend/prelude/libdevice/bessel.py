@@ -78,6 +78,7 @@ def bessel_j(x, order: tl.constexpr):
     u = near * near * 0.03125 - 1.0
     if order == 0:
         small, _ = inside_0(u)
+        small = tl.where(size < 2.0 ** -27, 1.0, small)
     else:
         small, _ = inside_1(u)
         small *= near

@@ -31,7 +31,7 @@ def fast_expf(arg0):
 
 @libtile.jit
 def fast_exp10f(arg0):
-    """2^(x log2 10): the product is rounded, so that the error grows with x, to 32 ulp."""
+    """2^(x log2 10): the product is rounded, so that the error grows with x, to 80 ulp."""
     return tl.exp2(arg0 * 3.3219280948873623)
 
 

@@ -50,9 +50,9 @@ def lgamma(arg0):
     size = tl.where(mirrored, 1.0 - x, x)
     y, product = raised(tl.where(size < float("inf"), size, 1.0))
     value = (y - 0.5) * (tl.log(y) - 1.0) + (stirling_rest(y) + (0.9189385332046728 - 0.5)) - tl.log(product)
-    # gamma(x) gamma(1 - x) = pi / sin(pi x)
+    # gamma(x) gamma(1 - x) = pi / sin(pi x), which overflows where x is the least of numbers: its inverse.
     sine = sine_of_turns(x - tl.rint(x))
-    value = tl.where(mirrored, tl.log(3.141592653589793 / tl.abs(sine)) - value, value)
+    value = tl.where(mirrored, -tl.log(tl.abs(sine) * 0.3183098861837907) - value, value)
     value = tl.where((x == 1.0) | (x == 2.0), 0.0, value)
     return tl.where(tl.abs(x) < float("inf"), value, x * x).to(arg0.dtype)
 
@@ -77,5 +77,5 @@ def tgamma(arg0):
     value = tl.where(mirrored, 3.141592653589793 / (sine * other) / half, value)
     value = tl.where((x < 0.0) & (tl.rint(x) == x), float("nan"), value)
     value = tl.where(x == 0.0, 1.0 / x, value)
-    value = tl.where(x < -190.0, tl.where(tl.rint(x) == x, value, 0.0), value)
+    value = tl.where(x < -190.0, tl.where(tl.rint(x) == x, value, with_sign(sine * 0.0, sine)), value)
     return tl.where(x == float("inf"), x, tl.where(x != x, x, value)).to(arg0.dtype)
