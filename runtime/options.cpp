@@ -4,6 +4,7 @@
 #include "runtime/options.h"
 
 #include "ir/diagnostic.h"
+#include "ir/ops.h"
 #include "runtime/environment.h"
 
 #include <algorithm>
@@ -70,6 +71,11 @@ bool includes(OptionTargets targets, const ir::Target &target) {
   return false;
 }
 
+// Of the option's value.
+std::string precisionName(int64_t value) {
+  return std::string(ir::enumeratorName(ir::AttrKind::Precision, value - 1));
+}
+
 struct Interned {
   Options options;
   uint32_t id;
@@ -113,8 +119,24 @@ std::string describeValues(const OptionRow &row) {
   case OptionKind::Flag:
   case OptionKind::Object:
     return "0 or 1";
+  case OptionKind::Precision: {
+    std::string names;
+    for (int64_t value = 1; value <= row.high; ++value) {
+      names += (value == 1 ? "'" : value == row.high ? " or '" : ", '") + precisionName(value) + "'";
+    }
+    return names;
+  }
   }
   return {};
+}
+
+std::optional<int64_t> valueOfText(const OptionRow &row, std::string_view text) {
+  for (int64_t value = 1; row.kind == OptionKind::Precision && value <= row.high; ++value) {
+    if (text == precisionName(value)) {
+      return value;
+    }
+  }
+  return std::nullopt;
 }
 
 Options::Options() : values_(standardValues()) {}

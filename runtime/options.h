@@ -24,7 +24,7 @@ enum class Option : uint8_t {
 };
 constexpr size_t kNumOptions = static_cast<size_t>(Option::Count);
 
-enum class OptionKind : uint8_t { Integer, PowerOfTwo, Flag, Object };
+enum class OptionKind : uint8_t { Integer, PowerOfTwo, Flag, Object, Precision };
 enum class OptionTargets : uint8_t { Any, Cpu, Gpu, Nvidia, Amd, None };
 
 struct OptionRow {
@@ -42,6 +42,8 @@ struct OptionRow {
 // Whether the option takes the value; and what it takes, in words: "0 .. 64".
 [[nodiscard]] bool fits(const OptionRow &row, int64_t value);
 [[nodiscard]] std::string describeValues(const OptionRow &row);
+// The value that a text stands for, of an option that takes texts.
+[[nodiscard]] std::optional<int64_t> valueOfText(const OptionRow &row, std::string_view text);
 
 class Options {
 public:

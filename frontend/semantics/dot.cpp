@@ -53,7 +53,7 @@ void checkExtents(const Semantics &s, const Tensor &input, const Tensor &other) 
   }
 }
 
-// nullopt: the target's own choice.
+// nullopt: ieee.
 std::optional<ir::Precision> precisionOf(const Semantics &s, const Value &name,
                                          const Value &allowTf32) {
   if (!name.isNone() && !allowTf32.isNone()) {
@@ -63,7 +63,7 @@ std::optional<ir::Precision> precisionOf(const Semantics &s, const Value &name,
     return constantBool(s, allowTf32, "allow_tf32") ? ir::Precision::tf32 : ir::Precision::ieee;
   }
   if (name.isNone()) {
-    return std::nullopt;
+    return s.dotPrecision;
   }
   const std::string text = constantString(s, name, "input_precision");
   for (const auto precision : {ir::Precision::ieee, ir::Precision::tf32, ir::Precision::tf32x3,

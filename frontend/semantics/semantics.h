@@ -8,6 +8,7 @@
 
 #include "frontend/semantics/value.h"
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 #include <functional>
 #include <utility>
@@ -169,6 +170,7 @@ public:
   std::function<int32_t()> warps;
   // The options: device_assert checks; so do + - * of integers.
   bool debug = false, sanitizesOverflow = false;
+  std::optional<ir::Precision> dotPrecision; // of dots of fp32 that ask for none; none: ieee
   // While one lives, arithmetic may wrap: in the library, and where no assertion may stand.
   class Wrapping {
   public:

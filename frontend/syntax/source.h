@@ -9,6 +9,7 @@
 #include "frontend/specialise/host.h"
 #include "frontend/semantics/value.h"
 #include "ir/function.h"
+#include "ir/ops.h"
 
 namespace libtile::frontend {
 
@@ -65,6 +66,7 @@ struct Signature {
   std::string target; // by name, for kernels that ask for it; empty: none is known
   bool debug = false; // what the kernel asserts is checked
   bool sanitizesOverflow = false; // and that its sums and products fit their types
+  std::optional<ir::Precision> dotPrecision; // of dots of fp32 that ask for none
 };
 
 // The kernel as tile IR: stage tile, passes the verifier. Throws UserError, Unsupported.

@@ -142,7 +142,8 @@ bool readOwn(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
   }
   PyObject *type = PyTuple_GET_ITEM(fields.get(), 1);
   const int *known = knownDtypes.find(type);
-  const int code = known != nullptr ? *known : codeOfName(textOf(type));
+  int code = known != nullptr ? *known : codeOfName(textOf(type));
+  code = code < 0 ? lt_dtype(textOf(type).c_str()) : code; // NumPy's name or ours
   if (known == nullptr && code >= 0) {
     knownDtypes.add(type, code);
   }

@@ -44,44 +44,67 @@ size_t indexOfOption(const char *name) {
   return index;
 }
 
+// The flag that the object is equal to (bools, 0 and 1, those of NumPy and tl.constexpr too); -1, without
+// a Python error: it is equal to neither.
+int readFlag(PyObject *value) {
+  int flag = -1;
+  for (PyObject *each : {Py_False, Py_True}) {
+    if (PyObject_RichCompareBool(value, each, Py_EQ) == 1) {
+      flag = each == Py_True ? 1 : 0;
+    }
+  }
+  PyErr_Clear();
+  return flag;
+}
+
 bool refuseOption(PyObject *self, const lt_option &option, PyObject *value) {
   PyErr_Clear();
   const Ref text(PyUnicode_FromFormat("'%s' is %R; it takes %s", option.name, value, option.takes));
   return text && fail(PyIndex_Check(value) != 0 ? PyExc_ValueError : PyExc_TypeError, self, "%U", text.get());
 }
 
-bool readOption(PyObject *self, size_t at, PyObject *value, int64_t &number) {
-  const lt_option &option = options().rows[at];
+// Whether the option takes the object; a Python error may be set if not.
+bool readValue(size_t at, PyObject *value, int64_t &number) {
   if (value == Py_None) {
     number = LT_STANDARD_VALUE;
     return true;
   }
-  if (option.kind == LT_OPTION_OBJECT) {
+  switch (options().rows[at].kind) {
+  case LT_OPTION_OBJECT:
     number = 1;
     return true;
-  }
-  if (option.kind == LT_OPTION_FLAG) {
+  case LT_OPTION_FLAG:
     number = readFlag(value);
-    return number >= 0 || refuseOption(self, option, value);
+    return number >= 0;
+  case LT_OPTION_PRECISION: {
+    const char *text = PyUnicode_Check(value) != 0 ? PyUnicode_AsUTF8(value) : nullptr;
+    number = text != nullptr ? lt_option_value(at, text) : -1;
+    return number >= 0;
   }
-  const Ref index(PyNumber_Index(value));
-  int overflow = 0;
-  number = index ? PyLong_AsLongLongAndOverflow(index.get(), &overflow) : -1;
-  return (index && overflow == 0 && lt_option_fits(at, number) != 0) || refuseOption(self, option, value);
+  default:
+    const Ref index(PyNumber_Index(value));
+    int overflow = 0;
+    number = index ? PyLong_AsLongLongAndOverflow(index.get(), &overflow) : -1;
+    return index && overflow == 0 && lt_option_fits(at, number) != 0;
+  }
+}
+
+bool readOption(PyObject *self, size_t at, PyObject *value, int64_t &number) {
+  return readValue(at, value, number) || refuseOption(self, options().rows[at], value);
 }
 
 // What the function itself says of its launches, unless the call does.
 void takeOwnOptions(PyObject *self, Call &call) {
   for (size_t i = 0; i < std::size(kOwnOptions); ++i) {
-    const Said said = asJit(self)->own[i];
-    if (said == Said::Nothing) [[likely]] {
+    const int64_t own = asJit(self)->own[i];
+    if (own == LT_STANDARD_VALUE) [[likely]] {
       continue;
     }
     const auto index = static_cast<uint32_t>(indexOfOption(kOwnOptions[i]));
     const std::span given(call.options.option, call.options.count);
     if (std::ranges::find(given, index) == given.end()) {
       call.options.option[call.options.count] = index;
-      call.options.value[call.options.count++] = said == Said::On ? 1 : 0;
+      call.options.value[call.options.count++] = own;
     }
   }
 }
@@ -289,15 +312,13 @@ bool add(PyObject *self, Call &call, const Param &param, PyObject *value, bool a
 
 } // namespace
 
-int readFlag(PyObject *value) {
-  int flag = -1;
-  for (PyObject *each : {Py_False, Py_True}) {
-    if (PyObject_RichCompareBool(value, each, Py_EQ) == 1) {
-      flag = each == Py_True ? 1 : 0;
-    }
+bool readOwnOption(const char *name, PyObject *value, int64_t &number) {
+  const size_t at = indexOfOption(name);
+  if (!readValue(at, value, number)) {
+    PyErr_Format(PyExc_TypeError, "jit(): '%s' is %R; it takes %s", name, value, options().rows[at].takes);
+    return false;
   }
-  PyErr_Clear();
-  return flag;
+  return true;
 }
 
 bool isOption(PyObject *name) {
@@ -371,6 +392,18 @@ Ref byName(PyObject *self, const Call &call) {
     }
   }
   return meta;
+}
+
+Ref optionsByName(const Call &call) {
+  Ref made(PyDict_New());
+  for (uint32_t i = 0; made && i < call.options.count; ++i) {
+    const Ref value(PyLong_FromLongLong(call.options.value[i]));
+    const bool isGiven = call.options.value[i] != LT_STANDARD_VALUE;
+    if (!value || (isGiven && PyDict_SetItem(made.get(), options().names[call.options.option[i]], value.get()) != 0)) {
+      return Ref();
+    }
+  }
+  return made;
 }
 
 bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]) {

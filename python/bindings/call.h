@@ -18,10 +18,8 @@ struct Param {
   bool isByName;   // behind a `*`
 };
 
-// The flags among the options that a function may say for its launches, in the order of Jit's arguments, and
-// what it says of each.
-constexpr const char *kOwnOptions[] = {"check", "debug"};
-enum class Said : uint8_t { Nothing, On, Off };
+// The options that a function may say for its launches, in the order of Jit's arguments.
+constexpr const char *kOwnOptions[] = {"check", "debug", "default_dot_input_precision"};
 
 struct JitObject {
   PyObject_HEAD
@@ -30,7 +28,7 @@ struct JitObject {
   PyObject *weakrefs;
   lt_function *function; // null before the first use
   std::vector<Param> *params;
-  Said own[std::size(kOwnOptions)];
+  int64_t own[std::size(kOwnOptions)]; // LT_STANDARD_VALUE: it says nothing
   size_t uses; // launches and compilations that are under way
 };
 
@@ -63,9 +61,8 @@ struct Call {
 
 // Parses the source if this is the first use (jit.cpp).
 bool ensureParsed(PyObject *self);
-// The flag that the object is equal to (bools, 0 and 1, those of NumPy and tl.constexpr too); -1, without
-// a Python error: it is equal to neither.
-int readFlag(PyObject *value);
+// The value of an option of the function's own. False: a Python error is set.
+bool readOwnOption(const char *name, PyObject *value, int64_t &number);
 // Whether the text is an option's name.
 bool isOption(PyObject *name);
 // Each false: a Python error is set.
@@ -77,6 +74,8 @@ bool bindDefaults(PyObject *self, Call &call);
 bool classifyAll(PyObject *self, Call &call, bool allowTypes);
 // The values by parameter.
 Ref byName(PyObject *self, const Call &call);
+// The options that are given, by name, as the launcher takes them.
+Ref optionsByName(const Call &call);
 // A callable grid gets the arguments by name.
 bool evaluateGrid(PyObject *self, PyObject *grid, const Call &call, int64_t extents[3]);
 

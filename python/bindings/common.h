@@ -83,7 +83,6 @@ private:
 // Python objects that the extension is given at import (_libtile.install).
 struct Installed {
   PyObject *makeError;    // errors.make(kind, text, message, line, column, reproducer, doing)
-  PyObject *kernelClass;  // jit.CompiledKernel, a subclass of Kernel
   PyObject *globalValue;  // host.global_value(function, name) -> object or Unbound
   PyObject *defaultValue; // host.default_value(function or class, name)
   PyObject *attributeValue; // host.attribute_value(object, name)
@@ -93,6 +92,7 @@ struct Installed {
   PyObject *print;        // host.print_text(text)
   PyObject *unbound;      // host.Unbound
   PyObject *launchInfo;   // hooks.LaunchInfo(kernel, function, grid, stream, arguments)
+  PyObject *compileInfo;  // hooks.CompileInfo(kernel, function, target, options, arguments)
   PyObject *constant;     // host.constant(object) -> key, for constants that are no plain scalar
   PyObject *convert;      // host.convert(object) -> one that toValue understands by itself
 };

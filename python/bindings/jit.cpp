@@ -127,20 +127,17 @@ bool checkFunction(PyObject *fn) {
 }
 
 int jitInit(PyObject *self, PyObject *args, PyObject *) {
-  PyObject *fn = nullptr, *own[std::size(kOwnOptions)] = {Py_None, Py_None};
-  if (!PyArg_ParseTuple(args, "O|OO", &fn, &own[0], &own[1])) {
+  PyObject *fn = nullptr, *own[std::size(kOwnOptions)] = {Py_None, Py_None, Py_None};
+  if (!PyArg_ParseTuple(args, "O|OOO", &fn, &own[0], &own[1], &own[2])) {
     return -1;
   }
   if (!checkFunction(fn)) {
     return -1;
   }
   for (size_t i = 0; i < std::size(own); ++i) {
-    const int flag = own[i] != Py_None ? readFlag(own[i]) : 0;
-    if (flag < 0) {
-      PyErr_Format(PyExc_TypeError, "jit(): '%s' is %R; it takes 0 or 1", kOwnOptions[i], own[i]);
+    if (!readOwnOption(kOwnOptions[i], own[i], asJit(self)->own[i])) {
       return -1;
     }
-    asJit(self)->own[i] = own[i] == Py_None ? Said::Nothing : flag != 0 ? Said::On : Said::Off;
   }
   Py_XSETREF(asJit(self)->fn, Py_NewRef(fn));
   return 0;
@@ -175,7 +172,8 @@ int jitTraverse(PyObject *self, visitproc visit, void *arg) {
   return each.result;
 }
 
-int jitTearDown(PyObject *self) {
+// What was parsed and compiled.
+void forget(PyObject *self) {
   if (std::vector<Param> *params = std::exchange(asJit(self)->params, nullptr)) {
     for (const Param &param : *params) {
       Py_XDECREF(param.name);
@@ -187,6 +185,10 @@ int jitTearDown(PyObject *self) {
     lt_function_free(function);
   }
   Py_CLEAR(asJit(self)->parsedFrom);
+}
+
+int jitTearDown(PyObject *self) {
+  forget(self);
   Py_CLEAR(asJit(self)->fn);
   return 0;
 }
@@ -237,14 +239,23 @@ PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
       !classifyAll(self, call, true)) {
     return nullptr;
   }
+  switch (announceCompilation(self, call, target)) {
+  case Announced::Refused:
+    Py_RETURN_NONE;
+  case Announced::Failed:
+    return nullptr;
+  case Announced::Accepted:
+    break;
+  }
   lt_kernel *kernel = nullptr;
   lt_status status = LT_OK;
   {
-    const CompilingScope compiling;
+    const CompilingScope compiling(self);
     const WithoutGil scope;
     status = lt_compile_for(asJit(self)->function, target, call.args, call.count, &call.options, &kernel);
   }
-  return status == LT_OK ? makeKernel(kernel) : raiseError(Doing::Compiling);
+  Ref made(status == LT_OK ? makeKernel(kernel, self) : raiseError(Doing::Compiling));
+  return made && announceKernel(self, call, target, made.get()) ? made.release() : nullptr;
 }
 
 PyObject *jitPrepare(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
@@ -275,12 +286,29 @@ PyObject *jitClear(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
+// Whether nothing is under way that what was parsed must outlive; else a Python error is set.
+bool isIdle(PyObject *self) {
+  if (asJit(self)->uses != 0) {
+    PyErr_SetString(PyExc_RuntimeError, "the jit object is being launched or compiled");
+  }
+  return asJit(self)->uses == 0;
+}
+
+PyObject *jitForget(PyObject *self, PyObject *) {
+  if (!isIdle(self)) {
+    return nullptr;
+  }
+  forget(self);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef jitMethods[] = {
     {"clear", jitClear, METH_NOARGS, "Forgets everything compiled of the function."},
     {"_warmup", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(jitWarmup)),
      METH_FASTCALL | METH_KEYWORDS, "_warmup(target, *args, **kwargs)"},
     {"_prepare", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(jitPrepare)),
      METH_FASTCALL | METH_KEYWORDS, "_prepare(*args, **kwargs): compiles and loads what a launch runs."},
+    {"_forget", jitForget, METH_NOARGS, "_source() is asked again at the next use, and all is compiled anew."},
     {"_params", jitParams, METH_NOARGS, "(name, is_constexpr, has_default) of each parameter."},
     {nullptr, nullptr, 0, nullptr}};
 // Whether the function that was parsed is this one.
@@ -301,8 +329,7 @@ int jitSetFunction(PyObject *self, PyObject *fn, void *) {
     return -1;
   }
   if (fn != Py_None && !isParsedFrom(asJit(self), fn)) {
-    if (asJit(self)->uses != 0) {
-      PyErr_SetString(PyExc_RuntimeError, "the jit object is being launched or compiled");
+    if (!isIdle(self)) {
       return -1;
     }
     jitTearDown(self);

@@ -113,10 +113,10 @@ void addKernelClass(py::module_ &module) {
                       [](const py::bytes &state) { return std::make_unique<Kernel>(std::string(state)); }));
 }
 
-PyObject *makeKernel(lt_kernel *kernel) {
+PyObject *makeKernel(lt_kernel *kernel, PyObject *jit) {
   try {
     const py::object native = py::cast(std::make_unique<Kernel>(kernel));
-    return takingGil([&] { return PyObject_CallOneArg(installed.kernelClass, native.ptr()); });
+    return takingGil([&] { return PyObject_CallMethod(jit, "_kernel_class", "OO", native.ptr(), jit); });
   } catch (py::error_already_set &error) {
     error.restore();
   } catch (const std::exception &error) {
@@ -129,7 +129,7 @@ void *makeUser(lt_kernel *kernel) {
   const WithGil gil;
   auto user = std::make_unique<KernelUser>();
   user->answers = CompilingScope::takeAnswers();
-  user->kernel = makeKernel(kernel);
+  user->kernel = makeKernel(kernel, CompilingScope::jit());
   if (user->kernel == nullptr) {
     keepException("making the kernel object");
     freeUser(user.release());

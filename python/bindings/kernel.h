@@ -9,7 +9,7 @@ namespace libtile::python {
 
 // The user pointer of the launcher's entries (lt_compile). Owned references.
 struct KernelUser {
-  PyObject *kernel; // of installed.kernelClass
+  PyObject *kernel; // of the jit object's class of kernels
   Answers answers;
 };
 // Both take the interpreter's lock themselves. Null: the exception is kept.
@@ -17,7 +17,7 @@ void *makeUser(lt_kernel *kernel);
 void freeUser(void *user);
 int visitUser(const KernelUser &user, visitproc visit, void *arg);
 
-// A new object of installed.kernelClass, with the lock held.
-PyObject *makeKernel(lt_kernel *kernel);
+// A new object of the jit object's class of kernels, with the lock held.
+PyObject *makeKernel(lt_kernel *kernel, PyObject *jit);
 
 } // namespace libtile::python

@@ -36,26 +36,60 @@ struct Plan : lt_plan {
 
 const KernelUser &userOf(const lt_plan &plan) { return *static_cast<const KernelUser *>(plan.user); }
 
-// The plan for the arguments, compiled if need be; answers of the host are checked.
+// Called around compilations, or null: callables that take a CompileInfo.
+struct Hooks {
+  PyObject *enter = nullptr, *exit = nullptr;
+};
+Hooks compileHooks;
+
+// What the hook returns; null: a Python error is set.
+Ref callCompileHook(PyObject *hook, PyObject *jit, const Call &call, const char *target, PyObject *kernel) {
+  const Ref owned = Ref::borrowed(hook), arguments = byName(jit, call), options = optionsByName(call);
+  const Ref info(arguments && options ? takingGil([&] {
+    return PyObject_CallFunction(installed.compileInfo, "OOzOO", kernel, jit, target, options.get(),
+                                 arguments.get());
+  }) : nullptr);
+  return Ref(info ? takingGil([&] { return PyObject_CallOneArg(hook, info.get()); }) : nullptr);
+}
+
+// Compiles for the arguments. Nothing was compiled, and no error is set, if a hook refuses.
+bool compile(PyObject *self, lt_device *device, const Call &call) {
+  if (announceCompilation(self, call, nullptr) != Announced::Accepted) {
+    return false;
+  }
+  lt_status status = LT_OK;
+  {
+    const CompilingScope compiling(self);
+    const WithoutGil scope;
+    status = lt_compile(asJit(self)->function, device, call.args, call.count, &call.options, makeUser, freeUser);
+  }
+  if (status != LT_OK) {
+    raiseError(Doing::Compiling);
+  }
+  return status == LT_OK;
+}
+
+// The plan for the arguments, compiled if need be; answers of the host are checked. False without a Python
+// error: a hook refuses.
 bool findPlan(PyObject *self, lt_device *device, const Call &call, Plan &plan) {
   lt_function *function = asJit(self)->function;
+  bool isNew = false;
   for (int attempt = 0;; ++attempt) {
     lt_status status = lt_find(function, device, call.args, call.count, &call.options, &plan);
     if (status == LT_OK) [[likely]] {
       if (userOf(plan).answers.hold() || attempt >= 4) {
-        return true;
+        return !isNew || announceKernel(self, call, nullptr, userOf(plan).kernel);
       }
       const WithoutGil scope;
       lt_retire(function, &plan);
       continue;
     }
     if (status == LT_COMPILE) {
-      const CompilingScope compiling;
-      const WithoutGil scope;
-      status = lt_compile(function, device, call.args, call.count, &call.options, makeUser, freeUser);
-      if (status == LT_OK) {
-        continue;
+      if (!compile(self, device, call)) {
+        return false;
       }
+      isNew = true;
+      continue;
     }
     raiseError(plan.user != nullptr ? Doing::Calling : Doing::Compiling);
     return false;
@@ -151,10 +185,7 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
 }
 
 // Called around launches, or null: callables that take a LaunchInfo.
-struct LaunchHooks {
-  PyObject *enter = nullptr, *exit = nullptr;
-};
-LaunchHooks hooks;
+Hooks launchHooks;
 
 // Between the hooks, which see what is launched. An empty grid is no launch.
 bool runHooked(PyObject *self, PyObject *kernel, lt_plan &plan, const int64_t grid[3], const Call &call,
@@ -173,8 +204,11 @@ bool runHooked(PyObject *self, PyObject *kernel, lt_plan &plan, const int64_t gr
     const Ref owned = Ref::borrowed(hook);
     return hook == nullptr || Ref(takingGil([&] { return PyObject_CallOneArg(hook, info.get()); }));
   };
-  return info && called(hooks.enter) && runPlan(plan, grid, call, stream) && called(hooks.exit);
+  return info && called(launchHooks.enter) && runPlan(plan, grid, call, stream) && called(launchHooks.exit);
 }
+
+// What a launch returns that found no plan: None if it was refused, null with the error that is set.
+PyObject *refused() { return PyErr_Occurred() != nullptr ? nullptr : Py_NewRef(Py_None); }
 
 // The device of the call's arrays, opened.
 lt_device *deviceOf(const Call &call) { return deviceFor(call.device == kNoDevice ? kCpu : call.device); }
@@ -186,8 +220,8 @@ PyObject *launchJit(PyObject *jit, PyObject *grid, PyObject *const *args, size_t
   return bind(jit, args, positional, names, call) ? launchBound(jit, grid, call) : nullptr;
 }
 
-// set_launch_hooks(enter, exit): callables or None.
-PyObject *setLaunchHooks(PyObject *, PyObject *args) {
+// (enter, exit): callables or None.
+PyObject *setHooks(Hooks &hooks, PyObject *args) {
   PyObject *enter = nullptr, *exit = nullptr;
   if (!PyArg_ParseTuple(args, "OO", &enter, &exit)) {
     return nullptr;
@@ -196,6 +230,8 @@ PyObject *setLaunchHooks(PyObject *, PyObject *args) {
   Py_XSETREF(hooks.exit, exit != Py_None ? Py_NewRef(exit) : nullptr);
   Py_RETURN_NONE;
 }
+PyObject *setLaunchHooks(PyObject *, PyObject *args) { return setHooks(launchHooks, args); }
+PyObject *setCompileHooks(PyObject *, PyObject *args) { return setHooks(compileHooks, args); }
 
 PyObject *launcherCall(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) {
   auto *launcher = reinterpret_cast<Launcher *>(self);
@@ -233,9 +269,23 @@ PyType_Spec launcherSpec = {"_libtile.Launcher", sizeof(Launcher), 0,
 
 PyMethodDef functions[] = {
     {"set_launch_hooks", setLaunchHooks, METH_VARARGS, "set_launch_hooks(enter, exit): callables or None."},
+    {"set_compile_hooks", setCompileHooks, METH_VARARGS, "set_compile_hooks(enter, exit): callables or None."},
     {nullptr, nullptr, 0, nullptr}};
 
 } // namespace
+
+Announced announceCompilation(PyObject *jit, const Call &call, const char *target) {
+  if (compileHooks.enter == nullptr) {
+    return Announced::Accepted;
+  }
+  const Ref answer = callCompileHook(compileHooks.enter, jit, call, target, Py_None);
+  const int refuses = answer ? PyObject_IsTrue(answer.get()) : -1;
+  return refuses < 0 ? Announced::Failed : refuses > 0 ? Announced::Refused : Announced::Accepted;
+}
+
+bool announceKernel(PyObject *jit, const Call &call, const char *target, PyObject *kernel) {
+  return compileHooks.exit == nullptr || callCompileHook(compileHooks.exit, jit, call, target, kernel);
+}
 
 PyObject *makeLauncher(PyObject *kernel, PyObject *grid, Launch launch) {
   Launcher *launcher = nullptr;
@@ -267,12 +317,14 @@ PyObject *launchBound(PyObject *jit, PyObject *grid, Call &call) {
   }
   lt_device *device = deviceOf(call);
   if (device == nullptr ||
-      (call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream)) ||
-      !findPlan(jit, device, call, plan)) {
+      (call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream))) {
     return nullptr;
   }
+  if (!findPlan(jit, device, call, plan)) {
+    return refused();
+  }
   Ref kernel = Ref::borrowed(userOf(plan).kernel);
-  const bool isHooked = hooks.enter != nullptr || hooks.exit != nullptr;
+  const bool isHooked = launchHooks.enter != nullptr || launchHooks.exit != nullptr;
   const bool ran = isHooked ? runHooked(jit, kernel.get(), plan, extents, call, stream)
                             : runPlan(plan, extents, call, stream);
   return ran ? kernel.release() : nullptr;
@@ -287,8 +339,11 @@ PyObject *prepareLaunch(PyObject *jit, PyObject *const *args, size_t positional,
   }
   Plan plan;
   lt_device *device = deviceOf(call);
-  if (device == nullptr || !findPlan(jit, device, call, plan)) {
+  if (device == nullptr) {
     return nullptr;
+  }
+  if (!findPlan(jit, device, call, plan)) {
+    return refused();
   }
   Ref kernel = Ref::borrowed(userOf(plan).kernel);
   constexpr int64_t kOne[3] = {1, 1, 1};

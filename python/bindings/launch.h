@@ -19,11 +19,18 @@ PyObject *launchBound(PyObject *jit, PyObject *grid, Call &call);
 PyObject *prepareLaunch(PyObject *jit, PyObject *const *args, size_t positional, PyObject *names);
 bool addLauncherType(PyObject *module);
 
+// Tells the hooks of a compilation that is to come; one of them may refuse it. `target`: its name; null: the
+// device of the arguments.
+enum class Announced : uint8_t { Accepted, Refused, Failed };
+Announced announceCompilation(PyObject *jit, const Call &call, const char *target);
+// And of its kernel. False: a Python error is set.
+bool announceKernel(PyObject *jit, const Call &call, const char *target, PyObject *kernel);
+
 // What a compilation of this thread asks of Python objects, and what it must find again: jit functions that
 // only a host call made. Made and destroyed with the interpreter's lock.
 class CompilingScope {
 public:
-  CompilingScope() : outer_(std::exchange(current, this)) { forgetException(); }
+  explicit CompilingScope(PyObject *jit) : outer_(std::exchange(current, this)), jit_(jit) { forgetException(); }
   ~CompilingScope() { current = outer_; }
   CompilingScope(const CompilingScope &) = delete;
   CompilingScope &operator=(const CompilingScope &) = delete;
@@ -39,6 +46,8 @@ public:
       current->answers_.watch(asked, name);
     }
   }
+  // What is being compiled; there must be something.
+  [[nodiscard]] static PyObject *jit() { return current->jit_; }
   [[nodiscard]] static Answers takeAnswers() {
     return current != nullptr ? std::move(current->answers_) : Answers();
   }
@@ -46,6 +55,7 @@ public:
 private:
   static thread_local CompilingScope *current;
   CompilingScope *outer_;
+  PyObject *jit_; // borrowed
   std::vector<Ref> kept_;
   Answers answers_;
 };

@@ -17,7 +17,7 @@ void install(const py::kwargs &objects) {
     const char *name;
     PyObject **slot;
   } slots[] = {
-      {"make_error", &installed.makeError},       {"kernel_class", &installed.kernelClass},
+      {"make_error", &installed.makeError},       {"compile_info", &installed.compileInfo},
       {"global_value", &installed.globalValue},   {"default_value", &installed.defaultValue},
       {"attribute_value", &installed.attributeValue}, {"names", &installed.names},
       {"call", &installed.callValue},             {"describe", &installed.describe},

@@ -26,6 +26,10 @@ class CompilationError(Error):
     kind = 0
 
 
+class StaticAssertionError(CompilationError):
+    """A `static_assert` of the kernel does not hold."""
+
+
 class OutOfBoundsError(Error, IndexError):
     """A kernel that was launched with `check=True` (docs/debugging.md) reached for what lies out of its array.
 
@@ -86,6 +90,8 @@ def make(kind, text, message, line, column, reproducer, doing):
     if kind == 0 and (doing == _CALLING or (doing == _COMPILING and not line)):
         return ValueError(text)
     cls = _FOUND.get(doing, CompilationError) if kind == 0 else _CLASSES[kind]
+    if cls is CompilationError and message.startswith("static assertion failed"):
+        cls = StaticAssertionError
     error = cls(text, message, None, line or None, column or None)
     if kind == 2:
         error.reproducer = reproducer

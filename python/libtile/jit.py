@@ -38,7 +38,7 @@ class Stages(Mapping):
 class CompiledKernel:
     """A kernel compiled for one signature and target: what a launch and `warmup` return."""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel, function=None):
         self._kernel = kernel
 
     @property
@@ -100,9 +100,11 @@ class JITFunction(_libtile.Jit):
     may end with an OutOfBoundsError, one with `debug=True` with a KernelAssertionError.
     """
 
+    _kernel_class = CompiledKernel
+
     def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, launch_metadata=None,
-                 check=None, debug=None):
-        super().__init__(fn, check, debug)
+                 check=None, debug=None, default_dot_input_precision=None):
+        super().__init__(fn, check, debug, default_dot_input_precision)
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__
@@ -292,7 +294,7 @@ def must_use_result(what, s=True):
     return what
 
 
-_libtile.install(make_error=errors.make, kernel_class=CompiledKernel, global_value=host.global_value,
+_libtile.install(make_error=errors.make, compile_info=hooks.CompileInfo, global_value=host.global_value,
                  default_value=host.default_value, attribute_value=host.attribute_value,
                  names=host.names, call=host.call, describe=host.describe, print=host.print_text, unbound=host.Unbound, constant=host.constant,
                  convert=host.convert, launch_info=hooks.LaunchInfo)

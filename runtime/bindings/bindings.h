@@ -178,7 +178,7 @@ LT_API size_t lt_dtype_bytes(int code); /* of an element */
 LT_API const char *lt_dtype_name(int code); /* valid until the next call */
 
 /* ---- options: the rows of runtime/options.def */
-enum { LT_OPTION_INTEGER, LT_OPTION_POWER_OF_TWO, LT_OPTION_FLAG, LT_OPTION_OBJECT };
+enum { LT_OPTION_INTEGER, LT_OPTION_POWER_OF_TWO, LT_OPTION_FLAG, LT_OPTION_OBJECT, LT_OPTION_PRECISION };
 typedef struct lt_option {
   const char *name;
   int kind;
@@ -188,6 +188,7 @@ typedef struct lt_option {
 } lt_option;
 LT_API const lt_option *lt_option_rows(size_t *count);
 LT_API int lt_option_fits(size_t option, int64_t value); /* by the index of the row */
+LT_API int64_t lt_option_value(size_t option, const char *text); /* -1: it stands for none */
 enum { LT_MAX_OPTIONS = 32 };
 typedef struct lt_options {
   uint32_t count; /* of those given; the others are standard */

@@ -162,6 +162,9 @@ const lt_option *lt_option_rows(size_t *count) {
   return rows.data();
 }
 
+int64_t lt_option_value(size_t option, const char *text) {
+  return runtime::valueOfText(runtime::optionRows()[option], text).value_or(-1);
+}
 int lt_option_fits(size_t option, int64_t value) {
   return runtime::fits(runtime::optionRows()[option], value) ? 1 : 0;
 }

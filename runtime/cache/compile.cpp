@@ -369,6 +369,9 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   full.target = target.name;
   full.debug = options[Option::debug] != 0;
   full.sanitizesOverflow = options[Option::sanitize_overflow] != 0;
+  if (const int64_t precision = options[Option::default_dot_input_precision]; precision > 0) {
+    full.dotPrecision = static_cast<ir::Precision>(precision - 1);
+  }
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);

@@ -89,7 +89,9 @@ def _add_constant_operators():
         setattr(constexpr, f"__{name}__", binary(function))
         setattr(constexpr, f"__r{name}__", reflected(function))
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(constexpr, f"__{name}__", binary(getattr(operator, f"__{name}__")))
+        function = getattr(operator, f"__{name}__")
+        setattr(constexpr, f"__{name}__", binary(function))
+        setattr(constexpr, f"__r{name}__", reflected(function))
     for name in ("neg", "pos", "invert"):
         setattr(constexpr, f"__{name}__",
                 (lambda function: lambda self: constexpr(function(self.value)))(getattr(operator, f"__{name}__")))

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`import triton` answered by libtile: each test runs an interpreter of its own."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import libtile
+
+HERE = Path(__file__).resolve().parent
+ROOT = Path(libtile.__file__).resolve().parent.parent
+
+# Rows of triton_names.tsv that are not answered, and why: (module, names).
+UNANSWERED = {
+    "of MLIR and of its tools": [
+        ("triton.tools", "LinearLayout"), ("triton.compiler", "IRSource"), ("triton._filecheck", "*"),
+        ("triton.backends.nvidia / amd", "CUDABackend, HIPBackend"),
+    ],
+    "code ahead of time is the C++ library's": [("triton.tools.compile", "__main__"), ("triton.tools.link", "__main__")],
+    "helpers of the peer's own tests": [("triton._internal_testing", "*")],
+    "how the peer keeps compiled kernels": [
+        ("triton.runtime.jit.JITFunction", "create_binder preload device_caches"),
+        ("triton.compiler.CompiledKernel", "__del__"),
+        ("triton.backends.driver.DriverBase", "__abstractmethods__ allocate_default_profile_scratch launcher_cls"),
+    ],
+    "another language": [("triton.experimental.gluon", "*"), ("triton.experimental.gsan", "*")],
+    "members that tensors of a kernel have and their class has not": [
+        ("triton.language.tensor", "*"), ("triton.language.tensor_descriptor", "*"), ("triton.language.tuple", "__getattr__"),
+        ("triton.runtime.TensorWrapper", "dtype base data device shape"),
+        ("triton.tools.tensor_descriptor", "TensorDescriptor.base TensorDescriptor.shape TensorDescriptor.strides "
+                                           "TensorDescriptor.block_shape"),
+    ],
+    "torch alone has them": [("triton.tools.mxfp", "MXFP4Tensor MXScaleTensor fp8e8m0_to_float32")],
+    "clocks and tools of a machine": [
+        ("triton.testing", "cublas cuda_graph_without_gc cuda_memcheck do_bench_cudagraph_proton nvsmi set_gpu_clock")],
+}
+
+
+def python(*arguments, **variables):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TRITON", "LIBTILE_TRITON"))}
+    environment.update({"PYTHONPATH": str(ROOT), **variables})
+    return subprocess.run([sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def output(*arguments, **variables):
+    result = python(*arguments, **variables)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def is_unanswered(module, name):
+    return any(module == of and (names == "*" or name == names or name in names.split())
+               for rows in UNANSWERED.values() for of, names in rows)
+
+
+def test_every_name_is_answered():
+    missing = [line.split("\t") for line in output("-m", "libtile.as_triton", HERE / "triton_names.py").splitlines()]
+    # The names of autotuning are there as soon as libtile has them.
+    assert [row for row in missing if not is_unanswered(*row[:2]) and "not there yet" not in row[2]
+            and "libtile.tuning" not in row[2]] == []
+
+
+def test_a_script_that_knows_nothing_of_libtile(tmp_path):
+    (tmp_path / "helper.py").write_text("import triton\nN = triton.cdiv(100, 32)\n")
+    script = tmp_path / "script.py"
+    script.write_text("""
+import sys
+import numpy as np
+import helper
+import triton
+import triton.language as tl
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+x, y, out = np.arange(100.), np.ones(100), np.full(101, -1.)
+kernel = add[(helper.N,)](x, y, out, 100, BLOCK=32, num_warps=4)
+assert (out[:100] == x + 1).all() and out[100] == -1
+assert add[helper.N,](x, y, out, 100, BLOCK=32) is kernel
+print(sys.argv, __name__, kernel.name, kernel.metadata.shared, kernel.metadata["num_ctas"])
+""")
+    assert output("-m", "libtile.as_triton", script, "a", "b") == f"['{script}', 'a', 'b'] __main__ add 0 1\n"
+
+
+def test_it_is_a_package_with_a_spec():
+    print(output("-c", """
+import libtile.as_triton, importlib.util, sys
+spec = importlib.util.find_spec("triton")
+assert spec.origin.endswith("__init__.py") and "triton" not in sys.modules
+import triton
+assert triton.__spec__ is not None and triton.__file__ == spec.origin
+assert importlib.util.find_spec("triton.language.extra.cuda") is not None
+assert importlib.util.find_spec("triton.nothing") is None
+import triton.language.extra.libdevice, triton.runtime.driver
+from triton.runtime.driver import driver
+assert triton.runtime.driver is driver and driver.active is driver.default
+from triton.language.extra import libdevice
+assert libdevice is triton.language.extra.libdevice is sys.modules["triton.language.extra.libdevice"]
+assert triton.language.math.exp is triton.language.exp
+assert not hasattr(triton, "nothing") and not hasattr(triton.compiler, "nothing")
+assert "jit" in dir(triton) and "ASTSource" in dir(triton.compiler)
+"""))
+
+
+def test_children_have_it_too():
+    code = "import triton, multiprocessing.spawn; print(triton.cdiv(7, 2), triton.__file__)"
+    first = output("-c", f"""
+import libtile.as_triton, subprocess, sys
+{code}
+sys.stdout.flush()
+subprocess.run([sys.executable, "-c", {code!r}], check=True)
+subprocess.run([sys.executable, "-c", {code!r}], check=True, cwd="/")
+""").splitlines()
+    assert len(set(first)) == 1 and len(first) == 3
+
+
+def test_another_triton_is_left_alone(tmp_path):
+    package = tmp_path / "triton"
+    package.mkdir()
+    (package / "__init__.py").write_text("__version__ = 'theirs'\n")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    theirs = python("-c", "import triton; print(triton.__version__)\nimport libtile.as_triton", PYTHONPATH=path)
+    assert theirs.stdout == "theirs\n" and "another triton is imported already" in theirs.stderr
+    assert theirs.stderr.strip().splitlines()[-1].startswith("ImportError")
+    assert output("-c", "import libtile.as_triton, triton; print(triton.cdiv(3, 2))", PYTHONPATH=path) == "2\n"
+    assert output("-c", "import libtile, sys; print('triton' in sys.modules, 'libtile.as_triton' in sys.modules)",
+                  PYTHONPATH=path) == "False False\n"
+
+
+def test_the_version_is_an_option():
+    code = "import triton; print(triton.__version__)"
+    assert output("-m", "libtile.as_triton", "-c", code) == "3.9.0\n"
+    assert output("-m", "libtile.as_triton", "--version", "3.7", "-c", code) == "3.7.0\n"
+    assert output("-m", "libtile.as_triton", "-c", code, LIBTILE_TRITON_VERSION="3.8.1") == "3.8.1\n"
+    wrong = python("-m", "libtile.as_triton", "--version", "2.0", "-c", code)
+    assert wrong.returncode != 0 and wrong.stderr == "LIBTILE_TRITON_VERSION is '2.0'; libtile answers for 3.7, 3.8, 3.9\n"
+    assert python("-m", "libtile.as_triton").returncode == 2
+
+
+def test_what_is_another_language_says_so():
+    for module in ("triton.experimental.gluon", "triton.experimental.gsan", "triton._C.libtriton"):
+        result = python("-c", f"import libtile.as_triton, {module}")
+        assert result.returncode == 1 and "ImportError: " in result.stderr and " is not there: " in result.stderr
+
+
+KERNELS = """
+import libtile.as_triton
+import numpy as np
+import triton, triton.language as tl
+from triton import knobs
+from triton.compiler import ASTSource
+from triton.backends.compiler import GPUTarget
+
+@triton.jit
+def scale(x, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
+
+@triton.jit
+def product(a, b, c):
+    i = tl.arange(0, 32)
+    at = i[:, None] * 32 + i[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
+"""
+
+
+def check(code, **variables):
+    # In a file, since a kernel's source is read from one.
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"as_triton_{os.getpid()}.py"
+    path.write_text(KERNELS + code)
+    try:
+        return output(path, **variables)
+    finally:
+        path.unlink()
+
+
+def test_a_kernel_is_compiled_from_its_signature():
+    check("""
+source = ASTSource(scale, {"x": "*fp32", "n": "i32", "FACTOR": "constexpr", "BLOCK": "constexpr"},
+                   {"FACTOR": 3, (3,): 64}, {(0,): [["tt.divisibility", 16]]})
+for arch, entry in ((80, ".target sm_80"), (90, ".target sm_90a")):
+    kernel = triton.compile(source, GPUTarget("cuda", arch, 32), {"num_warps": 2, "unknown": 1})
+    assert entry in kernel.asm["ptx"] and kernel.metadata.num_warps == 2 and kernel.metadata["shared"] == kernel.metadata.shared_bytes
+    assert kernel.src is source and kernel.metadata.target == GPUTarget("cuda", arch, 32)
+    assert {"source", "ttir", "ttgir", "llir", "ptx", "cubin"} <= set(kernel.asm)
+    assert len(kernel.hash) == 64 and kernel.n_regs >= 0 and kernel.n_spills >= 0
+kernel = triton.compile(source)
+x = np.arange(64, dtype="f4")
+kernel[(1, 1, 1)](x, 50, 3, 64)
+assert (x == np.where(np.arange(64) < 50, 3, 1) * np.arange(64)).all()
+kernel.run(1, 1, 1, 0, kernel.function, kernel.packed_metadata, None, None, None, x, 50, 3, 64)
+assert x[49] == 9 * 49 and x[50] == 50
+try:
+    ASTSource(scale, {"y": "i32"})
+except ValueError as error:
+    assert "no parameter y" in str(error)
+else:
+    raise AssertionError
+""")
+
+
+def test_dots_of_fp32_have_the_default_of_triton():
+    code = """
+import sys
+text = product.warmup("*fp32:16", "*fp32:16", "*fp32:16", target="sm_90a", grid=(1,)).asm["ttir"]
+assert ("tf32" in text) == (sys.argv[1] == "tf32"), text
+assert "tf32" not in product.warmup("*fp32:16", "*fp32:16", "*fp32:16", target="avx512", grid=(1,)).asm["ttir"]
+text = product.warmup("*fp32:16", "*fp32:16", "*fp32:16", target="sm_90a", grid=(1,), default_dot_input_precision="ieee")
+assert "tf32" not in text.asm["ttir"]
+"""
+    check(code.replace("sys.argv[1]", "'tf32'"))
+    check(code.replace("sys.argv[1]", "'ieee'"), TRITON_F32_DEFAULT="ieee")
+
+
+def test_a_source_may_be_replaced():
+    check("""
+x = np.arange(8, dtype="f4")
+other = triton.JITFunction(scale.fn)
+assert other.src == scale.src and scale.src.startswith("def scale(x, n,") and other.cache_key == scale.cache_key
+other._unsafe_update_src(other.src.replace("* FACTOR", "+ FACTOR"))
+assert other.cache_key != scale.cache_key
+other[(1,)](x, 8, 1, 8)
+assert (x == np.arange(8) + 1).all()
+scale[(1,)](x, 8, 2, 8)
+assert (x == 2 * np.arange(8) + 2).all()
+other._unsafe_update_src(scale.src)
+other[(1,)](x, 8, 2, 8)
+assert (x == 4 * np.arange(8) + 4).all()
+""")
+
+
+def test_hooks():
+    check("""
+seen = []
+knobs.runtime.jit_cache_hook = lambda **told: seen.append((told["fn"].name, told["compile"]["constants"]))
+knobs.runtime.jit_post_compile_hook = lambda **told: seen.append("compiled")
+x = np.arange(8, dtype="f4")
+for _ in range(3):
+    scale[(1,)](x, 8, FACTOR=2, BLOCK=8)
+assert seen == [("scale", {"FACTOR": 2, "BLOCK": 8}), "compiled"], seen
+knobs.runtime.jit_cache_hook = lambda **told: True
+assert scale[(1,)](x, 8, FACTOR=3, BLOCK=8) is None and (x == 8 * np.arange(8)).all()
+with knobs.runtime.scope():
+    knobs.runtime.jit_cache_hook = None
+    assert scale[(1,)](x, 8, FACTOR=3, BLOCK=8) is not None
+assert scale[(1,)](x, 8, FACTOR=4, BLOCK=8) is None
+knobs.runtime.jit_cache_hook = None
+loads, launches = [], []
+knobs.runtime.kernel_load_start_hook.add(lambda module, function, name, group, hash: loads.append(name))
+knobs.runtime.launch_enter_hook.add(lambda told: launches.append(told.get()["name"]))
+scale.add_pre_run_hook(lambda *args, **kwargs: launches.append(kwargs))
+scale[(1,)](x, 8, FACTOR=5, BLOCK=8)
+assert loads == ["scale"] and launches == [{"FACTOR": 5, "BLOCK": 8}, "scale"]
+""")
+
+
+def test_slices_of_different_lengths():
+    check("""
+from triton.tools import ragged_tma
+
+@triton.jit
+def copy(source, target, offset, size, SIZE: tl.constexpr):
+    block = ragged_tma.load_ragged(source, offset, size, (tl.program_id(0) * 4, 0))
+    ragged_tma.store_ragged(target, offset, size, (tl.program_id(0) * 4, 0), block + 1)
+    ragged_tma.atomic_add_ragged(target, offset, size, (tl.program_id(0) * 4, 0), block)
+
+a = np.arange(20 * 8, dtype="f4").reshape(20, 8)
+for offset, size in ((0, 20), (3, 6), (17, 3), (5, 1), (4, 0)):
+    b = np.full_like(a, -1)
+    copy[(triton.cdiv(20, 4),)](*(ragged_tma.create_ragged_descriptor(each, [4, 8]) for each in (a, b)), offset, size, 0)
+    inside = (np.arange(20) >= offset) & (np.arange(20) < offset + size)
+    assert (b == np.where(inside[:, None], 2 * a + 1, -1)).all()
+""")
+
+
+def test_knobs():
+    check("""
+import os
+assert knobs.cache.dir.endswith(".triton/cache") and knobs.redis.port == 6379 and not knobs.compilation.dump_ir
+os.environ["TRITON_CACHE_DIR"] = "/somewhere"
+assert knobs.cache.dir == "/somewhere"
+with knobs.cache.scope():
+    knobs.cache.dir = "/elsewhere"
+    assert os.environ["TRITON_CACHE_DIR"] == knobs.cache.dir == "/elsewhere"
+assert os.environ["TRITON_CACHE_DIR"] == knobs.cache.dir == "/somewhere"
+other = knobs.nvidia.copy().reset()
+knobs.nvidia.ptxas = "/bin/ptxas"
+assert os.environ["TRITON_PTXAS_PATH"] == "/bin/ptxas" and other.ptxas.path == "/bin/ptxas"
+assert knobs.amd.use_buffer_ops and knobs.language.fp_fusion_enabled() and not knobs.language.fp_fusion_enabled(False)
+""")
