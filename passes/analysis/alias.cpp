@@ -174,8 +174,8 @@ std::optional<Distance> distanceOf(const Function &fn, const Facts &facts, const
 
 bool overlaps(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts, BlockId body) {
   const ValueId baseA = basePointer(fn, ptrA, facts), baseB = basePointer(fn, ptrB, facts);
-  if (baseA.valid() && baseB.valid() && baseA != baseB) {
-    return !areDisjoint(fn, baseA, baseB);
+  if (!mayOverlap(fn, baseA, baseB)) {
+    return false;
   }
   const AffineForm *a = facts.access().affine(ptrA), *b = facts.access().affine(ptrB);
   if (a == nullptr || b == nullptr || a->base != b->base ||
@@ -220,6 +220,10 @@ bool accessesGlobal(Effects effects) {
 }
 
 } // namespace
+
+bool mayOverlap(const Function &fn, ValueId paramA, ValueId paramB) {
+  return !paramA.valid() || !paramB.valid() || paramA == paramB || !areDisjoint(fn, paramA, paramB);
+}
 
 llvm::SmallVector<ValueId, 2> basePointers(const Function &fn, ValueId pointer, const Facts &facts) {
   const AffineForm *form = facts.access().affine(pointer);

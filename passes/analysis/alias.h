@@ -25,6 +25,8 @@ namespace libtile::passes {
 [[nodiscard]] llvm::SmallVector<ir::ValueId, 2> basePointers(const ir::Function &fn,
                                                              ir::ValueId pointer, const Facts &facts);
 
+// Arrays of these two parameters (invalid: not known) may overlap.
+[[nodiscard]] bool mayOverlap(const ir::Function &fn, ir::ValueId paramA, ir::ValueId paramB);
 // Some element of a may overlap some element of b.
 [[nodiscard]] bool mayAlias(const ir::Function &fn, ir::ValueId ptrA, ir::ValueId ptrB,
                             const Facts &facts);

@@ -17,6 +17,7 @@
 #include "passes/cpu/sink_loops.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace libtile::passes {
 
@@ -28,11 +29,12 @@ bool isTile(const Function &fn, ValueId value) { return fn.type(value).isTile();
 
 class NestFormer {
 public:
-  explicit NestFormer(NestState &state) : state_(state), fn_(state.fn), order_(state) {}
+  explicit NestFormer(NestState &state) : state_(state), fn_(state.fn) {}
 
   void run() {
     planSunkLoops(state_);
     planTiles(state_);
+    order_.emplace(state_);
     lowerBlock(fn_.body(), Frame());
     sweep();
     fn_.stage = Stage::Nested;
@@ -47,11 +49,11 @@ private:
   };
 
   void lowerBlock(BlockId block, const Frame &frame) {
-    order_.enterBlock();
+    order_->enterBlock();
     for (OpId op : fn_.opsIn(block)) {
       lowerOp(op, frame);
     }
-    order_.leaveBlock();
+    order_->leaveBlock();
   }
 
   void lowerOp(OpId op, const Frame &frame) {
@@ -59,7 +61,7 @@ private:
       inlineOp(op);
       return;
     }
-    order_.settle(op);
+    order_->settle(op);
     const Opcode opcode = fn_.opcode(op);
     if (opcode == Opcode::Yield) {
       if (frame.homes != nullptr) {
@@ -83,7 +85,7 @@ private:
     } else if (opcode == Opcode::Print && touchesTiles(op)) {
       lowerPrint(state_, op);
     } else if (touchesTiles(op)) {
-      order_.stageOperands(op);
+      order_->stageOperands(op);
       if (opcode == Opcode::Store) {
         lowerStore(state_, op);
       } else {
@@ -107,7 +109,7 @@ private:
   }
 
   void inlineOp(OpId op) {
-    order_.pass(op);
+    order_->pass(op);
     for (unsigned i = 0; i < fn_.results(op).size(); ++i) {
       const ValueId result = fn_.result(op, i);
       if (state_.keep[result] == Keep::AtDefinition && !fn_.unused(result)) {
@@ -188,7 +190,7 @@ private:
 
   NestState &state_;
   Function &fn_;
-  MemoryOrder order_;
+  std::optional<MemoryOrder> order_; // when it is planned what lies where
 };
 
 } // namespace

@@ -7,14 +7,49 @@
 #include "passes/cpu/nest_emitter.h"
 #include "passes/cpu/sink_loops.h"
 
+#include <algorithm>
+
 namespace libtile::passes {
 
 using namespace ir;
 
+MemoryOrder::MemoryOrder(NestState &state) : state_(state), fn_(state.fn) {
+  const std::vector<OpId> ops = fn_.walk();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    places_.set(ops[i], i + 1);
+  }
+  // Users first.
+  for (size_t i = ops.size(); i-- > 0;) {
+    for (ValueId result : fn_.results(ops[i])) {
+      lastNeeds_.set(result, lastNeed(result));
+    }
+  }
+}
+
+size_t MemoryOrder::lastNeed(ValueId value) const {
+  size_t last = 0;
+  for (const Use &use : fn_.uses(value)) {
+    const OpId loop = sunkLoopAround(state_, use.op);
+    if (!loop.valid() && !isInlinable(fn_, use.op)) {
+      last = std::max(last, places_[use.op]);
+      continue;
+    }
+    for (ValueId result : fn_.results(loop.valid() ? loop : use.op)) {
+      last = std::max(last, lastNeeds_[result]);
+    }
+  }
+  return last;
+}
+
+ValueId MemoryOrder::arrayOf(OpId access) const {
+  return basePointer(fn_, fn_.operand(access, 0), state_.facts);
+}
+
 void MemoryOrder::pass(OpId op) {
   passed_.set(op, true);
   if (fn_.opcode(op) == Opcode::Load) {
-    pending_.push_back(op);
+    loads_.push_back(op);
+    pending_[arrayOf(op)].push_back(op);
   } else if (state_.sunk[op]) {
     for (OpId inner : fn_.opsIn(fn_.region(op))) {
       pass(inner);
@@ -23,8 +58,30 @@ void MemoryOrder::pass(OpId op) {
 }
 
 void MemoryOrder::leaveBlock() {
-  pending_.resize(marks_.back());
+  for (; loads_.size() > marks_.back(); loads_.pop_back()) {
+    std::vector<OpId> &pending = pending_[arrayOf(loads_.back())];
+    if (!pending.empty() && pending.back() == loads_.back()) {
+      pending.pop_back();
+    }
+  }
   marks_.pop_back();
+}
+
+std::set<ValueId> MemoryOrder::written(OpId op) const {
+  std::set<ValueId> arrays;
+  const auto add = [&](OpId access) {
+    const Effects effects = fn_.ownEffects(access);
+    if (effects.has(Effects::Ordered)) {
+      arrays.insert(ValueId());
+    } else if (effects.has(Effects::WritesGlobal)) {
+      arrays.insert(arrayOf(access));
+    }
+  };
+  add(op);
+  for (BlockId region : fn_.regions(op)) {
+    std::ranges::for_each(fn_.walk(region), add);
+  }
+  return arrays;
 }
 
 bool MemoryOrder::clobbers(OpId op, OpId load) const {
@@ -51,9 +108,23 @@ void MemoryOrder::settle(OpId op) {
   if (!effects.has(Effects::Ordered) && !effects.has(Effects::WritesGlobal)) {
     return;
   }
-  // Storing a value makes no load pending, so the list stays as it is.
-  for (OpId load : pending_) {
-    if (!state_.stored(fn_.result(load)) && clobbers(op, load)) {
+  const std::set<ValueId> arrays = written(op);
+  std::vector<OpId> clobbered;
+  for (auto &[array, loads] : pending_) {
+    const auto mayBe = [&](ValueId other) { return mayOverlap(fn_, array, other); };
+    if (std::ranges::none_of(arrays, mayBe)) {
+      continue;
+    }
+    std::erase_if(loads, [&](OpId load) {
+      return state_.stored(fn_.result(load)) || lastNeeds_[fn_.result(load)] <= places_[op];
+    });
+    std::ranges::copy_if(loads, std::back_inserter(clobbered),
+                         [&](OpId load) { return clobbers(op, load); });
+  }
+  std::ranges::sort(clobbered, {}, [&](OpId load) { return places_[load]; });
+  // Storing a value makes no load pending.
+  for (OpId load : clobbered) {
+    if (!state_.stored(fn_.result(load))) {
       storeWhatNeeds(load, op);
     }
   }
