@@ -384,6 +384,43 @@ bool classifyAll(PyObject *self, Call &call, bool allowTypes) {
   return true;
 }
 
+bool classifyGiven(PyObject *self, Call &call) {
+  const std::vector<Param> &params = *asJit(self)->params;
+  for (size_t i = 0; i < call.numValues; ++i) {
+    const bool isHole = call.values[i] == nullptr;
+    // None stands in for what comes.
+    if (!add(self, call, params[i], isHole ? Py_None : call.values[i], false)) {
+      return false;
+    }
+    if (isHole) {
+      call.objects[call.count - 1] = nullptr;
+      call.args[call.count - 1].bits = i;
+    }
+  }
+  return true;
+}
+
+bool classifyHoles(PyObject *self, Call &call) {
+  const size_t count = call.count;
+  for (size_t hole = 0; hole < count; ++hole) {
+    if (call.objects[hole] != nullptr) {
+      continue;
+    }
+    const size_t i = call.args[hole].bits;
+    call.count = hole;
+    if (!add(self, call, (*asJit(self)->params)[i], call.values[i], false)) {
+      return false;
+    }
+    if (call.count != hole + 1) { // a tuple, over the arguments behind it
+      call.count = 0;
+      call.device = kNoDevice;
+      return classifyAll(self, call, false);
+    }
+  }
+  call.count = count;
+  return true;
+}
+
 Ref byName(PyObject *self, const Call &call) {
   Ref meta(PyDict_New());
   for (size_t i = 0; meta && i < call.numValues; ++i) {

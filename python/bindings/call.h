@@ -72,6 +72,10 @@ bool bind(PyObject *self, PyObject *const *args, size_t positional, PyObject *na
 bool bindDefaults(PyObject *self, Call &call);
 // `allowTypes`: a text is a type ("*fp32:16"), for a compilation without arguments.
 bool classifyAll(PyObject *self, Call &call, bool allowTypes);
+// The same in two steps: the values that are there after bind(), each of the others leaving a hole (a null object, and
+// the parameter's number in the argument's bits); and the holes, once their values are there.
+bool classifyGiven(PyObject *self, Call &call);
+bool classifyHoles(PyObject *self, Call &call);
 // The values by parameter.
 Ref byName(PyObject *self, const Call &call);
 // The options that are given, by name, as the launcher takes them.

@@ -217,7 +217,9 @@ PyObject *launchJit(PyObject *jit, PyObject *grid, PyObject *const *args, size_t
                     PyObject *names) {
   const UseScope use(jit);
   Call call;
-  return bind(jit, args, positional, names, call) ? launchBound(jit, grid, call) : nullptr;
+  const bool isGood = bind(jit, args, positional, names, call) && bindDefaults(jit, call) &&
+                      classifyAll(jit, call, false);
+  return isGood ? launchClassified(jit, grid, call) : nullptr;
 }
 
 // (enter, exit): callables or None.
@@ -307,12 +309,11 @@ PyObject *makeLauncher(PyObject *kernel, PyObject *grid, Launch launch) {
 
 PyObject *launcherOfJit(PyObject *jit, PyObject *grid) { return makeLauncher(jit, grid, launchJit); }
 
-PyObject *launchBound(PyObject *jit, PyObject *grid, Call &call) {
+PyObject *launchClassified(PyObject *jit, PyObject *grid, Call &call) {
   Plan plan;
   int64_t extents[3];
   void *stream = nullptr;
-  if (!bindDefaults(jit, call) || !classifyAll(jit, call, false) ||
-      !evaluateGrid(jit, grid, call, extents)) {
+  if (!evaluateGrid(jit, grid, call, extents)) {
     return nullptr;
   }
   lt_device *device = deviceOf(call);

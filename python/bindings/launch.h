@@ -13,8 +13,8 @@ using Launch = PyObject *(*)(PyObject *kernel, PyObject *grid, PyObject *const *
 // A new reference to what kernel[grid] gives, whose call is the hot path.
 PyObject *makeLauncher(PyObject *kernel, PyObject *grid, Launch launch);
 PyObject *launcherOfJit(PyObject *jit, PyObject *grid);
-// Launches a call that bind() has filled; a new reference to the compiled kernel.
-PyObject *launchBound(PyObject *jit, PyObject *grid, Call &call);
+// Launches a call whose arguments are classified; a new reference to the compiled kernel.
+PyObject *launchClassified(PyObject *jit, PyObject *grid, Call &call);
 // Compiles and loads what a launch with these arguments runs, and launches nothing; likewise.
 PyObject *prepareLaunch(PyObject *jit, PyObject *const *args, size_t positional, PyObject *names);
 bool addLauncherType(PyObject *module);

@@ -61,74 +61,26 @@ PyObject *textOfDevice(int device) {
   return known.emplace_back(device, device < 0 ? intern("cpu") : PyUnicode_FromFormat("cuda:%d", device)).second;
 }
 
-// Its items are borrowed: the call, the function's defaults and the tables above own them.
-class KeyMaker {
-public:
-  explicit KeyMaker(Call &call) : call_(call) {}
-  void add(PyObject *item) { items_[count_++] = item; }
-  // The types of the arrays in an argument, those in its tuples and descriptors too.
-  bool addTypes(PyObject *value, PyObject *name) {
-    PyTypeObject *type = Py_TYPE(value);
-    if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || value == Py_None ||
-        PyUnicode_Check(value)) {
-      return true;
-    }
-    if (PyTuple_Check(value)) {
-      bool good = true;
-      for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(value); ++i) {
-        good = addTypes(PyTuple_GET_ITEM(value, i), name);
-      }
-      return good;
-    }
-    lt_arg arg;
-    int device = kNoDevice;
-    if (++numSeen_ > LT_MAX_ARGUMENTS) {
-      PyErr_SetString(PyExc_TypeError, "more than 256 arguments");
-      return false;
-    }
-    if (!classify(value, false, name, arg, device, call_.kept)) {
-      return false;
-    }
-    if (arg.kind == LT_ARG_POINTER) {
-      device_ = device;
-      add(textOfType(arg.dtype));
-    } else if (arg.kind == LT_ARG_TUPLE) {
-      static PyObject *const baseName = intern("base");
-      const Ref base(PyObject_GetAttr(value, baseName));
-      return base && addTypes(base.get(), name);
-    }
-    return true;
-  }
-  [[nodiscard]] Ref finish() {
-    add(textOfDevice(device_ == kNoDevice ? kCpu : device_));
-    Ref key(PyTuple_New(static_cast<Py_ssize_t>(count_)));
-    for (size_t i = 0; key && i < count_; ++i) {
-      PyTuple_SET_ITEM(key.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items_[i]));
-    }
-    return key;
-  }
-
-private:
-  Call &call_;
-  PyObject *items_[2 * LT_MAX_ARGUMENTS + 1]; // key parameters, arrays, the device
-  size_t count_ = 0, numSeen_ = 0;
-  int device_ = kNoDevice;
-};
-
-Ref keyOf(const Tuner &tuner, Call &call) {
+// Of the values that the caller gives, classified.
+Ref keyOf(const Tuner &tuner, const Call &call) {
   const std::vector<Param> &params = *asJit(tuner.jit)->params;
-  KeyMaker key(call);
+  PyObject *items[2 * LT_MAX_ARGUMENTS + 1]; // borrowed: the call, the parameters and the tables above own them
+  size_t count = 0;
   for (const size_t i : *tuner.keyParams) {
     PyObject *value = call.values[i] != nullptr ? call.values[i] : params[i].deflt;
-    key.add(value != nullptr ? value : Py_None);
+    items[count++] = value != nullptr ? value : Py_None;
   }
-  for (size_t i = 0; i < call.numValues; ++i) {
-    if (!params[i].isConstexpr && call.values[i] != nullptr &&
-        !key.addTypes(call.values[i], params[i].name)) {
-      return Ref();
+  for (size_t i = 0; i < call.count; ++i) {
+    if (call.args[i].kind == LT_ARG_POINTER) {
+      items[count++] = textOfType(call.args[i].dtype);
     }
   }
-  return key.finish();
+  items[count++] = textOfDevice(call.device == kNoDevice ? kCpu : call.device);
+  Ref key(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; key && i < count; ++i) {
+    PyTuple_SET_ITEM(key.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i]));
+  }
+  return key;
 }
 
 // ---- choices
@@ -258,7 +210,8 @@ PyObject *launchTuned(PyObject *self, PyObject *grid, PyObject *const *args, siz
   Tuner &tuner = *asTuner(self);
   const UseScope use(tuner.jit);
   Call call;
-  if (!bind(tuner.jit, args, positional, names, call) || !resolveKey(tuner)) {
+  if (!bind(tuner.jit, args, positional, names, call) || !resolveKey(tuner) ||
+      !classifyGiven(tuner.jit, call)) {
     return nullptr;
   }
   const Ref key = keyOf(tuner, call);
@@ -273,7 +226,8 @@ PyObject *launchTuned(PyObject *self, PyObject *grid, PyObject *const *args, siz
     }
     if (tuner.isDirect != 0 && choice->isPlain && apply(*choice, call)) [[likely]] {
       Py_XSETREF(tuner.bestConfig, Py_NewRef(config.get()));
-      return launchBound(tuner.jit, grid, call);
+      const bool isGood = bindDefaults(tuner.jit, call) && classifyHoles(tuner.jit, call);
+      return isGood ? launchClassified(tuner.jit, grid, call) : nullptr;
     }
   }
   return launchSlowly(self, key.get(), grid, args, positional, names);

@@ -581,6 +581,8 @@ def test_progress_is_told_beyond_two_seconds(monkeypatch, is_terminal, asked, ex
     monkeypatch.setattr(sys, "stderr", text)
     if asked is not None:
         monkeypatch.setenv("LIBTILE_TUNING_PROGRESS", str(int(asked)))
+    assert tuning_trials._SILENT_SECONDS == 2
+    monkeypatch.setattr(tuning_trials, "_SILENT_SECONDS", 1000.0)
     kernel = libtile.autotune(configs(16, 32, 64), key=[], warmup=1, rep=1)(libtile.jit(asserts))
     kernel[(1,)](np.zeros(64, "i4"))
     assert text.getvalue() == ""
