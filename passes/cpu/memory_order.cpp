@@ -18,10 +18,18 @@ MemoryOrder::MemoryOrder(NestState &state) : state_(state), fn_(state.fn) {
   for (size_t i = 0; i < ops.size(); ++i) {
     places_.set(ops[i], i + 1);
   }
-  // Users first.
+  findLastNeeds(fn_.body());
+}
+
+// Users first: a sunk loop's results are asked for what stands in it.
+void MemoryOrder::findLastNeeds(BlockId block) {
+  const std::vector<OpId> ops = fn_.opsIn(block);
   for (size_t i = ops.size(); i-- > 0;) {
     for (ValueId result : fn_.results(ops[i])) {
       lastNeeds_.set(result, lastNeed(result));
+    }
+    for (BlockId region : fn_.regions(ops[i])) {
+      findLastNeeds(region);
     }
   }
 }

@@ -39,6 +39,7 @@ private:
   // Parameters that the op or an op in it may write to; invalid: anywhere.
   std::set<ir::ValueId> written(ir::OpId op) const;
   ir::ValueId arrayOf(ir::OpId access) const;
+  void findLastNeeds(ir::BlockId block);
   // Where the last user stands that is not computed element by element.
   size_t lastNeed(ir::ValueId value) const;
   bool clobbers(ir::OpId op, ir::OpId load) const;
