@@ -61,7 +61,7 @@ struct Code {
   std::vector<char> object; // CPU: a relocatable object; NVIDIA: empty (the driver takes the PTX)
 };
 
-// Targets by name: "x86-64-v3", "avx512", "avx512bf16", "aarch64", "sm_80" ... "sm_120"; also "cpu":
+// Targets by name: "x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "aarch64", "sm_80" ... "sm_120"; also "cpu":
 // hostTarget(). Throws UserError for an unknown name, Unsupported where this LLVM lacks the target, and
 // says which version has it.
 [[nodiscard]] const ir::Target &findTarget(std::string_view name);

@@ -22,6 +22,7 @@
 // A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
 // halves of the pairs are widened, multiplied and added one after the other, in the same blocks.
 #include "codegen/cpu/emitter.h"
+#include "codegen/cpu/multiply_add.h"
 #include "ir/ops.h"
 
 #include "passes/cpu/contract_blocks.h"
@@ -213,7 +214,7 @@ void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB
     Value *number = plan.wordOfA != nullptr ? plan.wordOfA : splat(numbersAt(element, place), plan.lanes);
     for (unsigned i = 0; i < plan.vectors; ++i) {
       Value *&sum = sums[row * plan.vectors + i];
-      sum = multiplyAdd(plan.instruction, number, columns[i], sum);
+      sum = multiplyAdd(builder_, plan.instruction, number, columns[i], sum);
     }
   }
 }

@@ -100,6 +100,8 @@ const std::vector<ir::Target> &rows() {
       x86("x86-64-v3", "x86-64-v3", "", 32, {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd256, 32)}),
       x86("avx512", "x86-64-v4", "-prefer-256-bit", 64,
           {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd512, 64)}),
+      x86("avx512vnni", "x86-64-v4", "-prefer-256-bit,+avx512vnni", 64,
+          {groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
           {pairsOfBf16(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       aarch64(),
@@ -135,7 +137,10 @@ const ir::Target *detectHost() {
   if (!has({"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"})) {
     return row("x86-64-v3");
   }
-  return row(has({"avx512bf16", "avx512vnni"}) ? "avx512bf16" : "avx512");
+  if (!has({"avx512vnni"})) {
+    return row("avx512");
+  }
+  return row(has({"avx512bf16"}) ? "avx512bf16" : "avx512vnni");
 }
 
 const ir::Target *machine() {

@@ -277,16 +277,14 @@ private:
   llvm::Value *narrowAtomicAdd(ir::Elem elem, llvm::Value *pointer, llvm::Value *value,
                                llvm::AtomicOrdering order);
 
-  // ---- contract.cpp, multiply_add.cpp
+  // ---- contract.cpp
   void emitContract(ir::OpId op);
   // All rows of a block of columns that begins at `n`.
   void contractRows(const Contraction &plan, llvm::Value *n);
   llvm::SmallVector<llvm::Value *, 6> biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   void contractLoop(const Contraction &plan, llvm::Value *startA, llvm::Value *startB, Values &sums);
-  void contractStep(const Contraction &plan, llvm::Value *rowOfA, llvm::Value *rowOfB,
-                    llvm::Value *shift, Values &sums);
-  llvm::Value *multiplyAdd(ir::MultiplyAdd instruction, llvm::Value *a, llvm::Value *b, llvm::Value *sum);
+  void contractStep(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *shift, Values &sums);
 
   // ---- tiny_numbers.cpp
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions of the units that execute a contract, one emitter for each ir::MultiplyAdd.
-#include "codegen/cpu/emitter.h"
+#include "codegen/cpu/multiply_add.h"
 
 #include "codegen/llvm_compat.h"
+#include "ir/diagnostic.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -10,30 +10,30 @@ namespace libtile::codegen::cpu {
 
 using llvm::Value;
 
-// sum + a * b, lane by lane the sum of a group's products. Words of groups are i32.
-Value *Emitter::multiplyAdd(ir::MultiplyAdd instruction, Value *a, Value *b, Value *sum) {
+Value *multiplyAdd(llvm::IRBuilder<> &builder, ir::MultiplyAdd instruction, Value *a, Value *b,
+                   Value *sum) {
   namespace I = llvm::Intrinsic;
   // The types that groups have differ between LLVM's versions; the declaration knows.
   const auto call = [&](I::ID id, llvm::ArrayRef<Value *> operands) -> Value * {
-    llvm::Function *callee = compat::intrinsic(module_, id);
+    llvm::Function *callee = compat::intrinsic(*builder.GetInsertBlock()->getModule(), id);
     llvm::SmallVector<Value *, 3> cast;
     for (unsigned i = 0; i < operands.size(); ++i) {
       cast.push_back(
-          builder_.CreateBitCast(operands[i], callee->getFunctionType()->getParamType(i)));
+          builder.CreateBitCast(operands[i], callee->getFunctionType()->getParamType(i)));
     }
-    return builder_.CreateCall(callee, cast);
+    return builder.CreateCall(callee, cast);
   };
   switch (instruction) {
   case ir::MultiplyAdd::Lanes:
     if (sum->getType()->isIntOrIntVectorTy()) {
-      return builder_.CreateAdd(sum, builder_.CreateMul(a, b));
+      return builder.CreateAdd(sum, builder.CreateMul(a, b));
     }
-    return builder_.CreateIntrinsic(I::fma, {sum->getType()}, {a, b, sum});
+    return builder.CreateIntrinsic(I::fma, {sum->getType()}, {a, b, sum});
   case ir::MultiplyAdd::Vdpbf16ps512: return call(I::x86_avx512bf16_dpbf16ps_512, {sum, a, b});
   case ir::MultiplyAdd::Vpmaddwd256:
-    return builder_.CreateAdd(sum, call(I::x86_avx2_pmadd_wd, {a, b}));
+    return builder.CreateAdd(sum, call(I::x86_avx2_pmadd_wd, {a, b}));
   case ir::MultiplyAdd::Vpmaddwd512:
-    return builder_.CreateAdd(sum, call(I::x86_avx512_pmaddw_d_512, {a, b}));
+    return builder.CreateAdd(sum, call(I::x86_avx512_pmaddw_d_512, {a, b}));
   case ir::MultiplyAdd::Vpdpwssd512: return call(I::x86_avx512_vpdpwssd_512, {sum, a, b});
   case ir::MultiplyAdd::Vpdpbusd512: return call(I::x86_avx512_vpdpbusd_512, {sum, a, b});
   }

@@ -217,7 +217,7 @@ std::string innerLoop(const std::string &assembly, const std::string &instructio
 
 // As many accumulators as leave room for one row of b and one number of a.
 TEST(Contract, AccumulatorsStayInRegisters) {
-  for (const std::string target : {"avx512", "avx512bf16", "x86-64-v3"}) {
+  for (const std::string target : {"avx512", "avx512vnni", "avx512bf16", "x86-64-v3"}) {
     const ir::Target &description = codegen::findTarget(target);
     for (const ir::ContractUnit &unit : description.contractUnits) {
       const bool wide = description.vectorRegisters == 32;

@@ -11,7 +11,7 @@ import libtile
 import libtile.language as tl
 
 HERE = Path(__file__).parent
-X86 = ["x86-64-v3", "avx512", "avx512bf16"]
+X86 = ["x86-64-v3", "avx512", "avx512vnni", "avx512bf16"]
 
 
 @libtile.jit
