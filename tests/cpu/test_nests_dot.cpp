@@ -310,6 +310,55 @@ TEST_P(NestDots, MatmulTinyBf16) { checkMatmul<Bf16, float>(GetParam(), "bf16", 
 TEST_P(NestDots, MatmulI8) { checkMatmul<int8_t, int32_t>(GetParam(), "i8", "i32", "0"); }
 TEST_P(NestDots, MatmulI32) { checkMatmul<int32_t, int32_t>(GetParam(), "i32", "i32", "0"); }
 
+// A batch of three, with rows that are no whole groups of any unit.
+const char *const kBatch = R"(
+func @batch stage=tile warps=4 stages=3 (%a: ptr<IN>, %b: ptr<IN>, %o: ptr<OUT>) {
+  %i = arange {start=0} : tile<105xi32>
+  %ai = reshape %i : tile<3x5x7xi32>
+  %as = splat %a : tile<3x5x7xptr<IN>>
+  %ap = ptr_add %as, %ai : tile<3x5x7xptr<IN>>
+  %av = load %ap : tile<3x5x7xIN>
+  %j = arange {start=0} : tile<399xi32>
+  %bi = reshape %j : tile<3x7x19xi32>
+  %bs = splat %b : tile<3x7x19xptr<IN>>
+  %bp = ptr_add %bs, %bi : tile<3x7x19xptr<IN>>
+  %bv = load %bp : tile<3x7x19xIN>
+  %c = constant {value=ZERO} : tile<3x5x19xOUT>
+  %d = dot %av, %bv, %c : tile<3x5x19xOUT>
+  %k = arange {start=0} : tile<285xi32>
+  %oi = reshape %k : tile<3x5x19xi32>
+  %os = splat %o : tile<3x5x19xptr<OUT>>
+  %op = ptr_add %os, %oi : tile<3x5x19xptr<OUT>>
+  store %op, %d
+  return
+}
+)";
+
+template <class In, class Out>
+void checkBatch(const std::string &target, const char *in, const char *out, const char *zero) {
+  TileKernel kernel(fill(kBatch, {{"IN", in}, {"OUT", out}, {"ZERO", zero}}), target);
+  std::vector<In> a(105), b(399);
+  std::vector<Out> o(285, Out(-1));
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = make<In>(numberOf<In>(i));
+  }
+  for (size_t i = 0; i < b.size(); ++i) {
+    b[i] = make<In>(numberOf<In>(i + 500));
+  }
+  kernel.run({pointer(a.data()), pointer(b.data()), pointer(o.data())});
+  for (int i = 0; i < 285; ++i) {
+    const int slice = i / 95, row = i / 19 % 5, column = i % 19;
+    double sum = 0;
+    for (int k = 0; k < 7; ++k) {
+      sum += numberOf<In>((slice * 5 + row) * 7 + k) * numberOf<In>((slice * 7 + k) * 19 + column + 500);
+    }
+    ASSERT_EQ(double(o[i]), sum) << in << " " << slice << "," << row << "," << column;
+  }
+}
+
+TEST_P(NestDots, BatchBf16) { checkBatch<Bf16, float>(GetParam(), "bf16", "f32", "0.0"); }
+TEST_P(NestDots, BatchI8) { checkBatch<int8_t, int32_t>(GetParam(), "i8", "i32", "0"); }
+
 } // namespace
 
 } // namespace libtile::test
