@@ -101,6 +101,11 @@ private:
   void walk(BlockId block, State &state) {
     for (const OpId op : fn_.opsIn(block)) {
       const Opcode opcode = fn_.opcode(op);
+      const bool isBranch = isLoop(opcode) || opcode == Opcode::If;
+      // A barrier inside would be one of some paths only, and accesses would wait on along the others.
+      if (isBranch && state.global.size() >= kMostPending) {
+        meetBefore(op, state);
+      }
       if (isLoop(opcode)) {
         walkLoop(op, state);
       } else if (opcode == Opcode::If) {
@@ -167,10 +172,14 @@ private:
       return state.synchronise();
     }
     if (needsBarrier(op, state)) {
-      placed_.insert(op);
-      state.synchronise();
+      meetBefore(op, state);
     }
     record(op, state);
+  }
+
+  void meetBefore(OpId op, State &state) {
+    placed_.insert(op);
+    state.synchronise();
   }
 
   [[nodiscard]] bool isAsync(OpId op) const { return fn_.opcode(op) == Opcode::AsyncCopy; }

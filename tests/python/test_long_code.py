@@ -169,3 +169,29 @@ def test_a_program_ends_where_it_is_out_of_bounds(at):
     whole = 0 if at < 0 else (x.size - at) // 16 * 16
     np.testing.assert_array_equal(out[:whole], x[at:at + whole] if at > 0 else [])
     assert np.isnan(out[whole + 16:]).all()
+
+
+@libtile.jit
+def stores_in_branches(x, out, n, N: tl.constexpr):
+    i = tl.arange(0, 64)
+    for k in tl.static_range(N):
+        if n > k:
+            tl.store(out + k * 64 + i, tl.load(x + k * 64 + i) + k)
+
+
+def test_accesses_in_branches_wait_for_few_barriers():
+    ptx = stores_in_branches.warmup("*fp32:16", "*fp32:16", "i32", target="sm_90a", N=300).asm["ptx"]
+    assert ptx.count("st.global") >= 300
+    assert ptx.count("bar.sync") + ptx.count("barrier.sync") <= 10
+
+
+@everywhere
+@pytest.mark.parametrize("n", [0, 123, 300])
+def test_accesses_in_branches(device, n):
+    x = np.random.default_rng(n).standard_normal((300, 64), np.float32)
+    on = OnDevice(device)
+    out = on(poisoned(x.shape, np.float32))
+    stores_in_branches[(1,)](on(x), out, n, N=300)
+    result, untouched = on.back(out), poisoned(x.shape, np.float32)
+    np.testing.assert_array_equal(result[:n], x[:n] + np.arange(n, dtype=np.float32)[:, None])
+    np.testing.assert_array_equal(result[n:], untouched[n:])
