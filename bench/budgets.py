@@ -30,12 +30,10 @@ COMPILES = {
     "softmax_65536": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 65536}),
     "matmul": (kernels.matmul.matmul, ["*FLOAT:16"] * 3 + ["i32:16"] * 3 + ["i32:16", 1] * 3, TILE),
     "sort_1024": (row_kernels.sort, ["*fp32:16"] * 2, {"BLOCK": 1024}),
-    # Beside each other these say whether time is linear in the length of unrolled code.
-    **{f"{kernel.fn.__name__}_{length}": (kernel, ["*fp32:16"] * 2, {"N": length})
-       for kernel in (compile_kernels.copies, compile_kernels.sums, compile_kernels.scalars) for length in (500, 2000)},
     # Nothing known of pointers and strides: no wide access is possible.
     "matmul_unaligned": (kernels.matmul.matmul, ["*FLOAT"] * 3 + ["i32"] * 3 + ["i32", 1] * 3, TILE),
 }
+LONG = 2000  # statements
 
 
 def _types(what, device):
@@ -58,16 +56,26 @@ def _launch(device):
     return {"ours_s": measure.alone(once, 500, before=settle)}
 
 
-def _compile(device, what):
-    kernel, _, constants = COMPILES[what]
+def _compile_seconds(device, kernel, types, constants, rounds):
     target = "cpu" if device == "cpu" else "sm_90a"
-    types = _types(what, device)
 
     def once():
         kernel.clear()
         kernel.warmup(*types, grid=(1,), target=target, **constants)
     once()
-    return {"ours_s": measure.alone(once, 1, rounds=9)}
+    return measure.alone(once, 1, rounds=rounds)
+
+
+def _compile(device, what):
+    kernel, _, constants = COMPILES[what]
+    return {"ours_s": _compile_seconds(device, kernel, _types(what, device), constants, 9)}
+
+
+def _compile_long(device, kernel):
+    """Beside the seconds: how many times those of a quarter of the length they are; linear is 4."""
+    short, long = (_compile_seconds(device, kernel, ["*fp32:16", "*fp32:16", "i32"], {"N": length}, 3)
+                   for length in (LONG // 4, LONG))
+    return {"ours_s": long, "growth": long / short}
 
 
 def _in_new_process(code):
@@ -124,6 +132,8 @@ def rows(device):
     yield f"{device}/launch", lambda: _launch(device)
     for what in COMPILES:
         yield f"{device}/compile/{what}", lambda what=what: _compile(device, what)
+    for kernel in compile_kernels.LONG:
+        yield f"{device}/compile/long_{kernel.fn.__name__}", lambda kernel=kernel: _compile_long(device, kernel)
     yield f"{device}/compile/first", lambda: _first_compile(device)
     if device == "cpu":
         yield "time/import", _import
