@@ -484,6 +484,23 @@ def test_gamma(device, dtype):
 
 @everywhere
 @floats
+def test_the_zeros_of_log_gamma(device, dtype):
+    rng = np.random.default_rng(66)
+    t = rng.choice([-1, 1], 500) * 2.0 ** rng.uniform(-50 if dtype is F64 else -22, -6, 500)
+    # By powers of t; of t^k it is zeta(k) / k, which is more than 16 digits at last.
+    zetas = ("0.57721566490153286060651", "1.64493406684822643647241", "1.20205690315959428539974", "1.08232323371113819151600",
+             "1.03692775514336992633137", "1.01734306198444913971452", "1.00834927738192282683980", "1.00407735619794433937869",
+             "1.00200839282608221441785", "1.00099457512781808533715", "1.00049418860411946455870")
+    for zero in (1, 2):
+        x = (zero + t).astype(dtype)
+        x = x[x != zero]
+        s = x.astype(LONG) - zero
+        want = sum((-s) ** k * LONG(zeta) / k for k, zeta in enumerate(zetas, 1)) + (np.log1p(s) if zero == 2 else 0)
+        check("lgamma", apply(device, "lgamma", x), want, 4 if dtype is F64 else 0.51, x)
+
+
+@everywhere
+@floats
 def test_inverse_error_functions(device, dtype):
     rng = np.random.default_rng(64)
     y = np.concatenate([rng.uniform(-3.8, 3.8, 300), rng.uniform(-1, 1, 100) * 2.0 ** rng.uniform(-60, 0, 100)])
