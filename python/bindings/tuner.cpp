@@ -205,6 +205,12 @@ PyObject *configFor(const Tuner &tuner, PyObject *key) {
   return PyDict_GetItemWithError(tuner.cache, key);
 }
 
+// Whether a launch is the Jit object's own: nothing lies between, and its class has no launcher of its own.
+bool isDirect(const Tuner &tuner) {
+  return tuner.isDirect != 0 &&
+         Py_TYPE(tuner.jit)->tp_as_mapping->mp_subscript == static_cast<binaryfunc>(launcherOfJit);
+}
+
 PyObject *launchTuned(PyObject *self, PyObject *grid, PyObject *const *args, size_t positional,
                       PyObject *names) {
   Tuner &tuner = *asTuner(self);
@@ -224,7 +230,7 @@ PyObject *launchTuned(PyObject *self, PyObject *grid, PyObject *const *args, siz
     if (choice == nullptr) {
       return nullptr;
     }
-    if (tuner.isDirect != 0 && choice->isPlain && apply(*choice, call)) [[likely]] {
+    if (isDirect(tuner) && choice->isPlain && apply(*choice, call)) [[likely]] {
       Py_XSETREF(tuner.bestConfig, Py_NewRef(config.get()));
       const bool isGood = bindDefaults(tuner.jit, call) && classifyHoles(tuner.jit, call);
       return isGood ? launchClassified(tuner.jit, grid, call) : nullptr;

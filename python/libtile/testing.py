@@ -7,6 +7,7 @@ import time
 
 from . import _libtile, errors
 from .device import DeviceArray, ordinal
+from .host import dtype_name
 
 TYPE_CHECKING = False  # importing typing takes longer than the rest
 if TYPE_CHECKING:
@@ -244,8 +245,54 @@ def assert_close(x: Any, y: Any, atol: Any = None, rtol: Any = None, err_msg: st
                                equal_nan=True, err_msg=err_msg)
 
 
+def _properties(device):
+    """What the driver says of a GPU."""
+    name = device if isinstance(device, str) else "cuda" if device is None else f"cuda:{device}"
+    number = ordinal(name)
+    if number < 0:
+        raise errors.DeviceError(f"nothing is known of the rates of {name}: its driver does not say them")
+    return _libtile.device_properties(number)
+
+
+# Multiply-adds (as two) of a quarter of a multiprocessor in a cycle, from capability 8.0 on.
+_SIMD = {"fp32": 32, "fp16": 64, "bf16": 64}
+_MATRIX = {"fp32": 256, "int32": 256, "fp16": 512, "bf16": 512, "int16": 512, "int8": 1024, "fp8e4nv": 1024,
+           "fp8e4b15": 1024, "fp8e5": 1024}
+
+
+def _tflops(dtype, clock_rate, device, table):
+    properties = _properties(device)
+    name = dtype_name(dtype)
+    if name not in table:
+        raise ValueError(f"no rate is known of {name or dtype}; there are {', '.join(table)}")
+    return properties["multiprocessor_count"] * 4 * clock_rate * table[name] * 1e-9
+
+
+def get_dram_gbps(device: int | str | None = None) -> float:
+    """GB/s that a GPU's memory has by its clock and bus. DeviceError for the CPU, and if the driver does not say.
+
+    device: a number, "cuda:1" ...; None: the first GPU.
+    """
+    properties = _properties(device)
+    rate = properties["mem_clock_rate"] * properties["mem_bus_width"] * 2 / 8e6
+    if rate <= 0:
+        raise errors.DeviceError("the driver does not say how fast the GPU's memory is")
+    return rate
+
+
+def get_max_simd_tflops(dtype: Any, clock_rate: float, device: int | str | None = None) -> float:
+    """TFLOP/s that a GPU's plain units have for a type (fp32, fp16, bf16) at a clock in kHz; device as of `get_dram_gbps`."""
+    return _tflops(dtype, clock_rate, device, _SIMD)
+
+
+def get_max_tensorcore_tflops(dtype: Any, clock_rate: float, device: int | str | None = None) -> float:
+    """TFLOP/s that Triton counts for the matrix units of a GPU from capability 8.0 on; newer ones have more a cycle.
+    Arguments as of `get_max_simd_tflops`."""
+    return _tflops(dtype, clock_rate, device, _MATRIX)
+
+
 _REPORTS = ("Benchmark", "Mark", "perf_report")
-_LATER = ("do_bench_proton", "get_dram_gbps", "get_max_simd_tflops", "get_max_tensorcore_tflops")
+_LATER = ("do_bench_proton",)
 
 
 def __getattr__(name: str):

@@ -213,6 +213,23 @@ def test_run_and_warmup():
     assert kernel.run(x, out, 100, grid=grid, warmup=True)[1].signature == kernels[1].signature
 
 
+def test_a_class_with_launches_of_its_own_keeps_them():
+    seen = []
+
+    class Hooked(libtile.JITFunction):
+        def __getitem__(self, grid):
+            return lambda *args, **kwargs: (seen.append(kwargs["BLOCK"]), libtile.JITFunction.__getitem__(self, grid)(
+                *args, **kwargs))[1]
+
+    function = libtile.JITFunction(add_one)
+    kernel = libtile.autotune(configs(16), [])(function)
+    x, out = arrays()
+    kernel[grid](x, out, 100)
+    function.__class__ = Hooked
+    kernel[grid](x, out, 100)
+    assert seen == [16] and (out == x + 1).all()
+
+
 def test_attributes():
     function = libtile.jit(add_one)
     kernel = libtile.autotune(configs(16, 32), ["n"], reset_to_zero=["out"])(function)
