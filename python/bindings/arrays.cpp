@@ -142,8 +142,8 @@ bool readInt(PyObject *object, PyObject *name, lt_arg &arg) {
   arg.kind = LT_ARG_UINT;
   arg.bits = PyLong_AsUnsignedLongLong(object);
   if (PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    return refuse(name, "the integer does not fit in 64 bits");
+    PyErr_Format(PyExc_OverflowError, "argument '%U': the integer does not fit in 64 bits", name);
+    return false;
   }
   return true;
 }
@@ -163,14 +163,6 @@ bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg,
     return refuse(name, "a number of this type is not supported");
   }
   return python && classify(python.get(), isConstexpr, name, arg, none, kept);
-}
-
-bool readWrapped(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device,
-                 std::vector<Ref> &kept) {
-  Ref value(PyObject_GetAttrString(object, "value"));
-  PyObject *inside = value.get();
-  kept.push_back(std::move(value));
-  return inside != nullptr && classify(inside, isConstexpr, name, arg, device, kept);
 }
 
 // ---- constants and classes of named tuples: each has a number that no other one ever gets
@@ -221,6 +213,20 @@ bool readConstant(PyObject *object, PyObject *name, lt_arg &arg, std::vector<Ref
       [&] { return PyObject_CallFunctionObjArgs(installed.constant, object, name, nullptr); }));
   arg.kind = LT_ARG_CONSTANT;
   return key && internConstant(key.get(), [&] { return toValue(object); }, arg, kept);
+}
+
+bool readWrapped(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, int &device,
+                 std::vector<Ref> &kept) {
+  Ref value(PyObject_GetAttrString(object, "value"));
+  PyObject *inside = value.get();
+  kept.push_back(std::move(value));
+  if (inside == nullptr) {
+    return false;
+  }
+  // A number in it is a constant for any parameter.
+  const bool isNumber = PyLong_Check(inside) != 0 || PyFloat_Check(inside) != 0;
+  return isNumber && !isConstexpr ? readConstant(inside, name, arg, kept)
+                                  : classify(inside, isConstexpr, name, arg, device, kept);
 }
 
 bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device, std::vector<Ref> &kept) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing takes longer than the rest
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 
 class Error(Exception):
@@ -24,6 +24,11 @@ class Error(Exception):
 class CompilationError(Error):
     """The kernel is wrong. (A wrong argument of a launch is a TypeError or a ValueError.)"""
     kind = 0
+
+    @property
+    def error_message(self) -> str:
+        """`message`, by Triton's name."""
+        return self.message
 
 
 class StaticAssertionError(CompilationError):
@@ -79,6 +84,9 @@ def missing(owner: str, name: str, later: Collection[str]) -> AttributeError:
     return AttributeError(f"{owner} has no attribute '{name}'", name=name)
 
 
+# What a package that stands in for another makes of an exception of the compiler, before it is raised; None: nothing.
+translate: Callable[[Error], None] | None = None
+
 _CLASSES = {1: UnsupportedError, 2: InternalError, 3: DeviceError}
 _CALLING, _COMPILING, _RUNNING, _ASSERTING = range(4)
 _FOUND = {_RUNNING: OutOfBoundsError, _ASSERTING: KernelAssertionError}
@@ -95,4 +103,6 @@ def make(kind, text, message, line, column, reproducer, doing):
     error = cls(text, message, None, line or None, column or None)
     if kind == 2:
         error.reproducer = reproducer
+    if translate is not None:
+        translate(error)
     return error

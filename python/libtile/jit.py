@@ -96,7 +96,7 @@ class JITFunction(_libtile.Jit):
 
     `function[grid](*args, **kwargs)` launches it: arguments in order or by name, defaults as in Python, and
     options such as num_warps (docs/options.md). It returns the CompiledKernel. What is wrong with an
-    argument is a TypeError or a ValueError, with the kernel a CompilationError. A launch with `check=True`
+    argument is a TypeError or a ValueError (an OverflowError: an integer of more than 64 bits), with the kernel a CompilationError. A launch with `check=True`
     may end with an OutOfBoundsError, one with `debug=True` with a KernelAssertionError.
     """
 

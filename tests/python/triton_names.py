@@ -7,6 +7,7 @@ import importlib
 import inspect
 from pathlib import Path
 
+import numpy as np
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
@@ -25,7 +26,11 @@ def made():
     from triton.runtime.jit import MockTensor
     target = GPUTarget("cuda", 90, 32)
     source = ASTSource(kernel, {"x": "*fp32", "n": "constexpr"}, {"n": 1})
+    tuned = triton.autotune([triton.Config({"n": 1}), triton.Config({"n": 2})], key=[], warmup=1, rep=1)(kernel)
+    tuned[(1,)](np.zeros(1, np.int32))
     objects = {
+        "triton.runtime.autotuner.Autotuner": tuned, "triton.runtime.autotuner.Config": tuned.configs[0],
+        "triton.runtime.autotuner.Heuristics": triton.heuristics({"n": lambda args: 1})(kernel),
         "triton.compiler.ASTSource": source, "triton.compiler.CompiledKernel": triton.compile(source, target),
         "triton.compiler.LazyDict": LazyDict({}),
         "triton.runtime.jit.JITFunction": kernel, "triton.runtime.jit.JITCallable": kernel,

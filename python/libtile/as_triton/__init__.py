@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 
 from . import names
+from ..language import _dtypes
 
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
 _PACKAGE = os.path.join(SITE, "triton")
@@ -26,6 +27,11 @@ def version() -> str:
     if not given.startswith(_VERSIONS) or not given.replace(".", "").isdigit():
         raise ValueError(f"LIBTILE_TRITON_VERSION is {given!r}; libtile answers for {', '.join(_VERSIONS)}")
     return given if given.count(".") == 2 else given + ".0"
+
+
+def set_package(name: str) -> None:
+    """The package that the reprs of the language's types name: "libtile" or "triton"."""
+    _dtypes.package = name
 
 
 class _Loader:

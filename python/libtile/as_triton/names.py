@@ -8,6 +8,8 @@ here; that is where the objects live that libtile itself has no use for.
 import sys
 from importlib import import_module
 
+from ..language import _objects
+
 _JIT = "triton._jit"
 _COMPILER = "triton._compiler"
 _DRIVER = "triton._driver"
@@ -40,8 +42,7 @@ MODULES = {
     "triton.language.extra.hip.libdevice": {"libtile.language.extra.libdevice": "*"},
 
     "triton.runtime": {
-        "libtile": "autotune Config heuristics",
-        "libtile.tuning": "Autotuner Heuristics",
+        "libtile.tuning": "Autotuner Config Heuristics autotune heuristics",
         _JIT: "JITFunction KernelInterface MockTensor TensorWrapper reinterpret",
         _DRIVER: "driver",
         _ERRORS: "InterpreterError OutOfResources",
@@ -53,8 +54,7 @@ MODULES = {
         "libtile": "must_use_result",
     },
     "triton.runtime.autotuner": {
-        "libtile": "Config autotune heuristics",
-        "libtile.tuning": "Autotuner Heuristics",
+        "libtile.tuning": "Autotuner Config Heuristics autotune heuristics",
         _ERRORS: "OutOfResources PTXASError",
         _DRIVER: "driver",
     },
@@ -156,6 +156,8 @@ def fill(module):
         for each in held["__all__"]:
             below = f"{name}.{each}"
             held[each] = import_module(below) if below in MODULES else getattr(source, each)
+            if isinstance(held[each], _objects.Operation):
+                held[each].__module__ = name  # who writes a kernel's source anew imports its names from there
     # A name that a submodule has as well stands for the object: the submodule must have been imported before.
     for each, _, _ in list(_sources(name)):
         if f"{name}.{each}" in MODULES:

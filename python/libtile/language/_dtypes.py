@@ -3,6 +3,9 @@
 from .. import _libtile
 
 
+package = "libtile"  # that the reprs of types name
+
+
 class base_type:
     """The root of the types of what kernels compute with."""
 
@@ -11,7 +14,7 @@ class LanguageType(base_type):
     """One that kernels know by `_value`, a Value."""
 
     def __repr__(self):
-        return f"libtile.language.{self}"
+        return f"{package}.language.{self}"
 
     def __str__(self):
         return self.name
@@ -149,7 +152,7 @@ class dtype(LanguageType):
         return self.name if self.is_floating() else "V"
 
     def __repr__(self):
-        return f"libtile.language.{self.codegen_name()}"
+        return f"{package}.language.{self.codegen_name()}"
 
 
 def _add_tests():

@@ -104,14 +104,18 @@ class LazyDict:
 class CompiledKernel(libtile.CompiledKernel):
     """libtile's compiled kernel with the members that Triton's has."""
 
-    def __init__(self, kernel, function=None, src=None):
+    def __init__(self, kernel, function):
         super().__init__(kernel, function)
-        self.src = src or _Source(function)
-        self._options = {}
+        self._launched, self._options = function, {}
 
     def __getitem__(self, grid):
         """A launch with all arguments, constants too."""
         return self.src.fn[grid]
+
+    @functools.cached_property
+    def src(self):
+        """What it was compiled from: an ASTSource, or what a launch needed."""
+        return _Source(self._launched, self._kernel.facts()["signature"])
 
     @property
     def asm(self):
@@ -170,20 +174,53 @@ class _Source:
     """The source of a kernel that a launch compiled."""
     ext = "ttir"
 
-    def __init__(self, fn):
-        self.fn = fn
+    def __init__(self, fn, text):
+        self.fn, self.name = fn, fn.__name__
+        # "x=<pointer<fp32>:16>, n=<int32>, BLOCK=64": the specialisation as libtile writes it
+        self.signature, self.constants = {}, {}
+        for item in _split(text):
+            name, _, value = item.partition("=")
+            if value.startswith("<"):
+                self.signature[name] = _signature_type(value[1:-1])
+            else:
+                self.signature[name] = "constexpr"
+                self.constants[name] = _constant(value)
 
-    @property
-    def name(self):
-        return self.fn.__name__
 
-    @property
-    def signature(self):
-        return {}
+def _split(text):
+    """What stands between commas that no bracket or quote encloses."""
+    depth, quote, item = 0, "", ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += (char in "<([{") - (char in ">)]}")
+        if char == "," and depth == 0 and not quote:
+            yield item.strip()
+            item = ""
+        else:
+            item += char
+    if item.strip():
+        yield item.strip()
 
-    @property
-    def constants(self):
-        return {}
+
+def _signature_type(text):
+    """"pointer<fp32>:16" as "*fp32"."""
+    if text.startswith("pointer<"):
+        return "*" + _signature_type(text[len("pointer<"):text.index(">")])
+    text = text.partition(":")[0]
+    return "u1" if text == "int1" else text.replace("uint", "u").replace("int", "i")
+
+
+def _constant(text):
+    """A constant as libtile writes it; what is no literal stays a text."""
+    import ast
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
 
 
 class ASTSource:

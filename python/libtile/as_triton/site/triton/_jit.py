@@ -8,7 +8,7 @@ import sys
 
 import libtile
 from libtile import host
-from triton import knobs
+from triton import _errors, knobs  # noqa: F401  (the words of errors)
 
 # A signature's names of types -> those of a pointer's elements or of a scalar.
 _DEF = re.compile(r"^def\s+\w+\s*\(", re.MULTILINE)

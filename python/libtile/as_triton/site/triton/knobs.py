@@ -11,6 +11,7 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
+import libtile
 from libtile import hooks
 
 propagate_env: bool = True
@@ -369,5 +370,11 @@ def _after_compilation(info):
         run.jit_post_compile_hook(**_told(info))
 
 
+def _after_tuning(**said):
+    if autotuning.listener is not None:  # noqa: F821
+        autotuning.listener(**said)  # noqa: F821
+
+
+libtile.knobs.autotuning.listener = _after_tuning
 hooks.compile_enter.add(_before_compilation)
 hooks.compile_exit.add(_after_compilation)
