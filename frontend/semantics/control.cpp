@@ -85,6 +85,24 @@ Value staticPrint(Semantics &s, Args args) {
   return Value::none();
 }
 
+// args, type
+Value makeTuple(Semantics &s, Args args) {
+  if (args[0].tuple() == nullptr) {
+    s.fail(args[0], "tl.tuple takes a tuple or a list, got " + args[0].describe());
+  }
+  return Value::tuple(args[0].tuple()->fields);
+}
+
+Value makeConstexprType(Semantics &, Args args) { return Value::aggregate(Class::constexprType(), {args[0]}); }
+
+// types, fields
+Value makeTupleType(Semantics &s, Args args) {
+  if (args[0].tuple() == nullptr) {
+    s.fail(args[0], "tl.tuple_type takes a list of types, got " + args[0].describe());
+  }
+  return Value::aggregate(Class::tupleType(), {Value::tuple(args[0].tuple()->fields), args[1]});
+}
+
 Value construct(Semantics &s, Args) {
   s.fail("this name of the language cannot be called here: tl.range and tl.static_range stand in "
          "for statements, tl.condition in while statements");

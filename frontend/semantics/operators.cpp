@@ -157,6 +157,11 @@ Value tupleBinary(const Semantics &s, BinaryOp op, const Value &a, const Value &
   return Value::tuple(std::move(items));
 }
 
+bool isType(const Aggregate &aggregate) {
+  return aggregate.cls == Class::constexprType() || aggregate.cls == Class::tupleType() ||
+         aggregate.cls == Class::tensorDescriptorType();
+}
+
 // Equality of values that are not both constants; nullopt where they have none (tensors inside).
 std::optional<bool> equalValues(const Semantics &s, const Value &a, const Value &b) {
   if (a.constant() != nullptr && b.constant() != nullptr) {
@@ -181,6 +186,9 @@ std::optional<bool> equalValues(const Semantics &s, const Value &a, const Value 
            (value.constant() != nullptr && !value.isNone() &&
             !std::holds_alternative<std::string>(*value.constant()));
   };
+  if (a.aggregate() != nullptr && b.aggregate() != nullptr && isType(*a.aggregate()) && isType(*b.aggregate())) {
+    return sameValue(a, b);
+  }
   // Two aggregates that are no tuples may say themselves what equal is.
   const bool isKnown = !(isNumber(a) && isNumber(b)) &&
                        (a.aggregate() == nullptr || b.aggregate() == nullptr);

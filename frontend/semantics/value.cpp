@@ -207,6 +207,18 @@ const std::shared_ptr<const Class> &Class::tensorDescriptorType() {
   return made;
 }
 
+const std::shared_ptr<const Class> &Class::constexprType() {
+  static const auto &made =
+      *new std::shared_ptr<const Class>(new Class{"constexpr_type", {"value"}, false, nullptr});
+  return made;
+}
+
+const std::shared_ptr<const Class> &Class::tupleType() {
+  static const auto &made =
+      *new std::shared_ptr<const Class>(new Class{"tuple_type", {"types", "fields"}, false, nullptr});
+  return made;
+}
+
 void Arguments::prepend(Value first) {
   positional.insert(positional.begin(), std::move(first));
   if (!places.empty()) {

@@ -159,6 +159,8 @@ struct Class {
   static const std::shared_ptr<const Class> &blockPointer();     // frontend/semantics/blocks.h
   static const std::shared_ptr<const Class> &tensorDescriptor(); // the same
   static const std::shared_ptr<const Class> &tensorDescriptorType(); // block_type, shape_type, strides_type
+  static const std::shared_ptr<const Class> &constexprType(); // value
+  static const std::shared_ptr<const Class> &tupleType();     // types, fields: their names, or None
 };
 
 struct Aggregate {

@@ -294,6 +294,25 @@ Value tensorSubscript(Semantics &s, const Tensor &x, const Value &index) {
   return Value(std::move(result));
 }
 
+// What `type` of a constant or a tuple is.
+Value typeOf(Semantics &s, const Value &value) {
+  const Aggregate *tuple = value.tuple();
+  if (tuple == nullptr) {
+    return value.tensor() != nullptr || value.aggregate() != nullptr
+               ? s.attribute(value, "type")
+               : Value::aggregate(Class::constexprType(), {value});
+  }
+  std::vector<Value> types, names;
+  for (const Value &field : tuple->fields) {
+    types.push_back(typeOf(s, field));
+  }
+  for (const std::string &name : tuple->cls->fields) {
+    names.push_back(Value::string(name));
+  }
+  return Value::aggregate(Class::tupleType(), {Value::tuple(std::move(types)),
+                                               names.empty() ? Value::none() : Value::tuple(std::move(names))});
+}
+
 } // namespace
 
 Value Semantics::attribute(const Value &object, const std::string &name) {
@@ -305,7 +324,9 @@ Value Semantics::attribute(const Value &object, const std::string &name) {
   }
   if (const Aggregate *aggregate = object.aggregate()) {
     const Value field = fieldOf(*aggregate, name);
-    return field.bound() ? field : blockAttribute(*aggregate, name);
+    return field.bound()                                    ? field
+           : object.tuple() != nullptr && name == "type" ? typeOf(*this, object)
+                                                            : blockAttribute(*aggregate, name);
   }
   if (const auto *part = object.as<const LanguagePart *>()) {
     return partName(**part, name);
@@ -313,7 +334,8 @@ Value Semantics::attribute(const Value &object, const std::string &name) {
   if (const auto *operation = object.as<const Operation *>()) {
     return (*operation)->name == std::string_view("dtype") ? dtypeConstant(name) : Value();
   }
-  return object.constant() != nullptr && name == "value" ? object : Value();
+  const bool isConstant = object.constant() != nullptr;
+  return isConstant && name == "value" ? object : isConstant && name == "type" ? typeOf(*this, object) : Value();
 }
 
 void Semantics::noAttribute(const Value &object, const std::string &name) const {

@@ -114,6 +114,8 @@ private:
   Value eval(ExprId id);
   Value binary(ExprId id);
   Value boolean(const Expr &expr);
+  // Of an operand of `and` and `or`, which take tuples as well.
+  [[nodiscard]] bool isTrue(const Value &value) const;
   Value compare(const Expr &expr);
   Value conditional(const Expr &expr);
   Value subscript(const Expr &expr);

@@ -140,6 +140,10 @@ bool Walker::isInstance(const Value &value, const Value &cls) {
   if (name == "tuple" || name == "list") {
     return value.tuple() != nullptr && name == "tuple";
   }
+  if (name == "constexpr_type" || name == "tuple_type") {
+    const auto &described = name == "tuple_type" ? Class::tupleType() : Class::constexprType();
+    return value.aggregate() != nullptr && value.aggregate()->cls == described;
+  }
   if (name.starts_with("tensor_descriptor")) {
     const auto &described = name.ends_with("type") ? Class::tensorDescriptorType() : Class::tensorDescriptor();
     return value.aggregate() != nullptr && value.aggregate()->cls == described;

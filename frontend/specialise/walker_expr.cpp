@@ -83,6 +83,10 @@ static bool isDynamic(const Value &value) {
   return value.tensor() != nullptr || value.object() != nullptr;
 }
 
+bool Walker::isTrue(const Value &value) const {
+  return value.tuple() != nullptr ? !value.tuple()->fields.empty() : sem_.constantTruth(value).value_or(false);
+}
+
 // Constants decide as in Python, at compile time; from the first tensor on all operands count.
 Value Walker::boolean(const Expr &expr) {
   const bool isAnd = expr.op != 0;
@@ -93,7 +97,7 @@ Value Walker::boolean(const Expr &expr) {
       const Value right = eval(ast().expr(expr.list, i));
       at(expr.range);
       value = applyLogical(isAnd, value, right);
-    } else if (sem_.constantTruth(value).value_or(false) == isAnd) {
+    } else if (isTrue(value) == isAnd) {
       value = eval(ast().expr(expr.list, i));
     } else {
       return value;

@@ -247,3 +247,36 @@ def test_asserts_check_nothing_without_debug(device):
     assert on.back(out).tolist() == [2]
     with pytest.raises(libtile.CompilationError, match="the message of device_assert must be a constant text"):
         wrong_assert.warmup("i32")
+
+
+@libtile.jit
+def types_of_constants(out):
+    x: tl.constexpr = 3
+    i = tl.program_id(0)
+    tl.static_assert(x.type == tl.constexpr_type(3))
+    tl.static_assert(x.type != tl.constexpr_type(4))
+    tl.static_assert(isinstance(x.type, tl.constexpr_type))
+    t = tl.tuple([i, x])
+    tl.static_assert(t.type == tl.tuple_type([tl.int32, tl.constexpr_type(3)]))
+    tl.static_assert(isinstance(t.type, tl.tuple_type))
+    tl.static_assert(((3, 4) or (5, 6)) == (3, 4))
+    tl.static_assert((() or (5, 6)) == (5, 6))
+    tl.static_assert(((3, 4) and (5, 6)) == (5, 6))
+    tl.static_assert((() and tl.program_id(0)) == ())
+    tl.store(out, t[1] + t[0])
+
+
+@libtile.jit
+def number(out, pair):
+    tl.static_assert(pair[0] == 2)
+    tl.store(out, pair[0] + pair[1])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_types_of_constants_and_tuples(device):
+    on = OnDevice(device)
+    out = on(poisoned(2, np.int32))
+    types_of_constants[(1,)](out)
+    assert on.back(out)[0] == 3
+    number[(1,)](out, (tl.constexpr(2), 5))
+    assert on.back(out)[0] == 7

@@ -742,7 +742,7 @@ def const() -> Any:
     """Annotation of a pointer parameter that is only read."""
     ...
 def tuple(args: Any, type: Any = None) -> Any:
-    """The class of tuples, for isinstance."""
+    """The class of tuples: makes one of a tuple or a list, and for isinstance."""
     ...
 def tensor_descriptor_base(handle: Any, block_type: Any) -> Any:
     """The same."""
@@ -754,10 +754,10 @@ def tensor_descriptor_base_type(block_type: Any) -> Any:
     """The same."""
     ...
 def tuple_type(types: Any, fields: Any = None) -> Any:
-    """The class of the types of tuples, in Python."""
+    """The class of what `type` of a tuple is: the types of its items, and their names if they have some."""
     ...
 def constexpr_type(value: Any) -> Any:
-    """The class of the types of constants, in Python."""
+    """The class of what `type` of a constant is: it has its value."""
     ...
 def aggregate_replace(instance: Any, **changes: Any) -> Any:
     """The aggregate made anew with the fields that are named."""

@@ -87,7 +87,7 @@ def _translate(error):
     for place in places[:-1]:
         inner = type(error)(f"{_place(*place)}\n{said}", said, *place)
         inner.__cause__, cause = cause, inner
-    error.__cause__ = cause
+    error.__cause__, error.message = cause, said
     where = _place(*places[-1]) + "\n" if places else ""
     error.args = (f"{text}\n\n{where}{said}",)
 
