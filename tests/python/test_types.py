@@ -257,7 +257,8 @@ def types_of_constants(out):
     tl.static_assert(x.type != tl.constexpr_type(4))
     tl.static_assert(isinstance(x.type, tl.constexpr_type))
     t = tl.tuple([i, x])
-    tl.static_assert(t.type == tl.tuple_type([tl.int32, tl.constexpr_type(3)]))
+    tl.static_assert((i, x).type == tl.tuple_type([tl.int32, tl.constexpr_type(3)]))
+    tl.static_assert((i, x).type != t.type)  # the constant has become a number of the running program
     tl.static_assert(isinstance(t.type, tl.tuple_type))
     tl.static_assert(((3, 4) or (5, 6)) == (3, 4))
     tl.static_assert((() or (5, 6)) == (5, 6))
