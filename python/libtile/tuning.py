@@ -149,7 +149,7 @@ class Autotuner(_Wrapper, _libtile.Tuner):
       `keys` names, the types of all arrays, and the device.
     - `best_config`: that of the last launch.
     - `configs_timings`: of the last tuning, configuration -> milliseconds `[median, 20%, 80%]` or what `do_bench` gave;
-      infinite for those that were skipped; `skipped`: configuration -> why. `bench_time`: seconds that it took.
+      infinite for those that were skipped; `skipped`: configuration -> why. `bench_time`: seconds that measuring took.
     - `fn`, `base_fn`, `arg_names`: the kernel that is tuned, its Python function and its parameters.
     """
 
@@ -181,6 +181,7 @@ class Autotuner(_Wrapper, _libtile.Tuner):
                              "use_cuda_graph")
         self.cache_results, self.isolate, self.time_limit = cache_results, isolate, time_limit
         self.nargs: dict[str, Any] | None = None
+        self.bench_time = 0.0
         self.configs_timings: dict[Config, Any] = {}
         self.skipped: dict[Config, str] = {}
         self._lock = threading.RLock()

@@ -256,6 +256,18 @@ assert loads == ["scale"] and launches == [{"FACTOR": 5, "BLOCK": 8}, "scale"]
 """)
 
 
+def test_tuned_kernels_are_told_of_by_the_knobs():
+    check("""
+heard = []
+knobs.autotuning.listener = lambda **told: heard.append((told["fn"] is scale, told["cache_hit"], told["best_config"]))
+tuned = triton.autotune([triton.Config({"BLOCK": block}) for block in (8, 16)], ["n"], restore_value=["x"], warmup=1,
+                        rep=1)(scale)
+x = np.arange(8, dtype="f4")
+tuned[(1,)](x, 8, FACTOR=3)
+assert heard == [(True, False, tuned.best_config)] and (x == 3 * np.arange(8)).all(), heard
+""")
+
+
 def test_slices_of_different_lengths():
     check("""
 from triton.tools import ragged_tma
