@@ -134,7 +134,7 @@ def test_refused_calls():
         scale[(1,)](x, out, 64, 2.0, 64, 0, 0)
     with pytest.raises(RuntimeError, match=r"'scale' is called without a grid.*`scale\[grid\]\(...\)`"):
         scale(x, out, 64, 2.0, 64)
-    with pytest.raises(TypeError, match="does not fit|64 bits"):
+    with pytest.raises(OverflowError, match="argument 'n': the integer does not fit in 64 bits"):
         scale[(1,)](x, out, 2**70, 2.0, 64)
 
 
@@ -183,10 +183,14 @@ def test_constants_in_constexpr(kind, value, want):
 
 @pytest.mark.parametrize("value", [2, 2.5, 1, True])
 def test_numbers_in_constexpr(value):
+    """They are constants of the kernel, whichever parameter they are given for."""
     x, out = arrays()
     kernel = scale[(1,)](x, out, 64, tl.constexpr(value), BLOCK=tl.constexpr(64))
     np.testing.assert_array_equal(out, x * np.float32(value))
-    assert scale[(1,)](x, out, 64, value, BLOCK=64) is kernel
+    assert f"factor={value}," in repr(kernel)
+    assert scale[(1,)](x, out, 64, tl.constexpr(value), BLOCK=64) is kernel
+    assert scale[(1,)](x, out, 64, tl.constexpr(value + 2), BLOCK=64) is not kernel
+    np.testing.assert_array_equal(out, x * np.float32(value + 2))
 
 
 def test_constants_that_are_equal_in_python_differ():

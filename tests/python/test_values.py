@@ -338,10 +338,8 @@ def test_names_that_are_not_there_yet():
         tl.lod
     with pytest.raises(ImportError):
         from libtile.language import slice_type  # noqa: F401
-    with pytest.raises(libtile.UnsupportedError, match="^libtile.autotune is not there yet"):
-        libtile.autotune
-    with pytest.raises(libtile.UnsupportedError, match="^libtile.testing.perf_report is not there yet"):
-        libtile.testing.perf_report
+    with pytest.raises(libtile.UnsupportedError, match="^libtile.testing.do_bench_proton is not there yet"):
+        libtile.testing.do_bench_proton
     with pytest.raises(AttributeError, match="libtile has no attribute 'jti'"):
         libtile.jti
-    assert not hasattr(libtile, "autotune") and not hasattr(libtile.testing, "perf_report")
+    assert not hasattr(libtile.testing, "do_bench_proton")
