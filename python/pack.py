@@ -46,6 +46,11 @@ def check_package(package):
         raise SystemExit(f"pack: {package} has no extension module; build the target 'package' first")
 
 
+def is_python(path):
+    """A folder of the package, or a file that is as in the sources."""
+    return path.suffix in (".py", ".pyi", ".typed") or (path.is_dir() and path.suffix == "" and path.name != "__pycache__")
+
+
 def include_folders(headers, tag):
     minor = tag.removeprefix("cp3")
     inside = Path(headers) / "usr" / "include"
@@ -77,8 +82,7 @@ def main():
     shutil.rmtree(options.out, ignore_errors=True)
     package = options.out / "python" / "libtile"
     shutil.copytree(options.build / "python" / "libtile", package,
-                    ignore=lambda folder, names: [name for name in names if not name.endswith((".py", ".pyi", ".typed"))
-                                                  and name not in ("language", "tools")])
+                    ignore=lambda folder, names: [name for name in names if not is_python(Path(folder) / name)])
     strip(options.build / "runtime" / "libtile.so", package / "libtile.so")
     for extension in (options.build / "python" / "libtile").glob("_libtile.*.so"):
         strip(extension, package / extension.name)
