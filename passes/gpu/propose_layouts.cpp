@@ -384,8 +384,8 @@ int32_t chooseResident(const ir::Function &fn, const PassContext &context, int32
   }
   const int32_t threads = warps * context.target.warpSize;
   // Beside the row: addresses, what is being computed. A loop holds partial results, the next elements
-  // and what they are multiplied by or added to.
-  const int64_t elements = sizes.row / threads;
+  // and what they are multiplied by or added to. A tile that is larger than any row needs its registers too.
+  const int64_t elements = std::max(sizes.row, sizes.widest / 4) / threads;
   const int64_t registers = sizes.carried ? 3 * elements + 32 : elements + 40;
   return static_cast<int32_t>(
       std::clamp<int64_t>(context.target.registers / (threads * registers), 1, 24));
