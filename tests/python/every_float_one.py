@@ -187,7 +187,8 @@ def worst_of_fp64(function, device, every=1):
 
 
 def errors(got, want):
-    """Distances from want, long double, in units of the last place of got's type; infinite as in distance()."""
+    """Distances from want, long double, in units of the last place of got's type; infinite as in distance(), but an
+    infinity instead of a finite number counts as the first number that the type does not hold."""
     dtype = got.dtype.type
     if issubclass(dtype, np.integer):
         return np.abs(got.astype(LONG) - want).astype(F64)
@@ -198,8 +199,11 @@ def errors(got, want):
     odd = np.flatnonzero(~np.isfinite(off) | (got == 0))
     same = (np.isnan(want[odd]) & np.isnan(got[odd])) | (got[odd] == nearest[odd])
     same &= np.isnan(want[odd]) | (np.signbit(got[odd]) == np.signbit(want[odd]))
-    near = (got[odd] == 0) & (want[odd] != 0) & (np.signbit(got[odd]) == np.signbit(want[odd]))
+    alike = np.signbit(got[odd]) == np.signbit(want[odd])
+    near = (got[odd] == 0) & (want[odd] != 0) & alike
     off[odd] = np.where(near, off[odd], np.where(same, 0, np.inf))
+    beyond = odd[np.isinf(got[odd]) & np.isfinite(nearest[odd]) & alike]
+    off[beyond] = ((LONG(2) ** np.finfo(dtype).maxexp - np.abs(want[beyond])) / unit[beyond]).astype(F64)
     return off
 
 
