@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows without a peer: launch and compile times, import, sizes, build time.
+"""Rows of what surrounds kernels: launch, compile and tuning times, import, sizes, build time.
 
 `rows(device)` yields (name, function); the function returns {"ours_s": ...} or {"bytes": ...}.
 Compile times are whole compiles, source to loaded code, of kernels that nothing has compiled before:
@@ -17,6 +17,7 @@ import compile_kernels
 import kernels
 import measure
 import row_kernels
+import tuning_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -135,6 +136,8 @@ def rows(device):
     for kernel in compile_kernels.LONG:
         yield f"{device}/compile/long_{kernel.fn.__name__}", lambda kernel=kernel: _compile_long(device, kernel)
     yield f"{device}/compile/first", lambda: _first_compile(device)
+    if device == "cuda":
+        yield f"cuda/tune/f16/{len(tuning_rows.CONFIGS)}", tuning_rows.row
     if device == "cpu":
         yield "time/import", _import
         yield "time/build", _build

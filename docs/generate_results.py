@@ -12,9 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer norm", "matmul": "matmul", "cumsum": "cumsum",
            "sort": "sort", "topk": "topk of 32", "argmax": "argmax", "gather": "gather", "histogram": "histogram of 256",
-           "dropout": "dropout", "cast": "cast", "count": "atomic add, one place", "scatter_add": "atomic add, 4,096 places"}
+           "dropout": "dropout", "cast": "cast", "count": "atomic add, one place", "scatter_add": "atomic add, 4,096 places",
+           "tune": "autotuning a matmul, measuring not counted"}
 ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout")
-SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")}
+SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
+    | {"tune": " configurations"}
 PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
 PLACES = re.compile(r"(<!-- results (\w+) -->\n).*?(<!-- end -->)", re.S)
 
