@@ -4,6 +4,7 @@
 #include "codegen/backends.h"
 #include "codegen/llvm_compat.h"
 #include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/ptxas_faults.h"
 #include "ir/ops.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -88,45 +89,6 @@ std::string symbolFor(const std::string &name) {
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) != 0 ? "_" + out : out;
 }
 
-// ptxas takes the result of neg.s16 and abs.s16 for a number of 16 bits, which that of the least one is
-// not: an extension to more bits, or a shift right, makes 32768 of it. A sub.s16 becomes a neg.s16 where
-// ptxas finds a 0. In 32 bits it cuts the result. LLVM makes 16-bit code of 32-bit code where the upper
-// half is not used, so this is done to its text.
-//   neg.s16 %rs2, %rs1;  ->  { .reg .b32 a; cvt.s32.s16 a, %rs1; neg.s32 a, a; cvt.u16.u32 %rs2, a; }
-std::string widenNegations(llvm::StringRef text) {
-  constexpr llvm::StringLiteral kNames[] = {"neg.s16", "abs.s16", "sub.s16"};
-  if (llvm::none_of(kNames, [&](llvm::StringRef name) { return text.contains(name); })) {
-    return text.str();
-  }
-  std::string out;
-  while (!text.empty()) {
-    const auto [line, rest] = text.split('\n');
-    text = rest;
-    const auto [instruction, list] = line.trim().split('\t');
-    const llvm::StringRef name = instruction.trim();
-    if (!llvm::is_contained(kNames, name)) {
-      out.append(line).push_back('\n');
-      continue;
-    }
-    llvm::SmallVector<llvm::StringRef, 3> operands;
-    list.rtrim(';').split(operands, ',');
-    const bool two = operands.size() > 2;
-    const auto extended = [&](char to, llvm::StringRef from) {
-      const bool isRegister = from.trim().starts_with("%");
-      out += std::string(isRegister ? "cvt.s32.s16 " : "mov.b32 ") + to + ", " +
-             from.trim().str() + "; ";
-    };
-    out += "\t{ .reg .b32 a, b; ";
-    extended('a', operands[1]);
-    if (two) {
-      extended('b', operands[2]);
-    }
-    out += name.take_front(3).str() + ".s32 a, a" + (two ? ", b" : "") + "; cvt.u16.u32 " +
-           operands[0].trim().str() + ", a; }\n";
-  }
-  return out;
-}
-
 // Of the errors that LLVM finds in the user's assembly the first; without a handler it ends the process.
 void keepError(const llvm::DiagnosticInfo *info, void *text) {
   auto &kept = *static_cast<std::string *>(text);
@@ -188,7 +150,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   if (!error.empty()) {
     throw ir::UserError("in the kernel's assembly: " + error);
   }
-  code.assembly = widenNegations(text);
+  code.assembly = avoidPtxasFaults(text);
   return code;
 }
 

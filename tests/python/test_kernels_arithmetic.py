@@ -165,6 +165,54 @@ def test_minima_beside_comparisons(device, dtype, low, high):
 
 
 @libtile.jit
+def extremes_of_negations(x, out, n, FACTOR: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    rows = tl.load(x + tl.arange(0, ROWS)[:, None] * BLOCK + i)
+    a, b, c = tl.load(x + i), tl.load(x + BLOCK + i), tl.load(x + 2 * BLOCK + i)
+    low, high, debt = c, c, tl.zeros([BLOCK], a.dtype)
+    for k in range(-1, n):
+        debt -= tl.load(x + (k + 1) * BLOCK + i)
+        low = tl.minimum(tl.minimum(low, (k * a).to(a.dtype)), debt)
+        high = tl.maximum(tl.maximum(high, (k * a).to(a.dtype)), debt)
+    tl.store(out + i, tl.max(-rows, axis=0))
+    tl.store(out + BLOCK + i, tl.min(rows * FACTOR, axis=0))
+    tl.store(out + 2 * BLOCK + i, tl.maximum(tl.maximum(a, -b), c))
+    tl.store(out + 3 * BLOCK + i, tl.minimum(c, tl.minimum(-a, -b)))
+    tl.store(out + 4 * BLOCK + i, tl.where(tl.where(a < -b, a, -b) < c, tl.where(a < -b, a, -b), c))
+    tl.store(out + 5 * BLOCK + i, tl.maximum(tl.maximum(-a, 7), -b))
+    tl.store(out + 6 * BLOCK + i, low)
+    tl.store(out + 7 * BLOCK + i, high)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
+def test_extremes_of_negations(device, dtype):
+    """An assembler may make one instruction of a minimum of minima and of a negation among their numbers."""
+    info, on, rng = np.iinfo(dtype), OnDevice(device), np.random.default_rng(7)
+    x = rng.integers(info.min, info.max, (9, 128), dtype=dtype, endpoint=True)
+    x[:, :4] = np.array([info.min, info.max, 0, 1], dtype)
+    out = on(poisoned((8, 128), dtype))
+    extremes_of_negations[(1,)](on(x.ravel()), out, 3, FACTOR=-1, ROWS=9, BLOCK=128)
+    a, b, c = x[:3]
+    debts, multiples = -np.cumsum(x[:4], axis=0, dtype=dtype), a * np.arange(-1, 3).astype(dtype)[:, None]
+    want = [(-x).max(0), (-x).min(0), np.maximum(np.maximum(a, -b), c), np.minimum(c, np.minimum(-a, -b)),
+            np.minimum(np.minimum(a, -b), c), np.maximum(np.maximum(-a, dtype(7)), -b),
+            np.vstack([debts, multiples, c]).min(0), np.vstack([debts, multiples, c]).max(0)]
+    np.testing.assert_array_equal(on.back(out), want)
+
+
+def test_minima_of_negations_are_those_of_unsigned_numbers():
+    """On sm_90 ptxas makes one instruction of two signed ones, which does not negate what it should."""
+    ptx = extremes_of_negations.warmup("*i32", "*i32", "i32", grid=(1,), target="sm_90a", FACTOR=-1, ROWS=9, BLOCK=128).asm["ptx"]
+    negations = re.findall(r"\bneg\.s32\s+(%r\d+)", ptx)
+    assert len(negations) > 9 and re.search(r"\bmax\.u32 a, a, b;", ptx)
+    for numbers in re.findall(r"\b(?:min|max)\.s32\s+%r\d+, ((?:%r\d+), (?:%r\d+));", ptx):
+        assert not set(numbers.split(", ")) & set(negations)
+    plain = clamp.warmup("*i32", "*i32", "*i32", 0, 100, 512, target="sm_90a", grid=(1,)).asm["ptx"]
+    assert "min.s32" in plain and "80000000" not in plain
+
+
+@libtile.jit
 def divided_by_constants(x, out, n, BLOCK: tl.constexpr, D: tl.constexpr):
     i = tl.arange(0, BLOCK)
     a = tl.load(x + i, i < n)

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/nvidia/ptxas_faults.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/StringSet.h>
+
+#include <vector>
+
+namespace libtile::codegen::nvidia {
+
+namespace {
+
+constexpr llvm::StringLiteral kNegations[] = {"neg.s16", "abs.s16", "sub.s16"};
+constexpr llvm::StringLiteral kMinima[] = {"min.s32", "max.s32"};
+
+// Of an instruction that LLVM selected, `\tname \toperand, operand;`; inline assembly has no such tab.
+struct Instruction {
+  explicit Instruction(llvm::StringRef line) {
+    const auto [head, list] = line.trim().split('\t');
+    name = head.trim();
+    list.rtrim(';').split(operands, ',');
+    for (llvm::StringRef &operand : operands) {
+      operand = operand.trim();
+    }
+  }
+
+  llvm::StringRef name;
+  llvm::SmallVector<llvm::StringRef, 4> operands;
+};
+
+bool isRegister(llvm::StringRef operand) { return operand.starts_with("%"); }
+
+// The registers that ptxas may take for negations of others. It follows constants through moves and unrolled
+// loops, so that a difference is one where it finds a 0 and a product where it finds a -1.
+class PossibleNegations {
+public:
+  explicit PossibleNegations(llvm::StringRef text) {
+    while (!text.empty()) {
+      const auto [statement, rest] = text.split(';');
+      text = rest;
+      read(statement);
+    }
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (const Move &move : moves_) {
+        grows |= contains(move.sources) && insert(move.results);
+      }
+    }
+  }
+
+  [[nodiscard]] bool contains(llvm::ArrayRef<llvm::StringRef> names) const {
+    return llvm::any_of(names, [&](llvm::StringRef name) { return found_.contains(name); });
+  }
+
+private:
+  using Names = llvm::SmallVector<llvm::StringRef, 4>;
+  struct Move {
+    Names results, sources;
+  };
+
+  // `{ @%p1 name a, b` or `name {a, b}, c`, behind labels and comments of lines of their own.
+  void read(llvm::StringRef statement) {
+    statement = statement.rtrim();
+    statement = statement.substr(statement.rfind('\n') + 1).ltrim(" \t{}");
+    if (statement.consume_front("@")) {
+      statement = statement.drop_until([](char c) { return c == ' ' || c == '\t'; }).ltrim();
+    }
+    const size_t end = statement.find_first_of(" \t");
+    const llvm::StringRef name = statement.take_front(end).split('.').first;
+    llvm::StringRef list = statement.substr(end).trim();
+    // What loads, what compares bits and what picks bits yields no negation of a register.
+    if (list.empty() || llvm::is_contained({"ld", "st", "shfl", "min", "max", "and", "or", "xor", "not",
+                                            "shl", "shr", "prmt", "clz", "popc", "brev", "setp", "bra"},
+                                           name)) {
+      return;
+    }
+    const size_t split = list.starts_with("{") ? list.find('}') : list.find(',');
+    const Move move{names(list.take_front(split)), names(list.substr(split))};
+    if (llvm::is_contained({"mov", "cvt", "selp", "add"}, name)) {
+      moves_.push_back(move);
+    } else {
+      insert(move.results);
+    }
+  }
+
+  static Names names(llvm::StringRef list) {
+    Names found;
+    while (!(list = list.ltrim(" \t{}[],|+!")).empty()) {
+      found.push_back(list.take_front(list.find_first_of(" \t{}[],|+")));
+      list = list.drop_front(found.back().size());
+    }
+    return found;
+  }
+
+  bool insert(const Names &names) {
+    bool grows = false;
+    for (const llvm::StringRef name : names) {
+      grows |= found_.insert(name).second;
+    }
+    return grows;
+  }
+
+  llvm::StringSet<> found_;
+  std::vector<Move> moves_;
+};
+
+//   neg.s16 %rs2, %rs1;  ->  { .reg .b32 a; cvt.s32.s16 a, %rs1; neg.s32 a, a; cvt.u16.u32 %rs2, a; }
+std::string inWords(const Instruction &it) {
+  std::string out = "\t{ .reg .b32 a, b; ";
+  for (size_t i = 1; i < it.operands.size(); ++i) {
+    out += isRegister(it.operands[i]) ? "cvt.s32.s16 " : "mov.b32 ";
+    out += std::string(i == 1 ? "a, " : "b, ") + it.operands[i].str() + "; ";
+  }
+  return out + it.name.take_front(3).str() + ".s32 a, a" + (it.operands.size() > 2 ? ", b" : "") +
+         "; cvt.u16.u32 " + it.operands[0].str() + ", a; }\n";
+}
+
+// Numbers with their sign bits turned are in the order of unsigned ones.
+std::string amongUnsigned(const Instruction &it) {
+  const auto turned = [](const std::string &to, const std::string &from) {
+    return "xor.b32 " + to + ", " + from + ", 0x80000000; ";
+  };
+  return "\t{ .reg .b32 a, b; " + turned("a", it.operands[1].str()) + turned("b", it.operands[2].str()) +
+         it.name.take_front(3).str() + ".u32 a, a, b; " + turned(it.operands[0].str(), "a") + "}\n";
+}
+
+} // namespace
+
+std::string avoidPtxasFaults(llvm::StringRef text) {
+  const auto has = [&](llvm::StringRef name) { return text.contains(name); };
+  const bool hasMinima = llvm::any_of(kMinima, has);
+  if (!hasMinima && llvm::none_of(kNegations, has)) {
+    return text.str();
+  }
+  const PossibleNegations negations(hasMinima ? text : "");
+  std::string out;
+  while (!text.empty()) {
+    const auto [line, rest] = text.split('\n');
+    text = rest;
+    const Instruction it(line);
+    if (llvm::is_contained(kNegations, it.name)) {
+      out += inWords(it);
+    } else if (llvm::is_contained(kMinima, it.name) && isRegister(it.operands[2]) &&
+               negations.contains({it.operands[1], it.operands[2]})) {
+      out += amongUnsigned(it);
+    } else {
+      out.append(line).push_back('\n');
+    }
+  }
+  return out;
+}
+
+} // namespace libtile::codegen::nvidia
