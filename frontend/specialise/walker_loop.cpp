@@ -349,6 +349,11 @@ void Walker::dropUnchanged(Loop &loop) {
       loop.unchanged[k] = init;
       std::replace(loop.yields.begin(), loop.yields.end(), arg, init);
       std::replace(returned.begin(), returned.end(), arg, init);
+      for (Flag *flag : {&loop.flow.broke, &loop.flow.returned}) {
+        if (flag->value == arg) { // the condition under which the body leaves
+          flag->value = init;
+        }
+      }
       fn_.replaceAllUses(arg, init);
       if (loop.cond.valid()) {
         fn_.replaceAllUses(loop.condArgs[k], init);

@@ -95,6 +95,52 @@ def test_return_continue_and_break_in_nested_loops(device, wanted):
 
 
 @libtile.jit
+def left_by_what_it_keeps(x, wanted, rows):
+    """Leaves its loops by conditions that they carry and hand on as they got them."""
+    here, never, found, other = wanted > 0, wanted < -99, 0, wanted > 5
+    k = 0
+    while k < rows:
+        k += 1
+        here = here
+        if here:
+            return k * 100 + found
+        for i in range(rows):
+            never, other = never, other
+            if never:
+                break
+            found += tl.load(x + i)
+            if other:
+                return -1
+    return found
+
+
+@libtile.jit
+def keeps(x, out, wanted, rows):
+    tl.store(out, left_by_what_it_keeps(x, wanted, rows))
+    stop = tl.load(x) > wanted
+    n = 0
+    for i in range(rows):
+        if stop:
+            stop = stop
+            continue
+        n += 1
+        stop = stop
+        if stop:
+            break
+    tl.store(out + 1, n)
+
+
+@everywhere
+@pytest.mark.parametrize("wanted", [-100, 0, 4, 7])
+def test_loops_left_by_conditions_that_do_not_change(device, wanted):
+    on, x = OnDevice(device), np.array([5, 2, 9], np.int32)
+    out = on(poisoned(2, np.int32))
+    keeps[(1,)](on(x), out, wanted, 3)
+    np.testing.assert_array_equal(on.back(out), [100 if wanted > 0 else 0 if wanted < -99 else 48,
+                                                 0 if x[0] > wanted else 3])
+
+
+@libtile.jit
 def count_down(out, lo, hi, step):
     count = 0
     total = 0
