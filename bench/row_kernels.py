@@ -129,7 +129,8 @@ def prepare_cast(device, source, result, n):
     import torch
     x = torch.randn(n, device=device).to(source)
     out = torch.empty(n, device=device, dtype=result)
-    a, b = (torch.empty(n * (x.itemsize + out.itemsize) // 2, device=device, dtype=torch.uint8) for _ in range(2))
+    # Written to: an array that nobody has written to lies on a CPU in one page of zeros, which is read from a cache.
+    a, b = (torch.ones(n * (x.itemsize + out.itemsize) // 2, device=device, dtype=torch.uint8) for _ in range(2))
     lesson = SimpleNamespace(kernel=cast)
 
     def check():
