@@ -5,6 +5,9 @@
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/Support/KnownBits.h>
+
 #include <algorithm>
 
 namespace libtile::codegen {
@@ -178,12 +181,8 @@ Value *Elementwise::highProduct(bool isSigned, Value *a, Value *b) {
 
 Value *Elementwise::shift(Opcode opcode, Value *a, Value *amount) {
   const unsigned width = a->getType()->getScalarSizeInBits();
-  const auto *splat = llvm::dyn_cast<llvm::Constant>(amount);
-  const auto *number = splat == nullptr ? nullptr
-                       : splat->getType()->isVectorTy()
-                           ? llvm::dyn_cast_or_null<llvm::ConstantInt>(splat->getSplatValue())
-                           : llvm::dyn_cast<llvm::ConstantInt>(splat);
-  if (number != nullptr && number->getValue().ult(width)) {
+  const llvm::DataLayout &layout = builder_.GetInsertBlock()->getModule()->getDataLayout();
+  if (llvm::computeKnownBits(amount, layout).getMaxValue().ult(width)) {
     return opcode == Opcode::AShr  ? builder_.CreateAShr(a, amount)
            : opcode == Opcode::Shl ? builder_.CreateShl(a, amount)
                                    : builder_.CreateLShr(a, amount);

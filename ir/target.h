@@ -72,7 +72,8 @@ struct ContractUnit {
 // A FUNCTION or CAST_FUNCTION of ops.def on operands of one type.
 struct FunctionKey {
   Opcode opcode;
-  Elem elem;                           // never f16 or bf16, which go through f32
+  Elem elem; // of the operands, or the result if they are no floats. Never f16, which goes through f32, and bf16
+             // only of casts (passes/expand_functions.h)
   std::optional<Float8> format = {}; // where the op has that attribute
   friend auto operator<=>(const FunctionKey &, const FunctionKey &) = default;
 };

@@ -48,8 +48,7 @@ bool toFloat(const Type &from, const Type &to) { return from.isInteger() && to.i
 bool toInteger(const Type &from, const Type &to) { return from.isFloating() && to.isInteger(); }
 bool isAddress(const Type &type) { return type.isInteger() && type.elem() == Elem::I64; }
 bool isCode(const Type &type) { return type.isInteger() && type.elem() == Elem::I8; }
-bool isSingle(const Type &type) { return type.isFloating() && type.elem() == Elem::F32; }
-bool isWide(const Type &type) { return type.isFloating() && type.elementBits() >= 32; }
+bool isUpToSingle(const Type &type) { return type.isFloating() && type.elementBits() <= 32; }
 
 constexpr CastRow kCasts[] = {
     {Opcode::SExt, widens},
@@ -72,8 +71,8 @@ constexpr CastRow kCasts[] = {
     {Opcode::PtrToInt, [](const Type &a, const Type &b) { return a.isPointer() && isAddress(b); }},
     {Opcode::IntToPtr, [](const Type &a, const Type &b) { return isAddress(a) && b.isPointer(); }},
     {Opcode::Float8Decode,
-     [](const Type &a, const Type &b) { return isCode(a) && isSingle(b); }},
-    {Opcode::Float8Encode, [](const Type &a, const Type &b) { return isWide(a) && isCode(b); }},
+     [](const Type &a, const Type &b) { return isCode(a) && isUpToSingle(b); }},
+    {Opcode::Float8Encode, [](const Type &a, const Type &b) { return a.isFloating() && isCode(b); }},
 };
 
 bool castFits(Opcode opcode, const Type &from, const Type &to) {

@@ -23,6 +23,14 @@ namespace {
 // Functions that use each other deeper than this have no end.
 constexpr unsigned kMostDepth = 8;
 
+bool isNarrow(Elem elem) { return elem == Elem::F16 || elem == Elem::BF16; }
+
+// The function is of that type: its operands', or the result's if they are no floats.
+Elem elemOf(const Function &fn, OpId op) {
+  const Type &operand = fn.type(fn.operand(op, 0));
+  return operand.isFloating() ? operand.elem() : fn.type(fn.result(op)).elem();
+}
+
 class Expansion {
 public:
   Expansion(Function &fn, const PassContext &context) : fn_(fn), context_(context) {}
@@ -38,6 +46,10 @@ private:
   void visit(OpId op, unsigned depth) {
     if (!ir::isFunction(fn_.opcode(op))) {
       return;
+    }
+    if (fn_.opInfo(op).rule == ir::TypeRule::Cast && isNarrow(elemOf(fn_, op)) &&
+        !staysNarrow(fn_, op, context_.target)) {
+      op = throughSingle(op);
     }
     const ir::FunctionKey wanted = keyOf(op);
     if (std::ranges::find(context_.target.functions, wanted) != context_.target.functions.end()) {
@@ -56,13 +68,31 @@ private:
   }
 
   ir::FunctionKey keyOf(OpId op) const {
-    const Elem elem = fn_.type(fn_.operand(op, 0)).elem();
-    const bool narrow = elem == Elem::F16 || elem == Elem::BF16;
-    ir::FunctionKey key{fn_.opcode(op), narrow ? Elem::F32 : elem};
+    const Elem elem = elemOf(fn_, op);
+    const bool single = isNarrow(elem) && fn_.opInfo(op).rule != ir::TypeRule::Cast;
+    ir::FunctionKey key{fn_.opcode(op), single ? Elem::F32 : elem};
     if (fn_.findAttr(op, ir::Attr::format) != nullptr) {
       key.format = fn_.getEnum<ir::Float8>(op, ir::Attr::format);
     }
     return key;
+  }
+
+  // The cast from or to a 16-bit float as one of f32 and one that is exact.
+  OpId throughSingle(OpId op) {
+    ir::Builder builder(fn_, op);
+    const ValueId operand = fn_.operand(op, 0);
+    const Type to = fn_.type(fn_.result(op));
+    const Type single = to.withElement(Type::scalar(Elem::F32));
+    const bool narrows = to.isFloating();
+    const ValueId wide = narrows ? operand : builder.make(Opcode::FpExt, {operand}, single);
+    const Type result = narrows ? single : to;
+    const OpId made = builder.op(fn_.opcode(op), {&wide, 1}, {&result, 1});
+    fn_.setAttr(made, ir::Attr::format, fn_.getEnum<ir::Float8>(op, ir::Attr::format));
+    const ValueId cast = fn_.result(made);
+    fn_.replaceAllUses(fn_.result(op), narrows ? builder.make(Opcode::FpTrunc, {cast}, to) : cast);
+    fn_.erase(op);
+    changed_ = true;
+    return made;
   }
 
   // f(x) -> the body on x in the body's types, converted back to the op's.
@@ -118,6 +148,11 @@ private:
 };
 
 } // namespace
+
+bool staysNarrow(const Function &fn, OpId op, const ir::Target &target) {
+  return ir::isFunction(fn.opcode(op)) && fn.opInfo(op).rule == ir::TypeRule::Cast &&
+         elemOf(fn, op) == Elem::BF16 && target.vectorBytes > 0;
+}
 
 bool expandFunctions(Function &fn, const PassContext &context) {
   return Expansion(fn, context).run();

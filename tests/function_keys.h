@@ -15,10 +15,11 @@ inline std::vector<ir::FunctionKey> functionKeys() {
       continue;
     }
     const bool decodes = opcode == ir::Opcode::Float8Decode;
-    for (const ir::Elem elem : {decodes ? ir::Elem::I8 : ir::Elem::F32, ir::Elem::F64}) {
-      if (!decodes && opcode != ir::Opcode::Float8Encode) {
+    const bool encodes = opcode == ir::Opcode::Float8Encode;
+    for (const ir::Elem elem : {ir::Elem::BF16, ir::Elem::F32, ir::Elem::F64}) {
+      if (!decodes && !encodes && elem != ir::Elem::BF16) {
         keys.push_back({opcode, elem});
-      } else if (!decodes || elem == ir::Elem::I8) {
+      } else if (encodes || (decodes && elem != ir::Elem::F64)) {
         using enum ir::Float8;
         for (const ir::Float8 format : {e5, e4nv, e4b15, e4b8, e5b16}) {
           keys.push_back({opcode, elem, format});

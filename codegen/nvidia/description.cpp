@@ -114,7 +114,7 @@ ir::Target makeTarget(const Row &row) {
                       {ir::Opcode::Rsqrt, ir::Elem::F32}};
   if (row.float8) {
     // An e5 is the upper half of an fp16, so it needs no instruction of its own.
-    target.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::I8, ir::Float8::e4nv});
+    target.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::F32, ir::Float8::e4nv});
     target.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, ir::Float8::e4nv});
     target.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, ir::Float8::e5});
   }

@@ -3,7 +3,7 @@
 
 float8_decode_FORMAT and float8_encode_FORMAT are the ops of those names (ir/ops.def), ir/float8.h lists the
 formats. Codes are uint8. The code is straight, of integers and fp32 (of fp64 where that is encoded), so that
-it runs on whole vectors.
+it runs on whole vectors; that of FORMAT_bf16 is of 16-bit integers, so that vectors hold twice as many.
 """
 import libtile
 import libtile.language as tl
@@ -44,6 +44,52 @@ def float8_decode_e5b16(code):
     top = (code & 0x7C) == 0x7C
     number = float8_as_half(tl.where(top, code - 4, code), 8) * tl.where(top, 1.0, 0.5)
     return tl.where(code == 0x80, float("nan"), number)
+
+
+# ---- from 8 bits to bf16
+
+@libtile.jit
+def float8_as_bf16(code, mantissa: tl.constexpr, bias: tl.constexpr):
+    """The bits of the bf16 of a code, if all codes were numbers.
+
+    The bits of a positive float are a function of the number that consists of straight lines, one for each
+    exponent, each half as steep as the one before: the least of these lines. The numbers of one exponent of the
+    format lie on one line, and so do its subnormal ones with as many leading zeros; 0 lies on none.
+    """
+    wide = code.to(tl.uint16)
+    size = wide & 0x7F
+    bits = (size << (7 - mantissa)) + ((127 - bias) << 7)
+    for zeros in tl.static_range(1, mantissa + 1):
+        bits = tl.minimum(bits, (size << (7 - mantissa + zeros)) + ((127 - bias - zeros) << 7))
+    return tl.where(size == 0, 0, bits) | ((wide & 0x80) << 8)
+
+
+@libtile.jit
+def float8_decode_e5_bf16(code):
+    """The infinities' exponent is that of 65536, 0x4780."""
+    bits = float8_as_bf16(code, 2, 15)
+    return tl.where((code & 0x7F) < 0x7C, bits, bits + (0x7F80 - 0x4780)).to(tl.bfloat16, bitcast=True)
+
+
+@libtile.jit
+def float8_decode_e4nv_bf16(code):
+    bits = float8_as_bf16(code, 3, 7)
+    return tl.where((code & 0x7F) == 0x7F, 0x7FC0, bits).to(tl.bfloat16, bitcast=True)
+
+
+@libtile.jit
+def float8_decode_e4b15_bf16(code):
+    return float8_as_bf16(code, 3, 15).to(tl.bfloat16, bitcast=True)
+
+
+@libtile.jit
+def float8_decode_e4b8_bf16(code):
+    return tl.where(code == 0x80, 0x7FC0, float8_as_bf16(code, 3, 8)).to(tl.bfloat16, bitcast=True)
+
+
+@libtile.jit
+def float8_decode_e5b16_bf16(code):
+    return tl.where(code == 0x80, 0x7FC0, float8_as_bf16(code, 2, 16)).to(tl.bfloat16, bitcast=True)
 
 
 # ---- to 8 bits
@@ -115,6 +161,63 @@ def float8_encode_e4b15(x):
     """Of the fp16 towards zero, which has the same exponents and seven bits more; ties away from zero."""
     half = cast_towards_zero(tl.minimum(tl.abs(x), 1.75), tl.float16).to(tl.uint16, bitcast=True)
     return (((half + 0x40) >> 7).to(tl.int32) | float8_sign(x)).to(tl.uint8)
+
+
+# ---- from bf16 to 8 bits
+
+@libtile.jit
+def float8_fixed(bits, mantissa: tl.constexpr, bias: tl.constexpr, largest: tl.constexpr):
+    """The code of a bf16 without its sign, by its bits, with eight places behind the point.
+
+    Normal numbers of both lie equally far apart: bits that are moved and another bias. A subnormal code counts
+    what the leading 1 and the mantissa hold, moved by the exponent. By up to eight places nothing is lost; what
+    is moved farther is less than half a code.
+    """
+    size = tl.minimum(bits & 0x7FFF, largest)
+    normal = (size << (1 + mantissa)) - (((127 - bias) << (8 + mantissa)) & 0xFFFF)
+    subnormal = ((size << 8) | 0x8000) >> tl.minimum((135 - bias - mantissa) - (size >> 7), 15)
+    return tl.where(size < ((128 - bias) << 7), subnormal, normal)
+
+
+@libtile.jit
+def float8_encode_bf16(x, mantissa: tl.constexpr, bias: tl.constexpr, largest: tl.constexpr,
+                       one_zero: tl.constexpr):
+    bits = x.to(tl.uint16, bitcast=True)
+    fixed = float8_fixed(bits, mantissa, bias, largest)
+    rounded = fixed + 0x7F + ((fixed >> 8) & 1)
+    code = (rounded | (bits & 0x8000)) >> 8
+    if one_zero:
+        code = tl.where((bits & 0x7FFF) > 0x7F80, 0x80, tl.where(rounded < 0x100, 0, code))
+    else:
+        code = tl.where((bits & 0x7FFF) > 0x7F80, 0x7F, code)
+    return code.to(tl.uint8)
+
+
+@libtile.jit
+def float8_encode_e5_bf16(x):
+    return float8_encode_bf16(x, 2, 15, 0x4760, False)
+
+
+@libtile.jit
+def float8_encode_e4nv_bf16(x):
+    return float8_encode_bf16(x, 3, 7, 0x43E0, False)
+
+
+@libtile.jit
+def float8_encode_e4b8_bf16(x):
+    return float8_encode_bf16(x, 3, 8, 0x4370, True)
+
+
+@libtile.jit
+def float8_encode_e5b16_bf16(x):
+    return float8_encode_bf16(x, 2, 16, 0x4760, True)
+
+
+@libtile.jit
+def float8_encode_e4b15_bf16(x):
+    """Ties away from zero."""
+    bits = x.to(tl.uint16, bitcast=True)
+    return (((float8_fixed(bits, 3, 15, 0x3FE0) + 0x80) | (bits & 0x8000)) >> 8).to(tl.uint8)
 
 
 # ---- towards zero

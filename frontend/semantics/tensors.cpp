@@ -63,12 +63,11 @@ Tensor castFloat8(Semantics &s, Opcode opcode, const Tensor &x, DType to) {
 }
 
 Tensor castFloats(Semantics &s, const Tensor &x, DType to) {
-  // fp32 holds every float of 8 or 16 bits.
-  if (x.dtype.isFloat8()) {
-    return s.cast(castFloat8(s, Opcode::Float8Decode, x, floatType(ir::Elem::F32)), to);
+  if (x.dtype.isFloat8() && (to.isFloat8() || ir::bitWidth(to.elem) > 32)) {
+    return s.cast(single(s, x), to);
   }
-  if (to.isFloat8()) {
-    return castFloat8(s, Opcode::Float8Encode, single(s, x), to);
+  if (x.dtype.isFloat8() || to.isFloat8()) {
+    return castFloat8(s, to.isFloat8() ? Opcode::Float8Encode : Opcode::Float8Decode, x, to);
   }
   const bool widens = ir::bitWidth(to.elem) > ir::bitWidth(x.dtype.elem);
   return emitShaped(s, widens ? Opcode::FpExt : Opcode::FpTrunc, x.id, to, x.shape);

@@ -6,6 +6,7 @@
 #include "passes/cpu/nest_costs.h"
 #include "passes/cpu/remainder_checks.h"
 #include "passes/cpu/sink_loops.h"
+#include "passes/expand_functions.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/MathExtras.h>
@@ -99,7 +100,8 @@ uint32_t widestElement(const NestState &state, std::span<const ValueId> values) 
         return node.part == Part::Element;
       }
       const bool computed = op.valid() && isElementwise(state.fn.opcode(op)) &&
-                            state.fn.opcode(op) != Opcode::Load && type.isFloating();
+                            state.fn.opcode(op) != Opcode::Load && type.isFloating() &&
+                            !staysNarrow(state.fn, op, state.target);
       widest = std::max({widest, type.elementBytes(), computed ? 4U : 1U});
       return true;
     });

@@ -39,14 +39,18 @@ private:
     if (wanted.format) {
       name += "_" + std::string(ir::enumeratorName(ir::AttrKind::Float8, static_cast<int64_t>(*wanted.format)));
     }
+    if (wanted.elem == ir::Elem::BF16) {
+      name += "_bf16";
+    }
     const auto function = frontend::preludeFunction(name);
     if (function == nullptr) {
       return nullptr;
     }
-    const std::vector<frontend::DType> parameters(row.operands.size(), typeOf(wanted.elem));
-    const auto result = wanted.opcode == ir::Opcode::Float8Decode   ? ir::Elem::F32
-                        : wanted.opcode == ir::Opcode::Float8Encode ? ir::Elem::I8
-                                                                    : wanted.elem;
+    const bool fromCode = wanted.opcode == ir::Opcode::Float8Decode;
+    const bool toCode = wanted.opcode == ir::Opcode::Float8Encode;
+    const std::vector<frontend::DType> parameters(row.operands.size(),
+                                                  typeOf(fromCode ? ir::Elem::I8 : wanted.elem));
+    const ir::Elem result = toCode ? ir::Elem::I8 : wanted.elem;
     ir::Function fn = frontend::scalarBody(*function, parameters, typeOf(result));
     // Once here, and not wherever it is inlined.
     const ir::Target any;

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace libtile::test {
 namespace {
 
@@ -50,9 +52,10 @@ std::string kernel(const std::string &op, const std::string &type) {
 }
 
 ir::Function expanded(const std::string &text, ir::FunctionLibrary *library,
-                      std::vector<ir::FunctionKey> native = {}) {
+                      std::vector<ir::FunctionKey> native = {}, int32_t vectorBytes = 0) {
   ir::Target target;
   target.name = "abacus";
+  target.vectorBytes = vectorBytes;
   target.functions = std::move(native);
   ir::Function fn = ir::parse(text);
   passes::PassContext context{target};
@@ -109,6 +112,25 @@ TEST(ExpandFunctions, FormatsAreAskedFor) {
     codes.push_back(fn.opcode(op));
   }
   EXPECT_EQ(codes, (std::vector{Opcode::Float8Encode, Opcode::FpToSI, Opcode::Add, Opcode::Store, Opcode::Return}));
+}
+
+// bf16 has bodies of its own for vectors, which hold twice as much of 16 bits; all else goes through f32.
+TEST(ExpandFunctions, CastsOfBf16StayNarrowInVectors) {
+  for (const char *type : {"f16", "bf16"}) {
+    const std::string text = std::string("func @f stage=tile warps=4 stages=3 (%x: ") + type + ", %c: i8, %o: ptr<i8>, %p: ptr<" + type +
+                             ">) {\n  %0 = float8_encode %x {format=e5} : i8\n"
+                             "  %1 = float8_decode %c {format=e5} : " + type +
+                             "\n  store %o, %0\n  store %p, %1\n  return\n}\n";
+    for (const int32_t vectorBytes : {0, 32}) {
+      Fake library;
+      const Elem elem = vectorBytes != 0 && type[0] == 'b' ? Elem::BF16 : Elem::F32;
+      const ir::FunctionKey decode{Opcode::Float8Decode, elem, ir::Float8::e5};
+      const ir::Function fn = expanded(text, &library, {decode}, vectorBytes);
+      EXPECT_EQ(library.asked, (std::vector{ir::FunctionKey{Opcode::Float8Encode, elem, ir::Float8::e5}}));
+      const auto narrowed = std::ranges::count(fn.walk(), Opcode::FpTrunc, [&](ir::OpId op) { return fn.opcode(op); });
+      EXPECT_EQ(narrowed, elem == Elem::F32 ? 1 : 0) << type;
+    }
+  }
 }
 
 // Neither an instruction nor a body: the user hears where.
