@@ -16,8 +16,8 @@ import row_kernels
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tutorials"))
 add = importlib.import_module("01_vector_add")
 softmax = importlib.import_module("02_fused_softmax")
-layer_norm = importlib.import_module("03_layer_norm")
-matmul = importlib.import_module("04_matmul")
+layer_norm = importlib.import_module("05_layer_norm")
+matmul = importlib.import_module("03_matmul")
 
 
 @dataclass

@@ -5,8 +5,9 @@ Each program takes whole rows: it reads a row once, keeps it as a tile, and writ
 In NumPy the same formula goes over memory five times. New here: reductions (`tl.max`, `tl.sum`),
 a loop over rows, and masked elements that are given a value (`other`).
 
-    python 02_fused_softmax.py
+    python 02_fused_softmax.py --plot plots
 """
+import lesson
 import numpy as np
 
 import libtile
@@ -43,14 +44,32 @@ def reference(x):
     return e / e.sum(axis=1, keepdims=True)
 
 
-def main():
+def check(device):
     rng = np.random.default_rng(0)
     for shape in ((3, 1), (1823, 781), (64, 4096)):
         x = rng.standard_normal(shape, dtype=np.float32)
-        out = run(x, np.empty_like(x))
-        np.testing.assert_allclose(out, reference(x), rtol=1e-5, atol=1e-8)
+        out = run(*lesson.place(device, x, lesson.unwritten(shape)))
+        np.testing.assert_allclose(lesson.host(out), reference(x), rtol=1e-5, atol=1e-8)
         print(f"{shape[0]} x {shape[1]}: right")
 
 
+def by_numpy(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def measure(columns, provider, device):
+    rows = 1024 if device == "cpu" else 4096
+    x = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
+    x, out = lesson.place(device, x, np.empty_like(x), provider=provider)
+    calls = {
+        "libtile": lambda: run(x, out),
+        "Triton": lambda: lesson.by_triton(__file__).run(x, out),
+        "torch": lambda: x.softmax(1),
+        "NumPy": lambda: by_numpy(x),
+    }
+    return lesson.rate(calls[provider], 2 * x.nbytes, device, provider)
+
+
 if __name__ == "__main__":
-    main()
+    lesson.main(check, measure, "fused softmax", "columns", [256, 781, 1024, 2048, 4096, 8192], "GB/s")

@@ -100,7 +100,7 @@ bool runSoftmax(const libtile::Device &device, const std::string &tutorials) {
 
 bool runLayerNorm(const libtile::Device &device, const std::string &tutorials) {
   const libtile::Function layerNorm =
-      libtile::Program::fromFile(tutorials + "/03_layer_norm.py").function("layer_norm");
+      libtile::Program::fromFile(tutorials + "/05_layer_norm.py").function("layer_norm");
   const int32_t rows = 77, cols = 1000;
   const float eps = 1e-5F;
   const std::vector<float> host = randomNumbers(size_t{rows} * cols, 6);
@@ -135,7 +135,7 @@ bool runMatmul(const libtile::Device &device, const std::string &tutorials) {
   const int64_t tile = 64;
   const auto array = libtile::type("*fp32:16"), integer = libtile::type("i32");
   const libtile::Kernel matmul =
-      libtile::Program::fromFile(tutorials + "/04_matmul.py")
+      libtile::Program::fromFile(tutorials + "/03_matmul.py")
           .function("matmul")
           .compile(device.target(), {array, array, array, integer, integer, integer,
                                      {"stride_am", integer}, {"stride_ak", 1}, {"stride_bk", integer},

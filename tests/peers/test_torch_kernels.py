@@ -13,8 +13,8 @@ import libtile.language as tl
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tutorials"))
 add = importlib.import_module("01_vector_add")
 softmax = importlib.import_module("02_fused_softmax")
-layer_norm = importlib.import_module("03_layer_norm")
-matmul = importlib.import_module("04_matmul")
+layer_norm = importlib.import_module("05_layer_norm")
+matmul = importlib.import_module("03_matmul")
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 FLOATS = [torch.float32, torch.float16, torch.bfloat16]

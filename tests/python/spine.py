@@ -13,8 +13,8 @@ import libtile
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tutorials"))
 add = importlib.import_module("01_vector_add")
 softmax = importlib.import_module("02_fused_softmax")
-layer_norm = importlib.import_module("03_layer_norm")
-matmul = importlib.import_module("04_matmul")
+layer_norm = importlib.import_module("05_layer_norm")
+matmul = importlib.import_module("03_matmul")
 
 F32, F16, BF16, F64 = np.float32, np.float16, ml_dtypes.bfloat16, np.float64
 # Half a unit in the last place of 1.
