@@ -68,8 +68,8 @@ def torch():
     return importlib.import_module("torch")
 
 
-def providers(device, peers):
-    """libtile, and those of the peers that this machine has for the device. NumPy stands for torch where that is not
+def providers(device):
+    """libtile, and the peers that this machine has for the device. On a GPU NumPy stands in for torch where that is not
     installed."""
     found = ["libtile"]
     if device != "cpu" and has_torch() and importlib.util.find_spec("triton") is not None:
@@ -78,7 +78,7 @@ def providers(device, peers):
         found.append("torch")
     if device == "cpu" or not has_torch():
         found.append("NumPy")
-    return [name for name in found if name == "libtile" or name in peers]
+    return found
 
 
 @functools.cache
@@ -94,9 +94,9 @@ def by_triton(path):
 
 
 def milliseconds(call, device, provider="libtile"):
-    """The median time of a call. Caches are cleared on a GPU alone: on a CPU that takes longer than the calls."""
+    """The best time of a call. Caches are cleared on a GPU alone: on a CPU that takes longer than the calls."""
     where = "cpu" if provider == "NumPy" else device
-    return libtile.testing.do_bench(call, warmup=5, rep=40, return_mode="median", device=where,
+    return libtile.testing.do_bench(call, warmup=5, rep=40, return_mode="min", device=where,
                                     clear_cache=where != "cpu")
 
 
@@ -105,12 +105,12 @@ def rate(call, work, device, provider):
     return work / milliseconds(call, device, provider) * 1e-6
 
 
-def main(check, measure, title, x, values, unit, peers=("NumPy", "torch", "Triton")):
+def main(check, measure, title, x, values, unit, lines=None):
     """The command line of a lesson.
 
     - `check(device)` compares the kernels with NumPy and raises AssertionError if they are wrong.
     - `measure(x, provider, device)` gives one point of the plot `title`: its axes are the argument named `x`, which has
-      `values`, and a number in `unit`. `peers`: those that the lesson has a form for.
+      `values`, and a number in `unit`. `lines`: the providers, if they are not libtile and its peers.
     """
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -121,7 +121,7 @@ def main(check, measure, title, x, values, unit, peers=("NumPy", "torch", "Trito
     options = parser.parse_args()
     check(options.device)
     if options.plot:
-        lines = providers(options.device, peers)
+        lines = lines or providers(options.device)
         benchmark = libtile.testing.Benchmark(
             x_names=[x], x_vals=values[:options.points], x_log=values[-1] > 8 * values[0], line_arg="provider",
             line_vals=lines, line_names=lines, plot_name=title, ylabel=unit, args={})
