@@ -29,6 +29,12 @@ def _text(variable: str, text: str) -> str:
     return text
 
 
+def _count(variable: str, text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"{variable} is '{text}'; it takes a number from 1 on")
+    return int(text)
+
+
 class _Setting:
     """An attribute whose value, while it is not set, is what the first of the variables that is there says."""
 
@@ -75,4 +81,14 @@ class Autotuning:
     listener = _Setting(_text, None)
 
 
+class Reports:
+    """What `testing.perf_report` heeds.
+
+    - `points`: the most points that are measured of each benchmark, the first ones of its `x_vals`; None: all of them.
+      LIBTILE_REPORT_POINTS.
+    """
+    points = _Setting(_count, None, "LIBTILE_REPORT_POINTS")
+
+
 autotuning = Autotuning()
+reports = Reports()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from . import knobs
+
 TYPE_CHECKING = False  # importing typing takes longer than the rest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +71,7 @@ class Mark:
 
     def run(self, show_plots: bool = False, print_data: bool = False, save_path: str = "", return_df: bool = False,
             diff_col: bool = False, save_precision: int = 6, **kwargs: Any) -> Any:
-        """Measures every point of every benchmark.
+        """Measures every point of every benchmark, or the first ones alone: `libtile.knobs.reports.points`.
 
         The function is called with the arguments of the point and `kwargs`; it gives a number, or (a number, the least,
         the greatest).
@@ -115,7 +117,7 @@ class Mark:
         names = list(benchmark.x_names)
         unit = f" ({benchmark.ylabel})"
         table = Table([*names, *(f"{line}{unit}" for line in benchmark.line_names)])
-        for x in benchmark.x_vals:
+        for x in list(benchmark.x_vals)[:knobs.reports.points]:
             values = list(x) if isinstance(x, (list, tuple)) else [x] * len(names)
             if len(values) != len(names):
                 raise ValueError(f"benchmark '{benchmark.plot_name}': {x!r} has {len(values)} values for the "

@@ -169,6 +169,24 @@ def test_a_report_prints_and_saves(tmp_path, capsys, without):
                                                                "5,6,31.5,63.0,31.5"]
 
 
+def test_points_of_a_report_may_be_left_out(monkeypatch, capsys):
+    def lines():
+        report()(product).run(print_data=True)
+        return len(capsys.readouterr().out.splitlines()) - 2
+
+    assert lines() == 2
+    monkeypatch.setenv("LIBTILE_REPORT_POINTS", "1")
+    assert lines() == 1
+    libtile.knobs.reports.points = 3
+    assert lines() == 2
+    del libtile.knobs.reports.points
+    assert lines() == 1
+    for wrong in ("0", "-1", "few"):
+        monkeypatch.setenv("LIBTILE_REPORT_POINTS", wrong)
+        with pytest.raises(ValueError, match=f"LIBTILE_REPORT_POINTS is '{wrong}'; it takes a number from 1 on"):
+            lines()
+
+
 def test_what_is_not_installed_is_said(without):
     without("matplotlib", "pandas")
     with pytest.raises(ImportError, match="return_df needs pandas, which is not installed"):
