@@ -95,6 +95,16 @@ def float8_decode_e5b16_bf16(code):
 # ---- to 8 bits
 
 @libtile.jit
+def float8_abs(x):
+    """|x| by its code: without the sign, which NaN needs where there is no -0."""
+    code = x.to(tl.uint8, bitcast=True)
+    size = code & 0x7F
+    if x.dtype == tl.float8e4b8 or x.dtype == tl.float8e5b16:
+        size = tl.where(code == 0x80, code, size)
+    return size.to(x.dtype, bitcast=True)
+
+
+@libtile.jit
 def float8_sign(x):
     """The sign of a float where a code has it."""
     if x.dtype == tl.float64:

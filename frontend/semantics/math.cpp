@@ -181,6 +181,9 @@ Value absolute(Semantics &s, Args args) {
   if (x.dtype.isPointer()) {
     s.fail(args[0], "abs does not take " + args[0].describe());
   }
+  if (x.dtype.isFloat() && ir::bitWidth(x.dtype.elem) == 8) {
+    return callPrelude(s, "float8_abs", {Value(x)});
+  }
   const bool isUnsigned = x.dtype.isInt() && (!x.dtype.isSigned || x.dtype.isBool());
   const Tensor source = computed(s, x);
   return Value(isUnsigned ? x : s.cast(emit(s, Opcode::Abs, {source.id}, source.dtype), x.dtype));

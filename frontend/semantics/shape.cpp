@@ -119,8 +119,9 @@ Value expandDims(Semantics &s, Args args) {
   const std::vector<int64_t> axes = constantInts(s, args[1], "the axis of expand_dims");
   std::set<unsigned> wrapped;
   for (const int64_t axis : axes) {
-    if (!wrapped.insert(wrapAxis(s, axis, result.shape.size() + axes.size(), args[1])).second) {
-      s.fail(args[1], "expand_dims got axis " + std::to_string(axis) + " twice");
+    const unsigned found = wrapAxis(s, axis, result.shape.size() + axes.size(), args[1]);
+    if (!wrapped.insert(found).second) {
+      s.fail(args[1], "expand_dims got axis " + std::to_string(found) + " twice");
     }
   }
   for (const unsigned axis : wrapped) {

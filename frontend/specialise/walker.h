@@ -164,7 +164,8 @@ private:
 
   // ---- calls (walker_call.cpp)
   Value call(const Expr &expr, bool isUsed = true);
-  void checkUnused(const Value &callee);
+  void checkUnused(ExprId called, const Value &callee);
+  std::string dottedPath(ExprId id) const;
   Arguments arguments(const Expr &expr);
   Value callValue(const Value &callee, const Arguments &arguments);
   Value callOperation(const Operation &operation, const Arguments &arguments);

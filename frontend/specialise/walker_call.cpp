@@ -13,14 +13,17 @@ Value Walker::call(const Expr &expr, bool isUsed) {
   Value result = callValue(callee, given);
   at(expr.range);
   if (!isUsed) {
-    checkUnused(callee);
+    checkUnused(expr.a, callee);
   }
   checkSize(result, expr.range);
   return result;
 }
 
 // The call of a function stands alone whose result may have to be used.
-void Walker::checkUnused(const Value &callee) {
+void Walker::checkUnused(ExprId called, const Value &callee) {
+  if (const auto *method = callee.as<std::shared_ptr<const BoundMethod>>()) {
+    return checkUnused(called, (*method)->callee);
+  }
   const auto *function = callee.as<std::shared_ptr<const FunctionSource>>();
   const auto *object = callee.as<std::shared_ptr<HostObject>>();
   const std::shared_ptr<HostObject> owner = function != nullptr ? (*function)->host
@@ -30,9 +33,20 @@ void Walker::checkUnused(const Value &callee) {
   const Constant *constant = must.constant();
   const std::string *text = constant != nullptr ? std::get_if<std::string>(constant) : nullptr;
   if (text != nullptr || (constant != nullptr && *constant == Constant(true))) {
-    sem_.fail("the result of " + callee.describe() + " is not used" +
+    const std::string path = dottedPath(called);
+    sem_.fail("the result of " + (path.empty() ? callee.describe() : path) + " is not used" +
               (text != nullptr ? ": " + *text : ""));
   }
+}
+
+// `a.b.c` as written; "" of other expressions.
+std::string Walker::dottedPath(ExprId id) const {
+  const Expr &expr = ast()[id];
+  if (expr.kind == ExprKind::Name) {
+    return ast()[expr.name];
+  }
+  const std::string owner = expr.kind == ExprKind::Attribute ? dottedPath(expr.a) : "";
+  return owner.empty() ? "" : owner + "." + ast()[expr.name];
 }
 
 Arguments Walker::arguments(const Expr &expr) {

@@ -51,7 +51,7 @@ def _fields(cls):
             types.update(base.__aggregate_types__)
             defaults.update(base.__aggregate_defaults__)
         elif base is not object and base.__name__ != "base_value":
-            raise TypeError(f"{cls.__name__}: an aggregate inherits from aggregates only, not from {base.__name__}")
+            raise TypeError(f"Aggregates can only inherit from other aggregates: {base.__name__}, a base of {cls.__name__}, is none")
     for name, annotation in inspect.get_annotations(cls).items():
         types[name] = _resolved(cls, annotation)
         if name in cls.__dict__ and not isinstance(cls.__dict__[name], property):
@@ -124,8 +124,8 @@ def _set_field(self, name, value):
     if name not in cls.__aggregate_fields__:
         raise AttributeError(f"{cls.__name__} has no field '{name}'")
     if "_is_complete" in self.__dict__:
-        raise AttributeError(f"cannot assign to field '{name}' of {cls.__name__}: an aggregate does not change; "
-                             "tl.aggregate_replace() makes another one")
+        raise AttributeError(f"cannot assign to field '{name}' on immutable aggregate {cls.__name__}: tl.aggregate_replace() "
+                             "makes another one")
     wanted = cls.__aggregate_types__[name]
     if not any(_fits(value, one) for one in _alternatives(wanted)):
         raise TypeError(f"the field '{name}' of {cls.__name__} is declared as {wanted} and cannot hold {value!r}")
@@ -193,7 +193,7 @@ def aggregate_replace(instance: Any, **changes: Any) -> Any:
     """The aggregate made anew with the fields that are named."""
     cls = type(instance)
     if not is_aggregate(cls):
-        raise TypeError(f"aggregate_replace takes an aggregate, not {cls.__name__}")
+        raise TypeError(f"aggregate_replace expects an aggregate instance, not {cls.__name__}")
     for name in changes:
         if name not in cls.__aggregate_fields__:
             raise TypeError(f"{cls.__name__} has no field '{name}'")

@@ -307,6 +307,9 @@ def test_arithmetic_is_that_of_fp32_and_rounded(device, name, op):
     if op.startswith("where"):
         # Nothing is computed: codes are chosen.
         want = np.where(a < b, x, y) if op == "where" else np.where(a >= b, x, encode(name, -1))
+    if op == "abs":
+        # The code without its sign; a NaN that is the code of -0 stays.
+        want = np.where(np.isnan(a) & (name in float8.ONE_ZERO), x, x & 0x7F)
     # Of two zeros either may be the lesser one.
     zeros = op in ("min", "max", "clamp") and (result == 0)
     got, want = np.where(zeros, got & 0x7F, got), np.where(zeros, want & 0x7F, want)

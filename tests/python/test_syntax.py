@@ -380,7 +380,9 @@ REFUSED = {
     "aggregate_compared": ("v = Vector(n, n)\nw = v == v", "operator == does not take Vector and Vector"),
     "aggregate_not_implemented": ("v = Vector(n, n)\nw = v @ v", "operator @ does not take Vector and Vector"),
     "aggregate_replace_unknown": ("v = tl.aggregate_replace(Vector(n, n), z=1)", "`Vector` has no field `z`"),
-    "unused": ("needed(n)", "the result of function needed is not used: it has no effect"),
+    "unused": ("needed(n)", "the result of needed is not used: it has no effect"),
+    "unused_method": ("m = Needed(n)\nm.twice()", "the result of m.twice is not used"),
+    "unused_constant": ("m = Needed(n)\nm.inner.three()", "the result of m.inner.three is not used: why"),
 }
 
 MORE_REFUSED = '''
@@ -388,6 +390,23 @@ MORE_REFUSED = '''
 @libtile.jit
 def needed(x):
     return x + 1
+
+@libtile.aggregate
+class Inner:
+    @libtile.must_use_result("why")
+    @libtile.constexpr_function
+    def three(self):
+        return 3
+
+@libtile.aggregate
+class Needed:
+    x: tl.tensor
+    inner: Inner = Inner()
+
+    @libtile.must_use_result
+    @libtile.jit
+    def twice(self):
+        return 2 * self.x
 '''
 
 
@@ -444,16 +463,16 @@ def test_aggregates_in_python(kernels):
     assert labelled.__aggregate_fields__ == ("x", "y", "scale", "label")
     plain = kernels["Plain"](4)
     assert plain.many.value == 4 and plain.more.value is None
-    with pytest.raises(AttributeError, match="cannot assign to field 'many' of Plain: an aggregate does not change"):
+    with pytest.raises(AttributeError, match="cannot assign to field 'many' on immutable aggregate Plain"):
         plain.many = 5
     with pytest.raises(AttributeError, match="Plain has no field 'other'"):
         plain.other = 5
     assert kernels["tl"].aggregate_replace(plain, many=6).many.value == 6 and plain.many.value == 4
     with pytest.raises(TypeError, match="Plain has no field 'x'"):
         kernels["tl"].aggregate_replace(plain, x=6)
-    with pytest.raises(TypeError, match="aggregate_replace takes an aggregate"):
+    with pytest.raises(TypeError, match="aggregate_replace expects an aggregate instance, not"):
         kernels["tl"].aggregate_replace(3, x=6)
-    with pytest.raises(TypeError, match="an aggregate inherits from aggregates only, not from int"):
+    with pytest.raises(TypeError, match="can only inherit from other aggregates: int, a base of .*, is none"):
         libtile.aggregate(type("Number", (int,), {}))
 
 
