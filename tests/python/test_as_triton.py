@@ -17,7 +17,6 @@ UNANSWERED = {
         ("triton.backends.nvidia / amd", "CUDABackend, HIPBackend"),
     ],
     "code ahead of time is the C++ library's": [("triton.tools.compile", "__main__"), ("triton.tools.link", "__main__")],
-    "helpers of the peer's own tests": [("triton._internal_testing", "*")],
     "how the peer keeps compiled kernels": [
         ("triton.runtime.jit.JITFunction", "create_binder preload device_caches"),
         ("triton.compiler.CompiledKernel", "__del__"), ("triton.runtime.autotuner.Autotuner", "check_disk_cache"),
@@ -81,7 +80,7 @@ assert (out[:100] == x + 1).all() and out[100] == -1
 assert add[helper.N,](x, y, out, 100, BLOCK=32) is kernel
 print(sys.argv, __name__, kernel.name, kernel.metadata.shared, kernel.metadata["num_ctas"])
 """)
-    assert output("-m", "libtile.as_triton", script, "a", "b") == f"['{script}', 'a', 'b'] __main__ add 0 1\n"
+    assert output("-m", "libtile.as_triton", script, "a", "b") == f"['{script}', 'a', 'b'] __main__ add 1 1\n"
 
 
 def test_it_is_a_package_with_a_spec():
@@ -301,4 +300,64 @@ other = knobs.nvidia.copy().reset()
 knobs.nvidia.ptxas = "/bin/ptxas"
 assert os.environ["TRITON_PTXAS_PATH"] == "/bin/ptxas" and other.ptxas.path == "/bin/ptxas"
 assert knobs.amd.use_buffer_ops and knobs.language.fp_fusion_enabled() and not knobs.language.fp_fusion_enabled(False)
+""")
+
+
+def test_a_cpu_may_be_told_to_be_a_gpu():
+    code = """
+x = np.ones(8, "f4")
+kernel = scale[(1,)](x, 8, FACTOR=4, BLOCK=8, extern_libs={"libdevice": "libdevice.10.bc"})
+assert (x == 4).all() and kernel.n_regs == kernel.metadata.shared == 1 and kernel.n_spills == 0
+triton.runtime.driver.set_active_to_cpu()
+print(tuple(triton.runtime.driver.active.get_current_target())[::2])
+"""
+    assert check(code) == "('cpu', 1)\n"
+    assert check(code, LIBTILE_TRITON_TARGET="cuda:80") == "('cuda', 32)\n"
+    wrong = python("-c", "import libtile.as_triton, triton; triton.runtime.driver.set_active_to_cpu()\n"
+                   "triton.runtime.driver.active.get_current_target()", LIBTILE_TRITON_TARGET="gpu")
+    assert "ValueError: LIBTILE_TRITON_TARGET is 'gpu'; it takes cuda:ARCH, as cuda:80" in wrong.stderr
+
+
+def test_errors_have_causes_and_places_of_calls():
+    check("""
+@triton.jit
+def inner(x):
+    x + missing
+
+@triton.jit
+def outer(x):
+    # a line
+    inner(x)
+
+@triton.jit
+def twice(x):
+    tl.expand_dims(tl.arange(0, 4), (0, -3))
+
+def failing(kernel):
+    try:
+        kernel.warmup("*fp32", grid=(1,))
+    except triton.CompilationError as error:
+        return error
+error = failing(outer)
+assert "at 3:4:" in str(error) and "at 2:8:" in str(error.__cause__) and "missing" in str(error.__cause__.__cause__)
+assert str(failing(twice).__cause__) == "duplicate axes, normalized axes = [0, 0]"
+""")
+
+
+def test_helpers_of_test_suites():
+    check("""
+from triton import _internal_testing as helpers
+assert helpers.is_cpu() == (helpers.get_current_target().backend == "cpu") != helpers.is_cuda()
+for name in [*helpers.dtypes_with_bfloat16, "bool", "float8_e5m2"]:
+    x = helpers.numpy_random((3, 4), name)
+    assert x.shape == (3, 4) and (x == helpers.numpy_random((3, 4), name)).all() and (name == "bool" or (x != 0).all()), name
+assert set(np.unique(helpers.numpy_random(99, "int32", low=-2, high=3))) <= {-2, -1, 1, 2}
+assert helpers.str_to_triton_dtype("float8_e4m3fn") is tl.float8e4nv and helpers.torch_dtype_name(tl.bfloat16) == "bfloat16"
+assert [helpers.torch_dtype_name(getattr(tl, name)) for name in helpers.dtypes] == helpers.dtypes
+if __name__ == "__main__":
+    import os
+    assert helpers.run_in_process(print, ("written",)).exc is None
+    assert helpers.run_in_process(os.write, (2, b"written")).driver_stderr_output == "written"
+    assert isinstance(helpers.run_in_process(int, ("x",)).exc, ValueError)
+    assert isinstance(helpers.run_in_process(os._exit, (3,)).exc, RuntimeError)
 """)

@@ -98,7 +98,7 @@ REFUSED = {
 }
 
 
-_FILES = ("triton.knobs",)
+_FILES = ("triton.knobs", "triton._internal_testing")
 
 
 def is_package(module):

@@ -125,7 +125,12 @@ class CompiledKernel(libtile.CompiledKernel):
     def _facts(self):
         facts = self._kernel.facts()
         return Options({**facts, "name": self.name, "hash": self.hash, "target": _driver.target_of(facts["target"]),
-                        "num_ctas": 1, "shared": facts.get("shared_bytes", 0)})
+                        "num_ctas": 1, "shared": self._held(facts, "shared_bytes")})
+
+    def _held(self, facts, name):
+        """What a program occupies of the device. On a CPU a program has a core to itself: 1 of the registers and bytes that the
+        driver's properties count, since programs divide by these to see how many fit."""
+        return facts.get(name, 0) if self.target.startswith("sm_") else 1
 
     @property
     def metadata(self):
@@ -147,8 +152,8 @@ class CompiledKernel(libtile.CompiledKernel):
         """The code: of a GPU's kernel the assembler's output."""
         return self.asm["cubin" if "ptx" in self.asm else "asm"]
 
-    n_regs = property(lambda self: self._kernel.facts().get("registers", 0))
-    n_spills = property(lambda self: self._kernel.facts().get("spilled_bytes", 0))
+    n_regs = property(lambda self: self._held(self._kernel.facts(), "registers"))
+    n_spills = property(lambda self: self._kernel.facts().get("local_bytes", 0) // 4)
     n_max_threads = property(lambda self: self._kernel.facts().get("max_threads", 1024))
     packed_metadata = property(lambda self: (self.metadata.num_warps, self.metadata.num_ctas, self.metadata.shared))
     module = property(lambda self: self._kernel)

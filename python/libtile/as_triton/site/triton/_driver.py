@@ -4,6 +4,7 @@
 Where a kernel runs is told by its arrays, never by the active driver: that only answers questions about "the" device, and is
 the first GPU where there is one.
 """
+import os
 from collections import namedtuple
 
 import libtile
@@ -126,6 +127,16 @@ class _Utils:
 
 class CpuDriver(DriverBase):
     kind = backend = "cpu"
+
+    def get_current_target(self):
+        """LIBTILE_TRITON_TARGET, as "cuda:80", for programs that do nothing on what they do not know."""
+        said = os.environ.get("LIBTILE_TRITON_TARGET")
+        if not said:
+            return super().get_current_target()
+        backend, _, arch = said.partition(":")
+        if backend != "cuda" or not arch.isdecimal():
+            raise ValueError(f"LIBTILE_TRITON_TARGET is {said!r}; it takes cuda:ARCH, as cuda:80")
+        return GPUTarget(backend, int(arch), 32)
 
 
 class GPUDriver(DriverBase):

@@ -45,14 +45,14 @@ _WORDS = [(re.compile(ours), theirs) for ours, theirs in (
     (r"store cannot write through a pointer that is const", "Cannot store to a constant pointer"),
     (r"a conditional expression would be (.*) on one side of the condition and (.*) on the other",
      r"Ternary expression with dynamic condition has inconsistent types \1 and \2"),
-    (r"the result of (?:function )?(\w+) is not used(?:: (.*))?", r"The result of \1 is not being used. \2"),
+    (r"the result of ([\w.]+) is not used(?:: (.*))?", r"The result of \1 is not being used. \2"),
     (r"too many indices for shape .*", "unsupported tensor index"),
     (r"axis (-?\d+) is outside of a tile with (\d+) ax[ei]s.*", r"invalid axis \1 of \2"),
     (r"expand_dims got axis (\d+) twice", r"duplicate axes, normalized axes = [\1, \1]"),
     (r"the axis of program_id must be 0, 1 or 2, got (-?\d+)", r"program_id axis must be 0, 1, or 2 but got \1"),
     (r"`(\w+)` is a plain global variable.*", r"Cannot access global variable \1 from within a jit function"),
 )]
-_PLACE = re.compile(r"(?:\A| +called from )(.+):(\d+):(\d+)(?:: error: .*)?$", re.MULTILINE)
+_PLACE = re.compile(r"(?:\A| *called from )(.+):(\d+):(\d+)(?:: error: .*)?$", re.MULTILINE)
 
 
 def _in_words(message):
@@ -83,7 +83,7 @@ def _translate(error):
     text, words = str(error), _in_words(error.message)
     said = words or error.message
     places = [(file, int(line), int(column)) for file, line, column in _PLACE.findall(text)]
-    cause = ValueError(words) if words else None
+    cause = ValueError(said)
     for place in places[:-1]:
         inner = type(error)(f"{_place(*place)}\n{said}", said, *place)
         inner.__cause__, cause = cause, inner
