@@ -161,6 +161,7 @@ void addDeviceFunctions(py::module_ &module) {
              "A moment on the device's clock, to be freed by milliseconds().");
   module.def("milliseconds", milliseconds,
              "milliseconds(device, start, stop): waits for both, and frees them.");
+  module.def("offer_ptxas", lt_offer_ptxas, "offer_ptxas(path): where NVIDIA's assembler may lie; see LIBTILE_PTXAS.");
   module.def("set_num_threads", setNumThreads, "Threads that CPU kernels use; 0: all cores.");
   module.def("num_threads", [] {
     const int threads = lt_num_threads();

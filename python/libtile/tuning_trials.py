@@ -121,6 +121,15 @@ class _Job:
         self._done.put(self)
 
 
+def _offer_ptxas():
+    """Names an assembler that came with a package: NVIDIA's own packages have one, and Triton."""
+    places = [os.path.join(folder, package, "bin", "ptxas") for folder in sys.path
+              for package in ("nvidia/cu13", "nvidia/cuda_nvcc", "triton/backends/nvidia")]
+    for path in places:
+        if os.access(path, os.X_OK):
+            return _libtile.offer_ptxas(path)
+
+
 def compile_side_by_side(trials: list[Trial], limit: float, progress: Progress) -> dict[Any, Exception]:
     """Compiles what the trials launch; the errors of those that are to be skipped, by configuration.
 
@@ -175,6 +184,8 @@ def run(tuner: Any, trials: list[Trial], device: str) -> dict[Any, Result]:
         if tuner.isolate:
             from . import tuning_child
             child = tuning_child.Child(tuner, device)
+        if device != "cpu":
+            _offer_ptxas()
         failed = compile_side_by_side(trials, tuner.time_limit, progress) if child is None else {}
         for trial in trials:
             progress.show("measuring", len(found), found)

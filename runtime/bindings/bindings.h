@@ -293,6 +293,7 @@ LT_API void lt_before_fork(void);
 LT_API void lt_after_fork(int is_child);
 LT_API lt_status lt_set_num_threads(int64_t threads);
 LT_API int lt_num_threads(void); /* -1: an error */
+LT_API void lt_offer_ptxas(const char *path); /* runtime/drivers/ptxas.h */
 /* The rows of language.def, for the Python module, its stubs and the reference. */
 typedef struct lt_language_row {
   const char *sort, *name, *kind /* of types: the short name */, *signature, *doc;

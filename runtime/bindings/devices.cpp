@@ -2,8 +2,9 @@
 // bindings.h: devices, facts about compiled kernels, and the process.
 #include "runtime/bindings/internal.h"
 #include "runtime/cache/kernel_state.h"
-#include "runtime/fork.h"
+#include "runtime/drivers/ptxas.h"
 #include "runtime/drivers/thread_pool.h"
+#include "runtime/fork.h"
 
 #include <algorithm>
 
@@ -194,6 +195,7 @@ const lt_language_row *lt_language_rows(size_t *count) {
 
 void lt_before_fork(void) { runtime::beforeFork(); }
 void lt_after_fork(int is_child) { runtime::afterFork(is_child != 0); }
+void lt_offer_ptxas(const char *path) { runtime::offerPtxas(path); }
 lt_status lt_set_num_threads(int64_t threads) {
   return guarded(LT_ERROR, [&] {
     runtime::setPoolThreads(threads);

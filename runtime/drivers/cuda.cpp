@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA GPUs through the driver's own library, opened with dlopen; its JIT assembles our PTX.
+// NVIDIA GPUs through the driver's own library, opened with dlopen; its JIT assembles our PTX. While it does, PTX of
+// other threads goes to ptxas, if there is one: the JIT holds a lock.
 //
 // Every call works in the device's primary context, the one that torch and the CUDA runtime use, so
 // memory and streams are shared with them. The context that was current before is restored: a thread
 // that works on another device does not notice.
 #include "runtime/drivers/cuda_api.h"
 #include "runtime/drivers/driver.h"
+#include "runtime/drivers/ptxas.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -146,15 +149,24 @@ private:
   cuda::Result result_ = 0;
 };
 
+// Threads in which the driver assembles, or would.
+std::atomic<int> assembling;
+struct Assembling {
+  const bool isAlone = assembling++ == 0;
+  ~Assembling() { --assembling; }
+};
+
 class CudaModule : public LoadedCode {
 public:
-  CudaModule(cuda::Context context, const codegen::Code &code) : info(code.info), context_(context) {
+  // `architecture`: the device's, as ptxas names it.
+  CudaModule(cuda::Context context, const codegen::Code &code, const std::string &architecture)
+      : info(code.info), context_(context) {
     const Use use(context);
     use.orThrow();
     if (info.asserts) {
       AssertingKernels::all().add(info.symbol);
     }
-    loadPtx(code.assembly);
+    load(code.assembly, architecture);
     try {
       require(api().cuModuleGetFunction(&function, module_, info.symbol.c_str()), "finding the kernel");
       if (info.sharedBytes > 0) {
@@ -185,6 +197,14 @@ public:
   cuda::Function function = nullptr;
 
 private:
+  void load(const std::string &ptx, const std::string &architecture) {
+    const Assembling scope;
+    const std::string ptxas = scope.isAlone ? "" : findPtxas();
+    const auto code = ptxas.empty() ? std::nullopt : assemble(ptxas, ptx, architecture);
+    if (!code || api().cuModuleLoadDataEx(&module_, code->data(), 0, nullptr, nullptr) != 0) {
+      loadPtx(ptx);
+    }
+  }
   void loadPtx(const std::string &ptx) {
     char log[8192] = "";
     int options[] = {cuda::kJitErrorLog, cuda::kJitErrorLogBytes};
@@ -222,7 +242,9 @@ public:
     return target.name.ends_with("a") ? wanted == capability_ : wanted <= capability_;
   }
   [[nodiscard]] std::shared_ptr<LoadedCode> load(const codegen::Code &code) override {
-    return std::make_shared<CudaModule>(context_, code);
+    // Kernels that only one architecture runs are those of the best target.
+    const char *suffix = target_.ends_with("a") ? "a" : "";
+    return std::make_shared<CudaModule>(context_, code, "sm_" + std::to_string(capability_) + suffix);
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's assembler as a program, for kernels that are compiled side by side: the one inside the driver takes one
+// at a time.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace libtile::runtime {
+
+// Where one may lie. It is taken if LIBTILE_PTXAS is not set and PATH has none.
+void offerPtxas(std::string path);
+
+// The path of the assembler: LIBTILE_PTXAS ("" is none), `ptxas` on PATH, or what was offered. "": there is none. Throws
+// UserError if LIBTILE_PTXAS names no program.
+[[nodiscard]] std::string findPtxas();
+
+// The machine code for an architecture, "sm_90a". Nothing if the assembler does not give it, for whatever reason: the
+// driver's may, or says why not. Any number of threads may be here.
+[[nodiscard]] std::optional<std::string> assemble(const std::string &ptxas, const std::string &ptx,
+                                                  const std::string &architecture);
+
+} // namespace libtile::runtime
