@@ -59,4 +59,4 @@ def measure(n, provider, device):
 
 
 if __name__ == "__main__":
-    lesson.main(check, measure, "vector addition", "n", [2**k for k in range(14, 26, 2)], "GB/s")
+    lesson.main(check, measure, "vector addition", "n", [2**k for k in range(14, 25, 2)], "GB/s")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 5: layer normalisation, forward and backward.
 
+Each row is shifted to mean 0 and scaled to deviation 1, and both numbers are kept for the way back.
 Forward, a row may be longer than a tile: the kernel goes over it in steps of BLOCK and carries a tile
-of partial sums through the loop, which it reduces once at the end. Mean and 1/deviation of each row
-are kept for the way back.
+of partial sums through the loop, which it reduces once at the end.
 
 Backward there are two kinds of sums. The gradient of x needs sums along each row, which one program
 has in its tile. The gradients of weight and bias are sums over all rows: each program adds up its

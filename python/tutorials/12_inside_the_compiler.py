@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 12: looking inside the compiler.
 
-A compiled kernel tells what was done with it. `kernel.asm` has its text at each stage, from the tile
-program to the machine's own instructions; `guards` are what the fast variant takes for granted, and the
+A compiled kernel tells what was done with it: its text at each stage, what it takes for granted, and
+what is slow and why. `kernel.asm` has the stages, from the tile program to the machine's instructions; `guards` are what the fast variant takes for granted, and the
 launcher checks; `fallbacks` are what had to be done in a slower way, with the line that causes it and
 the reason. `warmup` compiles for any target: what a GPU would run can be read without one.
 

@@ -2,14 +2,20 @@
 """Each lesson as its reader runs it: a script that compares its kernels with NumPy, and measures them beside a peer."""
 import csv
 import os
+import re
 import subprocess
 import sys
+import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import pytest
 from spine import DEVICES
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import demo  # noqa: E402
+import gallery  # noqa: E402
+
 LESSONS = sorted((ROOT / "python" / "tutorials").glob("[0-9][0-9]_*.py"))
 
 
@@ -31,15 +37,53 @@ def test_a_lesson_is_right_and_measures(lesson, device, tmp_path):
     assert all(float(value) > 0 for value in values[1:])
 
 
-def test_a_wrong_kernel_fails_loudly(tmp_path):
+@pytest.fixture
+def wrong_lesson(tmp_path):
     folder = LESSONS[0].parent
     text = LESSONS[0].read_text()
     wrong = text.replace("a + b, mask", "a - b, mask")
     assert wrong != text
     (tmp_path / "wrong.py").write_text(wrong)
     (tmp_path / "lesson.py").write_text((folder / "lesson.py").read_text())
-    result = run(tmp_path / "wrong.py", "--device", "cpu")
+    return tmp_path / "wrong.py"
+
+
+def test_a_wrong_kernel_fails_loudly(wrong_lesson):
+    result = run(wrong_lesson, "--device", "cpu")
     assert result.returncode != 0 and "AssertionError" in result.stderr and ": right" not in result.stdout
+
+
+def test_the_gallery_says_what_is_wrong(wrong_lesson, capsys):
+    text, is_right = demo.card(wrong_lesson, ["cpu"], 1)
+    assert not is_right and "AssertionError" in text and "<svg" not in text
+    assert "WRONG" in capsys.readouterr().out
+    _, is_right = demo.card(LESSONS[0], ["cpu"], 1)
+    assert is_right and "right" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_a_card_has_the_kernels_of_its_lesson(lesson):
+    title, sentence, source = gallery.lesson_text(lesson)
+    assert title and sentence.endswith(".") and len(sentence) < 200
+    kernels = re.findall(r"^@libtile\.jit\ndef (\w+)", lesson.read_text(), re.M)
+    assert kernels and re.findall(r"^def (\w+)", source, re.M) == kernels
+    card = gallery.card("1", title, sentence, [], source)
+    shown = xml.fromstring(card.replace("&nbsp;", " ")).find(".//pre")
+    assert "".join(shown.itertext()) == source
+
+
+@pytest.mark.parametrize("rows", [[[1, 2.0, 3.0]], [[1, 2.0, 0.1], [3, 5.0, 7.0]], [[16, 1e-3, 1e5], [4096, 1e5, 99999.0]]])
+def test_a_plot_stays_within_its_picture(rows):
+    for names in (["libtile", "NumPy"], ["libtile, for a CPU", "libtile, to <PTX>"]):
+        picture = xml.fromstring(gallery.plot(names, "GB/s", rows))
+        width, height = map(int, picture.get("viewBox").split()[2:])
+        assert len({mark.get("class") for mark in picture.iter("path")}) == 2
+        assert len(list(picture.iter("circle"))) == 2 * len(rows)
+        for mark in picture.iter("circle"):
+            assert 0 < float(mark.get("cx")) < width and 0 < float(mark.get("cy")) < height
+        labels = [mark for mark in picture.iter("text") if "name" in mark.get("class", "")]
+        places = [float(label.get("y")) for label in labels]
+        assert abs(places[0] - places[1]) >= 15 and 0 < min(places) and max(places) < height
 
 
 def test_the_readme_leads_to_each_lesson():
