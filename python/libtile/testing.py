@@ -226,8 +226,10 @@ def _host_array(value):
         return value.numpy(), value.dtype
     if hasattr(value, "detach"):
         dtype, host = value.dtype, value.detach().cpu()
-        is_known = str(dtype).removeprefix("torch.") in np.sctypeDict
-        return (host if is_known else host.float()).numpy(), dtype
+        try:
+            return host.numpy(), dtype
+        except TypeError:  # a type that NumPy lacks, or has from a package that torch does not know
+            return host.float().numpy(), dtype
     array = np.asarray(value)
     return (array.astype(np.float32) if array.dtype.kind == "V" else array), array.dtype
 

@@ -124,6 +124,8 @@ def measure(size, provider, device):
 
 def triton_form(a, b, c):
     theirs = lesson.by_triton(__file__)
+    # It takes powers of two alone.
+    theirs.tuned.configs = [config for config in theirs.tuned.configs if config.kwargs["BLOCK_M"] != 192]
     return theirs.run_tuned(a, b, c, theirs.leaky_relu)
 
 
