@@ -14,12 +14,12 @@ namespace {
 constexpr llvm::StringLiteral kNegations[] = {"neg.s16", "abs.s16", "sub.s16"};
 constexpr llvm::StringLiteral kMinima[] = {"min.s32", "max.s32"};
 
-// Of an instruction that LLVM selected, `\tname \toperand, operand;`; inline assembly has no such tab.
+// Of a line that is one, as LLVM writes them: `\tname \toperand, operand;`.
 struct Instruction {
   explicit Instruction(llvm::StringRef line) {
-    const auto [head, list] = line.trim().split('\t');
-    name = head.trim();
-    list.rtrim(';').split(operands, ',');
+    line = line.trim();
+    name = line.take_front(line.find_first_of(" \t"));
+    line.drop_front(name.size()).rtrim(';').split(operands, ',');
     for (llvm::StringRef &operand : operands) {
       operand = operand.trim();
     }

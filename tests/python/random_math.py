@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of random kernels (random_kernels.py) that round, count bits and draw random numbers, all exact."""
+"""Steps of random kernels (random_kernels.py) that compare, round, count bits and draw random numbers, all
+exact."""
 import numpy as np
+from random_values import EXACT
 
 _ROUNDED = {"tl.floor": np.floor, "tl.ceil": np.ceil, "tl.extra.libdevice.trunc": np.trunc,
             "tl.extra.libdevice.rint": np.rint}
+
+_EXTREMES = [("minimum", np.minimum), ("maximum", np.maximum)]
 
 
 def words_of(seed, offsets):
@@ -90,6 +94,28 @@ class MathKinds:
         name = self.one_of(["popc", "clz"])
         count = [bin(v).count("1") if name == "popc" else bits - int(v).bit_length() for v in word.ravel().tolist()]
         return self.let(f"tl.extra.libdevice.{name}({x.name})", np.array(count, np.int32).reshape(x.shape))
+
+    def extremes(self, value):
+        """Minima or maxima of minima and maxima, of numbers that are negated, differences and products."""
+        dtype = np.dtype(self.one_of([np.int8, np.int16, np.int32, np.int32, np.int32, np.int64, np.float32]))
+        partners = [v for v in self.values if v.shape == value.shape]
+        leaves = []
+        for _ in range(int(self.rng.integers(3, 7))):
+            x = self.fitted(self.one_of(partners), dtype, EXACT[dtype] // 8)
+            y = self.one_of(leaves) if leaves else (x.name, x.array)
+            least, zero = int(self.rng.integers(-100, 100)), dtype.type(0)
+            leaves.append(self.one_of([(x.name, x.array), (f"(-{x.name})", zero - x.array), (f"(-{x.name})", zero - x.array),
+                                       (f"(0 - {x.name})", zero - x.array), (f"({x.name} * -1)", zero - x.array),
+                                       (f"tl.minimum({y[0]}, {least})", np.minimum(y[1], dtype.type(least))),
+                                       (f"tl.where({x.name} > 2, -{x.name}, {x.name})", np.where(x.array > 2, zero - x.array, x.array))]))
+        if dtype.itemsize < 4:
+            leaves = [(f"({text}).to(tl.{dtype.name})", array) for text, array in leaves]
+        mostly = self.one_of(_EXTREMES)
+        while len(leaves) > 1:
+            (a, x), (b, y) = (leaves.pop(int(self.rng.integers(len(leaves)))) for _ in range(2))
+            name, function = mostly if self.rng.random() < 0.8 else self.one_of(_EXTREMES)
+            leaves.append((f"tl.{name}({a}, {b})", function(x, y)))
+        return self.let(*leaves[0])
 
     def random_words(self, value):
         x = self.fitted(value, np.dtype(np.int32))

@@ -31,6 +31,7 @@ def test_random_functions(device, first, tmp_path):
 
 # Kinds of steps that once were wrong in ways that long chains meet seldom.
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind", ["narrow_index", "masked_store", "runs", "divided_index", "overwrite", "ends_of_types"])
+@pytest.mark.parametrize("kind", ["narrow_index", "masked_store", "runs", "divided_index", "overwrite", "ends_of_types",
+                                  "extremes"])
 def test_random_kernels_of_one_kind(device, kind, tmp_path):
     check(device, tmp_path, range(20), steps=4, kinds=[kind])
