@@ -108,6 +108,7 @@ struct Target {
   int32_t vectorBytes = 0;     // of one vector register
   int32_t vectorRegisters = 0; // architectural
   bool maskedAccess = false;   // masked loads and stores of any element size
+  int32_t widestAtomic = 8;    // bytes of the widest compare and swap
   int32_t l1Bytes = 0, l2Bytes = 0;
   std::vector<ContractUnit> contractUnits; // a dot takes the first that fits; with none it is plain folds
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomic operations, loads and stores: one after another, lane by lane in ascending order.
+// Atomic operations, loads and stores: one after another, lane by lane in ascending order; where the lanes lie
+// side by side and all are on, as many at once as a compare and swap takes.
 #include "codegen/cpu/emitter.h"
+#include "codegen/cpu/wide_atomics.h"
 #include "ir/ops.h"
 
 namespace libtile::codegen::cpu {
@@ -147,14 +149,56 @@ Value *Emitter::atomicRmw(ir::OpId op, Value *pointer, Value *value) {
                                   order);
 }
 
+// Whether all lanes are on and the first lies at a multiple of what a compare and swap takes: an i1. Null where
+// that is no question.
+Value *Emitter::mayGoWide(ir::OpId op) {
+  const ir::Type type = fn_.type(fn_.operand(op, 1));
+  const int64_t bytes = int64_t{lanes_.count} * type.elementBytes();
+  if (lanes_.count == 1 || needsMask() || !isVarying(fn_.operand(op, 0)) || type.isBool() ||
+      bytes % target_.widestAtomic != 0) {
+    return nullptr;
+  }
+  const Address address = addressOf(fn_.operand(op, 0), type);
+  if (!address.contiguous) {
+    return nullptr;
+  }
+  Value *place = builder_.CreatePtrToInt(address.pointer, builder_.getInt64Ty());
+  Value *offset = builder_.CreateAnd(place, builder_.getInt64(target_.widestAtomic - 1));
+  Value *aligned = builder_.CreateICmpEQ(offset, builder_.getInt64(0));
+  Value *mask = fn_.numOperands(op) > 2 ? laneMask(vector(fn_.operand(op, 2))) : nullptr;
+  return mask != nullptr ? builder_.CreateAnd(aligned, allOf(mask)) : aligned;
+}
+
 void Emitter::emitAtomicRmw(ir::OpId op) {
   const ValueId mask = fn_.numOperands(op) > 2 ? fn_.operand(op, 2) : ValueId();
   const ir::Type type = fn_.type(fn_.result(op));
-  eachLane(op, mask, 2, [&](llvm::ArrayRef<Value *> operands) {
-    checkScalar(op, operands[0], nullptr);
-    Value *old = atomicRmw(op, operands[0], elementwise_.toMemory(type, operands[1]));
-    return elementwise_.fromMemory(type, old);
-  });
+  const auto byLane = [&] {
+    eachLane(op, mask, 2, [&](llvm::ArrayRef<Value *> operands) {
+      checkScalar(op, operands[0], nullptr);
+      Value *old = atomicRmw(op, operands[0], elementwise_.toMemory(type, operands[1]));
+      return elementwise_.fromMemory(type, old);
+    });
+  };
+  Value *wide = mayGoWide(op);
+  if (wide == nullptr) {
+    return byLane();
+  }
+  const Address address = addressOf(fn_.operand(op, 0), type);
+  Value *value = vector(fn_.operand(op, 1)); // in front of both
+  Value *old = nullptr;
+  const Joined joined = branch(
+      wide,
+      [&] {
+        checkAccess(op, address, nullptr, true);
+        const WideUpdate update{fn_.getEnum<AtomicKind>(op, Attr::kind), type.elem(),
+                                orderOf(fn_.getEnum<ir::MemOrder>(op, Attr::sem)), target_.widestAtomic};
+        old = wideAtomicRmw(builder_, elementwise_, update, address.pointer, value);
+      },
+      byLane);
+  llvm::PHINode *both = builder_.CreatePHI(old->getType(), 2);
+  both->addIncoming(old, joined.taken);
+  both->addIncoming(form(fn_.result(op)).exact, joined.skipped);
+  define(fn_.result(op), both, depth(), true);
 }
 
 void Emitter::emitAtomicCas(ir::OpId op) {

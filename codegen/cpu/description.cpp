@@ -70,6 +70,7 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   target.vectorBytes = bytes;
   target.vectorRegisters = bytes == 64 ? 32 : 16;
   target.maskedAccess = bytes == 64;
+  target.widestAtomic = 16;
   target.l1Bytes = 32 << 10;
   target.l2Bytes = bytes == 64 ? 1 << 20 : 512 << 10;
   target.contractUnits = std::move(units);

@@ -272,6 +272,7 @@ private:
   using LaneOp = llvm::function_ref<llvm::Value *(llvm::ArrayRef<llvm::Value *>)>;
   void eachLane(ir::OpId op, ir::ValueId mask, unsigned numOperands, LaneOp body);
   llvm::Value *atomicRmw(ir::OpId op, llvm::Value *pointer, llvm::Value *value);
+  llvm::Value *mayGoWide(ir::OpId op);
   void emitAtomicLoad(ir::OpId op);
   void emitAtomicStore(ir::OpId op);
   llvm::Value *narrowAtomicAdd(ir::Elem elem, llvm::Value *pointer, llvm::Value *value,

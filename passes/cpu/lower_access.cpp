@@ -27,6 +27,23 @@ ValueId accessElement(NestState &state, OpId op, ElementBuilder &elements,
   return results.empty() ? ValueId{} : fn.result(access);
 }
 
+// One element after the other, or of an update as many as a compare and swap takes, where they lie side by side.
+// Of integers that pays from four on: for one alone there are instructions.
+LaneChoice orderedLanes(const NestState &state, OpId op, std::span<const int32_t> shape) {
+  const Function &fn = state.fn;
+  const unsigned last = shape.size() - 1;
+  const LaneChoice one{last, 1};
+  if (fn.opcode(op) != Opcode::AtomicRmw) {
+    return one;
+  }
+  const Type &type = fn.type(fn.operand(op, 1));
+  const int32_t bytes = int32_t(type.elementBytes());
+  const int32_t together = state.target.widestAtomic / bytes;
+  const bool sideBySide = state.facts.access().constantStride(fn.operand(op, 0), last) == bytes;
+  const int32_t least = type.isFloating() ? 2 : 4;
+  return sideBySide && !type.isBool() && together >= least && shape[last] >= together ? LaneChoice{last, together} : one;
+}
+
 } // namespace
 
 void lowerStore(NestState &state, OpId op) {
@@ -57,7 +74,7 @@ void lowerOrderedAccess(NestState &state, OpId op) {
     Builder before(fn, op);
     buffer = allocBuffer(before, shape, fn.type(result).element());
   }
-  emitNest(state, op, shape, {unsigned(shape.size()) - 1, 1},
+  emitNest(state, op, shape, orderedLanes(state, op, shape),
            [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
              const ValueId old = accessElement(state, op, elements, indices);
              if (buffer.valid()) {

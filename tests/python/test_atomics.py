@@ -190,6 +190,52 @@ def test_many_programs_meet_in_a_few_places(device, dtype, kind):
 
 
 @libtile.jit
+def into_a_row(x, out, old, first, n, BLOCK: tl.constexpr, KIND: tl.constexpr, MASKED: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    out += first
+    row = tl.program_id(0) * BLOCK + i
+    if MASKED:
+        tl.store(old + row, update(out + i, tl.load(x + row), i < n, None, None, KIND))
+    else:
+        update(out + i, tl.load(x + row), None, "relaxed", None, KIND)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype, kind", PAIRS)
+@pytest.mark.parametrize("first, block, n", [(0, 64, None), (3, 40, None), (16, 36, 33)])
+def test_programs_meet_in_a_row(device, dtype, kind, first, block, n):
+    """Elements side by side, which a target may update together: neighbours stay, whoever comes between."""
+    rng = np.random.default_rng(9)
+    programs = 60
+    x = rng.integers(0, 2, (programs, block)).astype(dtype)
+    out, old = some(rng, first + block + 20, dtype), poisoned(programs * block, dtype)
+    out[first:first + block] = 0
+    on = OnDevice(device)
+    got, was = on(out.copy()), on(old.copy())
+    into_a_row[(programs,)](on(x.reshape(-1)), got, was, first, n or block, block, kind, n is not None)
+    if kind == "add":
+        want = x.sum(0).astype(dtype)
+    elif kind == "xchg":
+        want = None
+    else:
+        want = {"max": x.max(0), "or": x.max(0), "min": 0 * x[0], "and": 0 * x[0],
+                "xor": np.bitwise_xor.reduce(x, 0) if kind == "xor" else None}[kind]
+    now, end = on.back(got), block if n is None else n
+    if want is not None:
+        np.testing.assert_array_equal(now[first:first + end], want[:end])
+    else:
+        assert np.isin(now[first:first + end], [0, 1]).all()
+    assert_same(np.delete(now, np.s_[first:first + end]), np.delete(out, np.s_[first:first + end]))
+    if n is not None and kind == "add":
+        # What a program finds is what the others before it added.
+        seen = on.back(was).reshape(programs, block).astype(np.int64)
+        assert (seen[:, end:] == 0).all()
+        for column in range(end):
+            found = np.sort(seen[x[:, column] == 1, column])
+            np.testing.assert_array_equal(found, np.arange(found.size))
+
+
+@libtile.jit
 def numbered(counter, out, n, BLOCK: tl.constexpr):
     """Each lane of each program gets a number of its own."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
