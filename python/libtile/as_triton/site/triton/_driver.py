@@ -128,6 +128,14 @@ class _Utils:
 class CpuDriver(DriverBase):
     kind = backend = "cpu"
 
+    def get_active_torch_device(self):
+        """torch.device("cpu"). Programs that ask for it set its stream, which torch has for other devices alone: a CPU has one
+        stream, so that torch.cpu.set_stream does nothing."""
+        import torch
+        if not hasattr(torch.cpu, "set_stream"):
+            torch.cpu.set_stream = lambda stream: None
+        return torch.device("cpu")
+
     def get_current_target(self):
         """LIBTILE_TRITON_TARGET, as "cuda:80", for programs that do nothing on what they do not know."""
         said = os.environ.get("LIBTILE_TRITON_TARGET")
