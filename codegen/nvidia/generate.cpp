@@ -89,6 +89,15 @@ std::string symbolFor(const std::string &name) {
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) != 0 ? "_" + out : out;
 }
 
+// LLVM numbers the calls of all kernels of a thread in comments, "// callseq 3, 0". Without them the text of a kernel is
+// the same each time.
+void dropCallNumbers(std::string &text) {
+  constexpr std::string_view kComment = " // callseq ";
+  for (size_t at = text.find(kComment); at != std::string::npos; at = text.find(kComment, at)) {
+    text.erase(at, text.find('\n', at) - at);
+  }
+}
+
 // Of the errors that LLVM finds in the user's assembly the first; without a handler it ends the process.
 void keepError(const llvm::DiagnosticInfo *info, void *text) {
   auto &kept = *static_cast<std::string *>(text);
@@ -151,6 +160,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
     throw ir::UserError("in the kernel's assembly: " + error);
   }
   code.assembly = avoidPtxasFaults(text);
+  dropCallNumbers(code.assembly);
   return code;
 }
 
