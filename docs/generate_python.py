@@ -19,7 +19,7 @@ SECTIONS = [
     ("Targets, devices and memory", "__init__", ["targets"]),
     ("", "device", ["available_devices", "to_device", "DeviceArray", "num_threads", "set_num_threads"]),
     ("Tuning", "tuning", ["autotune", "heuristics", "Config", "Autotuner", "Heuristics"]),
-    ("", "knobs", ["Autotuning", "Reports"]),
+    ("", "knobs", ["Autotuning", "Cache", "Reports"]),
     ("Helpers", "math", ["cdiv", "next_power_of_2"]),
     ("Hooks", "hooks", ["LaunchInfo", "HookChain"]),
     ("Measuring", "testing", ["do_bench", "do_bench_cudagraph", "assert_close", "get_dram_gbps",

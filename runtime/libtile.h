@@ -223,6 +223,12 @@ inline void setNumThreads(int threads) { detail::check(libtile_set_num_threads(t
 inline int numThreads() { return libtile_num_threads(); }
 // Who gets what kernels print on CPUs; null: C's standard output. libtile_c.h says how long the struct stays.
 inline void setPrinter(const libtile_printer *printer) { detail::check(libtile_set_printer(printer)); }
+// Whether, where and up to how many bytes compiled code is kept on disk (docs/caching.md); nothing: as the environment
+// says. For what is compiled from here on.
+inline void setCache(std::optional<bool> isOn, std::optional<std::string> folder = {},
+                     std::optional<int64_t> maxBytes = {}) {
+  detail::check(libtile_set_cache(isOn ? int{*isOn} : -1, folder ? folder->c_str() : nullptr, maxBytes.value_or(-1)));
+}
 // Of the library that runs; LIBTILE_VERSION_MAJOR ... are of this header.
 inline std::string version() { return libtile_version(); }
 

@@ -116,9 +116,8 @@ enum { /* libtile_argument.kind, and what it needs beside `value` */
   LIBTILE_LANGUAGE = 7, /* value.text: what tl.NAME is, such as "float32" */
   LIBTILE_FUNCTION = 8, /* value.function: for kernels that call it */
   LIBTILE_TUPLE = 9,    /* count: the items, which follow it in the list, themselves tuples perhaps */
-  LIBTILE_TYPE = 10     /* value.text: any run-time value of that type; to compile, not to launch:
-                           "*fp32", "i32", or with what values are multiples of (addresses: bytes),
-                           "*fp32:16" */
+  LIBTILE_TYPE = 10     /* value.text: any run-time value of that type; to compile, not to launch: "*fp32", "i32", or
+                           with what values are multiples of (addresses: bytes), "*fp32:16" */
 };
 enum { LIBTILE_READ_ONLY = 1 }; /* libtile_argument.flags: an array that no kernel may store to */
 
@@ -146,9 +145,8 @@ LIBTILE_API const char *libtile_version(void); /* "0.1.0", of the library that r
 /* What libtile_device_open, and a compilation, take. */
 LIBTILE_API libtile_status libtile_devices(const char *const **names, size_t *count);
 LIBTILE_API libtile_status libtile_targets(const char *const **names, size_t *count);
-/* Ends the CPU launches under way in all threads within a second: they return LIBTILE_ERROR_DEVICE, and
-   their arrays hold whatever was written. Launches of microseconds end as they are. May be called by a
-   signal handler. */
+/* Ends the CPU launches under way in all threads within a second: they return LIBTILE_ERROR_DEVICE, and their arrays
+   hold whatever was written. Launches of microseconds end as they are. May be called by a signal handler. */
 LIBTILE_API void libtile_interrupt_launches(void);
 /* Threads that CPU kernels use, 1 to 1024; 0: all cores. LIBTILE_NUM_THREADS of the environment is the first
    value. */
@@ -161,6 +159,9 @@ typedef struct libtile_printer {
   void *context;
 } libtile_printer;
 LIBTILE_API libtile_status libtile_set_printer(const libtile_printer *printer);
+/* Keeping compiled code on disk for later processes (docs/caching.md), from here on: whether, 0 or 1; the folder; bytes in
+   all. -1, NULL and -1: as the environment says at the first compilation. */
+LIBTILE_API libtile_status libtile_set_cache(int32_t is_on, const char *folder, int64_t max_bytes);
 
 /* ---- options (docs/options.md): flags are 0 or 1. Wherever options are asked for, NULL is the standard. */
 typedef struct libtile_option {
@@ -216,6 +217,7 @@ typedef struct libtile_facts {
   int64_t threads, shared_bytes; /* GPU: of a program */
   int64_t scratch_bytes;         /* CPU: of a thread */
   double compile_ms;             /* the driver's assembler not included */
+  const char *cache;             /* what that on disk did: "off", "hit", "stored", "not stored: " and why */
 } libtile_facts;
 enum {
   LIBTILE_STAGES = 0,    /* what libtile_kernel_text takes */

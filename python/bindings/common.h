@@ -7,7 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "runtime/bindings/bindings.h"
+#include "runtime/bindings/cache.h"
 
 #include <unistd.h>
 #include <utility>

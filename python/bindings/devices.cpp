@@ -113,6 +113,19 @@ void setNumThreads(const py::object &given) {
   orThrow(lt_set_num_threads(nearest) == LT_OK);
 }
 
+// The folder: bytes or None.
+void setCache(int isOn, const py::object &folder, int64_t maxBytes) {
+  const lt_cache cache = {isOn, folder.is_none() ? nullptr : orThrowSet(PyBytes_AsString(folder.ptr())), maxBytes};
+  orThrow(lt_cache_set(&cache) == LT_OK);
+}
+
+py::tuple getCache() {
+  lt_cache cache{};
+  lt_read_environment();
+  orThrow(lt_cache_get(&cache) == LT_OK);
+  return py::make_tuple(cache.is_on != 0, py::bytes(cache.folder), cache.max_bytes);
+}
+
 } // namespace
 
 lt_device *deviceFor(int device) {
@@ -168,6 +181,8 @@ void addDeviceFunctions(py::module_ &module) {
     orThrow(threads > 0);
     return threads;
   }, "Threads that CPU kernels use.");
+  module.def("set_cache", setCache, "set_cache(is_on, folder, max_bytes): what counts from now on; -1, None, -1: the environment.");
+  module.def("cache", getCache, "(is_on, folder, max_bytes) of the cache on disk.");
   module.def("before_fork", [] {
     const WithoutGil scope;
     lt_before_fork();

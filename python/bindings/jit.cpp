@@ -249,6 +249,7 @@ PyObject *jitWarmup(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
   }
   lt_kernel *kernel = nullptr;
   lt_status status = LT_OK;
+  lt_read_environment();
   {
     const CompilingScope compiling(self);
     const WithoutGil scope;

@@ -28,6 +28,7 @@ public:
     if (kernel_ == nullptr) {
       lt_kernel *made = nullptr;
       const std::string &text = savedText();
+      lt_read_environment();
       {
         const WithoutGil scope;
         made = lt_kernel_restore(text.data(), text.size());
@@ -81,6 +82,7 @@ public:
     all["shared_bytes"] = facts.shared_bytes;
     all["scratch_bytes"] = facts.scratch_bytes;
     all["compile_ms"] = facts.compile_ms;
+    all["cache"] = facts.cache;
     int64_t value = 0;
     for (size_t i = 0; const char *name = lt_kernel_property(kernel, i, &value); ++i) {
       all[name] = value;

@@ -58,6 +58,7 @@ bool compile(PyObject *self, lt_device *device, const Call &call) {
     return false;
   }
   lt_status status = LT_OK;
+  lt_read_environment();
   {
     const CompilingScope compiling(self);
     const WithoutGil scope;

@@ -78,8 +78,8 @@ class CompiledKernel:
     @property
     def metadata(self):
         """What the compiler chose and what the code needs, by name: num_warps, num_stages, threads of a
-        program, shared_bytes, scratch_bytes, name, target, signature, symbol, compile_ms, and what the
-        device's driver says of the code."""
+        program, shared_bytes, scratch_bytes, name, target, signature, symbol, compile_ms, cache (what the cache on
+        disk did: "off", "hit", "stored", or "not stored: " and why), and what the device's driver says of the code."""
         return self._kernel.facts()
 
     @property

@@ -8,7 +8,10 @@ its say again. A variable that says what it cannot mean is a ValueError where it
 """
 from __future__ import annotations
 
+import operator
 import os
+
+from . import _libtile
 
 TYPE_CHECKING = False  # importing typing takes longer than the rest
 if TYPE_CHECKING:
@@ -61,13 +64,49 @@ class _Setting:
         group.__dict__.pop(self._name, None)
 
 
+class _CacheSetting:
+    """An attribute that the compiler reads: while it is not set, what the environment says."""
+
+    def __init__(self, place: int, check: Callable[[Any], Any], show: Callable[[Any], Any]) -> None:
+        self._place, self._check, self._show = place, check, show
+
+    def __get__(self, group: Any, owner: type) -> Any:
+        return self if group is None else self._show(_libtile.cache()[self._place])
+
+    def __set__(self, group: Any, value: Any) -> None:
+        group.chosen[self._place] = self._check(value)
+        _libtile.set_cache(*group.chosen)
+
+    def __delete__(self, group: Any) -> None:
+        group.chosen[self._place] = _BY_ENVIRONMENT[self._place]
+        _libtile.set_cache(*group.chosen)
+
+
+_BY_ENVIRONMENT = (-1, None, -1)
+
+
+class Cache:
+    """The cache of compiled code on disk (docs/caching.md), for what is compiled from here on.
+
+    - `enabled`: compiled code is kept for other processes, and taken from there. LIBTILE_CACHE.
+    - `dir`: the folder of caches. LIBTILE_CACHE_DIR, TRITON_CACHE_DIR, or `libtile` in the user's folder of caches; an
+      empty text: there is none.
+    - `max_bytes`: of all compiled code that is kept. LIBTILE_CACHE_MB, in units of 2^20 bytes; 1024.
+    """
+    enabled = _CacheSetting(0, lambda value: int(bool(value)), bool)
+    dir = _CacheSetting(1, os.fsencode, os.fsdecode)
+    max_bytes = _CacheSetting(2, lambda value: max(operator.index(value), 0), int)
+
+    def __init__(self) -> None:
+        self.chosen = list(_BY_ENVIRONMENT)
+
+
 class Autotuning:
     """What autotuned kernels heed (docs/tuning.md).
 
     - `cache`: results are kept in a file, and read back by other processes; as `autotune(cache_results=True)` says for
       one kernel. LIBTILE_CACHE_AUTOTUNING, TRITON_CACHE_AUTOTUNING.
-    - `file`: the path of that file; None: `tuning.tsv` in the folder of caches (LIBTILE_CACHE_DIR, TRITON_CACHE_DIR, or
-      `libtile` in the user's folder of caches). LIBTILE_TUNING_FILE.
+    - `file`: the path of that file; None: `tuning.tsv` in the folder of caches, `cache.dir`. LIBTILE_TUNING_FILE.
     - `print`: what is tried and found is printed. LIBTILE_PRINT_AUTOTUNING, TRITON_PRINT_AUTOTUNING.
     - `progress`: a tuning beyond 2 s says on stderr how far it is: True, False, or None: if that is a terminal.
       LIBTILE_TUNING_PROGRESS.
@@ -90,5 +129,6 @@ class Reports:
     points = _Setting(_count, None, "LIBTILE_REPORT_POINTS")
 
 
+cache = Cache()
 autotuning = Autotuning()
 reports = Reports()

@@ -37,11 +37,7 @@ def path() -> str:
     """The file's path."""
     if knobs.autotuning.file:
         return knobs.autotuning.file
-    for variable in ("LIBTILE_CACHE_DIR", "TRITON_CACHE_DIR"):
-        if os.environ.get(variable):
-            return os.path.join(os.environ[variable], "tuning.tsv")
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(caches, "libtile", "tuning.tsv")
+    return os.path.join(knobs.cache.dir, "tuning.tsv")
 
 
 def store(tuner: Any, key: tuple[Any, ...]) -> Store | None:

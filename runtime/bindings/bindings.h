@@ -225,7 +225,7 @@ LT_API void lt_free_time(lt_device *device, void *time);
 typedef struct lt_kernel lt_kernel;
 LT_API void lt_kernel_free(lt_kernel *kernel);
 typedef struct lt_kernel_facts {
-  const char *name, *target, *signature, *symbol; /* live as long as the kernel */
+  const char *name, *target, *signature, *symbol, *cache; /* live as long as the kernel; cache: Variant::cache */
   int64_t num_warps, num_stages, threads, shared_bytes, scratch_bytes;
   double compile_ms; /* the driver's assembler not included */
 } lt_kernel_facts;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // bindings.h: devices, facts about compiled kernels, and the process.
+#include "runtime/bindings/cache.h"
 #include "runtime/bindings/internal.h"
+#include "runtime/cache/cache_settings.h"
 #include "runtime/cache/kernel_state.h"
 #include "runtime/drivers/ptxas.h"
 #include "runtime/drivers/thread_pool.h"
@@ -107,6 +109,7 @@ void lt_kernel_facts_of(const lt_kernel *kernel, lt_kernel_facts *out) {
           compiled.target().name.c_str(),
           compiled.signature().c_str(),
           code.code.info.symbol.c_str(),
+          code.cache.c_str(),
           code.numWarps,
           code.numStages,
           code.code.info.threads,
@@ -189,6 +192,28 @@ constexpr lt_language_row kLanguage[] = {
 const lt_language_row *lt_language_rows(size_t *count) {
   *count = std::size(kLanguage);
   return kLanguage;
+}
+
+// ---- the cache on disk
+
+lt_status lt_cache_set(const lt_cache *cache) {
+  return guarded(LT_ERROR, [&] {
+    runtime::chooseCache(cache->is_on, cache->folder, cache->max_bytes);
+    return LT_OK;
+  });
+}
+lt_status lt_cache_get(lt_cache *out) {
+  return guarded(LT_ERROR, [&] {
+    runtime::CacheSettings settings = runtime::cacheSettings();
+    *out = {settings.isOn ? 1 : 0, keepText(std::move(settings.folder)), static_cast<int64_t>(settings.maxBytes)};
+    return LT_OK;
+  });
+}
+void lt_read_environment(void) {
+  guarded(0, [] {
+    runtime::readCacheEnvironment();
+    return 0;
+  });
 }
 
 // ---- process

@@ -6,6 +6,7 @@
 #include "passes/pipeline.h"
 #include "runtime/fork.h"
 #include "runtime/cache/function_library.h"
+#include "runtime/cache/variant_cache.h"
 
 #include <algorithm>
 #include <bit>
@@ -148,13 +149,19 @@ bool hasMessages(const ir::Function &fn) {
   });
 }
 
-// LIBTILE_DISABLE_PASSES=a,b leaves out these passes, to find the one at fault. One process has one
-// value of it: a key that outlives the process must have it too.
+// LIBTILE_DISABLE_PASSES=a,b leaves out these passes, to find the one at fault. One process has one value of it.
+const std::string &disabledPasses() {
+  static const std::string names = [] {
+    const char *given = std::getenv("LIBTILE_DISABLE_PASSES");
+    return std::string(given != nullptr ? given : "");
+  }();
+  return names;
+}
+
 const passes::PipelineOptions &pipelineOptions() {
   static const passes::PipelineOptions options = [] {
     passes::PipelineOptions made;
-    const char *names = std::getenv("LIBTILE_DISABLE_PASSES");
-    std::stringstream stream(names != nullptr ? names : "");
+    std::stringstream stream(disabledPasses());
     for (std::string name; std::getline(stream, name, ',');) {
       if (passes::findPass(name.substr(0, name.find(':'))) == nullptr) {
         throw ir::UserError("LIBTILE_DISABLE_PASSES: there is no pass named '" + name + "'");
@@ -229,6 +236,15 @@ codegen::CodeOptions Compiled::codeOptions() const {
 
 Variant Compiled::makeVariant(bool allowGuards) const {
   const CompileScope scope;
+  Variant variant = findOrCompile({tile_, target_, options_, disabledPasses(), allowGuards},
+                                  [&] { return compileVariant(allowGuards); });
+  for (std::string &line : options_.unheeded(target_)) {
+    variant.fallbacks.push_back(std::move(line));
+  }
+  return variant;
+}
+
+Variant Compiled::compileVariant(bool allowGuards) const {
   ir::Function fn = tile_.clone();
   passes::runPipeline(fn, passContext(allowGuards), pipelineOptions());
   Variant variant;
@@ -238,9 +254,6 @@ Variant Compiled::makeVariant(bool allowGuards) const {
   }
   variant.guards = fn.guards;
   variant.fallbacks = fn.fallbacks;
-  for (std::string &line : options_.unheeded(target_)) {
-    variant.fallbacks.push_back(std::move(line));
-  }
   variant.numWarps = fn.numWarps;
   variant.numStages = fn.numStages;
   ir::check(allowGuards || variant.guards.empty(), "the general variant has no guards");

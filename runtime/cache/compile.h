@@ -51,6 +51,8 @@ struct Variant {
   std::vector<ir::Guard> guards; // over run-time parameters, by index
   std::vector<std::string> fallbacks; // and what options change nothing
   int32_t numWarps = 0, numStages = 0; // as the compiler chose
+  // What the cache on disk did: "off", "hit", "stored", or "not stored: " and why.
+  std::string cache;
 };
 
 class Compiled {
@@ -89,7 +91,9 @@ public:
 private:
   [[nodiscard]] passes::PassContext passContext(bool allowGuards) const;
   [[nodiscard]] codegen::CodeOptions codeOptions() const;
+  // From the cache on disk, if it is there.
   [[nodiscard]] Variant makeVariant(bool allowGuards) const;
+  [[nodiscard]] Variant compileVariant(bool allowGuards) const;
 
   ir::Function tile_;
   std::vector<RuntimeParameter> parameters_;

@@ -78,7 +78,7 @@ libtile_status libtile_kernel_facts(libtile_kernel *kernel, libtile_facts *out) 
     capi::give(out, {sizeof *out, compiled.name().c_str(), compiled.target().name.c_str(),
                      compiled.signature().c_str(), info.symbol.c_str(), variant.numWarps,
                      variant.numStages, info.threads, info.sharedBytes, info.scratchBytes,
-                     compiled.frontendMs + compiled.backendMs});
+                     compiled.frontendMs + compiled.backendMs, variant.cache.c_str()});
   });
 }
 

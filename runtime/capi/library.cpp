@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libtile_c.h: errors, the library as a whole, options, devices and their memory.
+#include "runtime/cache/cache_settings.h"
 #include "runtime/capi/handles.h"
 #include "runtime/drivers/launch_listener.h"
 #include "runtime/drivers/thread_pool.h"
@@ -98,6 +99,15 @@ libtile_status libtile_set_printer(const libtile_printer *printer) {
       notNull(printer->print, "the printer's function");
     }
     runtime::setPrinter(printer);
+  });
+}
+
+libtile_status libtile_set_cache(int32_t is_on, const char *folder, int64_t max_bytes) {
+  return guarded([&] {
+    if (is_on < -1 || is_on > 1) {
+      throw ir::UserError("a cache is on (1), off (0), or as the environment says (-1), not " + std::to_string(is_on));
+    }
+    runtime::chooseCache(is_on, folder, max_bytes);
   });
 }
 

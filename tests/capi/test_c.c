@@ -100,7 +100,7 @@ static void kernels(libtile_function *scale, libtile_device *cpu) {
                                     libtile_named("shift", libtile_text(LIBTILE_TYPE, "i32"))};
   libtile_argument arguments[5];
   libtile_kernel *kernel = NULL, *other = NULL;
-  libtile_facts facts = {sizeof facts, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  libtile_facts facts = {sizeof facts, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   const char *text = NULL, *target = NULL;
   const char *const *lines = NULL;
   size_t length = 0, count = 0;

@@ -365,7 +365,7 @@ def _after_compilation(info):
     if compilation.listener is not None:  # noqa: F821
         times = CompileTimes(0, [("libtile", int(kernel.compile_ms * 1e3))], 0)
         compilation.listener(src=kernel.src, metadata=kernel.metadata, metadata_group=kernel.metadata_group,  # noqa: F821
-                             times=times, cache_hit=False)
+                             times=times, cache_hit=kernel._kernel.facts()["cache"] == "hit")
     if run.jit_post_compile_hook is not None:
         run.jit_post_compile_hook(**_told(info))
 
