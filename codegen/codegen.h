@@ -59,9 +59,10 @@ struct Code {
   std::string llvm;     // with keepLlvm
   std::string assembly; // CPU: with keepAssembly; NVIDIA: the PTX, always
   std::vector<char> object; // CPU: a relocatable object; NVIDIA: empty (the driver takes the PTX)
+  std::shared_ptr<const ir::Function> function; // the interpreter: what it runs; else null
 };
 
-// Targets by name: "x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "aarch64", "sm_80" ... "sm_120"; also "cpu":
+// Targets by name: "interpreter", "x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "aarch64", "sm_80" ... "sm_120"; also "cpu":
 // hostTarget(). Throws UserError for an unknown name, Unsupported where this LLVM lacks the target, and
 // says which version has it.
 [[nodiscard]] const ir::Target &findTarget(std::string_view name);
@@ -70,7 +71,12 @@ struct Code {
 [[nodiscard]] const ir::Target &hostTarget();
 // Whether this machine's CPU runs the target's code.
 [[nodiscard]] bool runsHere(const ir::Target &target);
-[[nodiscard]] std::vector<std::string> targetNames();
+[[nodiscard]] std::vector<std::string> targetNames(); // the interpreter's, which makes no code, is not among them
+
+// "interpreter": its programs are not compiled but run as they are, after expand_assembly and expand_functions,
+// by runtime/interpreter. It is a CPU to all who ask.
+[[nodiscard]] const ir::Target &interpreterTarget();
+[[nodiscard]] inline bool isInterpreted(const ir::Target &target) { return &target == &interpreterTarget(); }
 
 // `fn` has passed the pipeline for `target`. Thread-safe. LLVM's fatal errors come as InternalError.
 //

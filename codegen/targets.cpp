@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/backends.h"
 #include "codegen/llvm_compat.h"
+#include "ir/ops.h"
 
 namespace libtile::codegen {
 
@@ -27,6 +28,21 @@ std::vector<std::string> targetNames() {
   return names;
 }
 
+const ir::Target &interpreterTarget() {
+  static const ir::Target target = [] {
+    ir::Target made;
+    made.name = "interpreter";
+    made.functions = {{ir::Opcode::Scalb, ir::Elem::F32}, {ir::Opcode::Scalb, ir::Elem::F64}};
+    for (const ir::Float8 format : {ir::Float8::e5, ir::Float8::e4nv, ir::Float8::e4b15, ir::Float8::e4b8, ir::Float8::e5b16}) {
+      made.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::I8, format});
+      made.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, format});
+      made.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F64, format});
+    }
+    return made;
+  }();
+  return target;
+}
+
 const ir::Target &hostTarget() { return cpu::host(); }
 
 bool runsHere(const ir::Target &target) { return cpu::runsHere(target); }
@@ -34,6 +50,9 @@ bool runsHere(const ir::Target &target) { return cpu::runsHere(target); }
 const ir::Target &findTarget(std::string_view name) {
   if (name == "cpu") {
     return hostTarget();
+  }
+  if (name == interpreterTarget().name) {
+    return interpreterTarget();
   }
   const ir::Target *row = findRow(cpu::targets(), name);
   if (row == nullptr) {

@@ -74,20 +74,6 @@ struct CallArgument {
 [[nodiscard]] uint16_t roundToHalf(double value) noexcept;
 [[nodiscard]] uint16_t roundToBfloat(double value) noexcept;
 
-// An access that checked code found to be out of its array's bounds: its place, the arrays, the index, the
-// program.
-class OutOfBounds : public ir::UserError {
-public:
-  using UserError::UserError;
-};
-// An assertion of a kernel that does not hold: its place, what it says, the program.
-class AssertionFailed : public ir::UserError {
-public:
-  using UserError::UserError;
-};
-// Throws what a launch with these slots found, if it found something.
-void throwFindings(const Compiled &kernel, std::span<const uint64_t> slots, const Findings &findings);
-
 // The extents of a grid as the user gives them. False: one is 0, there is nothing to run. Throws
 // UserError for negative and too large ones.
 [[nodiscard]] bool checkGrid(const int64_t grid[3], LaunchShape &shape);

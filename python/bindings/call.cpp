@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 
 namespace libtile::python {
 
@@ -146,6 +148,37 @@ Found takeParameter(PyObject *self, By by, PyObject *name, PyObject *value, Call
   return Found::Nothing;
 }
 
+// device="interpreter"; that of the arrays, "cpu" or "cuda", may be said too.
+Found takeDevice(PyObject *self, By by, PyObject *name, PyObject *value, Call &call) {
+  static PyObject *device = intern("device");
+  if (!same(by, device, name)) {
+    return Found::Nothing;
+  }
+  const char *text = PyUnicode_Check(value) != 0 ? PyUnicode_AsUTF8(value) : nullptr;
+  const std::string_view given = text != nullptr ? text : "";
+  call.isInterpreted = given == "interpreter";
+  if (value == Py_None || call.isInterpreted || given == "cpu" || given.starts_with("cuda")) {
+    call.deviceName = text;
+    return Found::Taken;
+  }
+  PyErr_Clear();
+  fail(PyExc_ValueError, self, "'device' is %R; it takes 'interpreter', or the device of the arrays", value);
+  return Found::Refused;
+}
+
+// Whether that is where the arrays are.
+bool checkDevice(PyObject *self, Call &call) {
+  if (call.deviceName == nullptr || (call.device == kNoDevice && !std::string_view(call.deviceName).starts_with("cuda"))) {
+    return true;
+  }
+  const std::string_view name = call.deviceName;
+  const bool isOnGpu = call.device >= 0;
+  const bool isThere = isOnGpu ? name == "cuda:" + std::to_string(call.device) || (name == "cuda" && call.device == 0)
+                               : name == "interpreter" || (name == "cpu" && call.device == kCpu);
+  return isThere || fail(PyExc_ValueError, self, "'device' is '%U', and the arrays are elsewhere",
+                         Ref(PyUnicode_FromString(call.deviceName)).get());
+}
+
 bool refuseKeyword(PyObject *self, PyObject *name) {
   std::vector<const char *> known;
   for (const Param &param : *asJit(self)->params) {
@@ -163,7 +196,7 @@ bool refuseKeyword(PyObject *self, PyObject *name) {
 
 bool bindKeyword(PyObject *self, PyObject *name, PyObject *value, Call &call) {
   for (const By by : {By::Identity, By::Text}) {
-    for (const auto take : {takeParameter, takeOption}) {
+    for (const auto take : {takeParameter, takeOption, takeDevice}) {
       if (const Found found = take(self, by, name, value, call); found != Found::Nothing) {
         return found == Found::Taken;
       }
@@ -301,6 +334,11 @@ bool add(PyObject *self, Call &call, const Param &param, PyObject *value, bool a
   if (device == kNoDevice || device == call.device) {
     return true;
   }
+  // The interpreter's memory is the host's.
+  if ((call.device == kCpu && device == kInterpreter) || (call.device == kInterpreter && device == kCpu)) {
+    call.device = kInterpreter;
+    return true;
+  }
   if (call.device != kNoDevice) {
     return fail(PyExc_ValueError, self, "argument '%U' is on another device than the arrays before it",
                 param.name);
@@ -381,7 +419,7 @@ bool classifyAll(PyObject *self, Call &call, bool allowTypes) {
       return false;
     }
   }
-  return true;
+  return checkDevice(self, call);
 }
 
 bool classifyGiven(PyObject *self, Call &call) {
@@ -418,7 +456,7 @@ bool classifyHoles(PyObject *self, Call &call) {
     }
   }
   call.count = count;
-  return true;
+  return checkDevice(self, call);
 }
 
 Ref byName(PyObject *self, const Call &call) {

@@ -56,6 +56,8 @@ struct Call {
   std::vector<Ref> kept; // what only the call owns
   lt_options options;
   int device = kNoDevice;
+  bool isInterpreted = false;         // device="interpreter" was given
+  const char *deviceName = nullptr;   // what `device` says, as long as the call lasts; null: nothing
   PyObject *deviceArgument = nullptr; // the first array
 };
 

@@ -99,9 +99,9 @@ struct Installed {
 extern Installed installed;
 
 // Raises the thread's lt_error(). What was being done makes of a UserError a ValueError, CompilationError,
-// OutOfBoundsError or KernelAssertionError. An exception that a host function left becomes the cause; one that is no Exception, such
+// OutOfBoundsError, KernelAssertionError or KernelFaultError. An exception that a host function left becomes the cause; one that is no Exception, such
 // as KeyboardInterrupt, is raised itself. Returns nullptr.
-enum class Doing : int { Calling, Compiling, Running, Asserting };
+enum class Doing : int { Calling, Compiling, Running, Asserting, Interpreting };
 PyObject *raiseError(Doing doing);
 // Keeps the current Python exception as the cause of the error that is to come, and describes it.
 void keepException(const char *doing);
@@ -152,7 +152,8 @@ Ref functionBehind(PyObject *object);
 
 // ---- arrays.cpp
 constexpr int kNoDevice = -2; // of arguments that are no arrays
-constexpr int kCpu = -1;      // else the ordinal of a CUDA device
+constexpr int kCpu = -1;      // else the ordinal of a CUDA device, or
+constexpr int kInterpreter = -3; // which takes arrays of the CPU as well
 // The argument as the launcher takes it; of a tensor descriptor the head of a tuple of its
 // kDescriptorFields. Constants that are no plain scalars are interned. False with a Python error set;
 // `name` is for messages.

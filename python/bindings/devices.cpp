@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory, time and the pool, for device.py and testing.py. A device is -1 (CPU) or the number of a
+// Device memory, time and the pool, for device.py and testing.py. A device is -1 (CPU), -3 (the interpreter) or the number of a
 // GPU, an address an integer.
 #include "classes.h"
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace libtile::python {
 
 namespace {
 
-constexpr int kMaxDevices = 65;
-lt_device *opened[kMaxDevices]; // [0] the CPU, [1 + n] cuda:n
+constexpr int kMaxDevices = 66;
+lt_device *opened[kMaxDevices]; // [0] where arrays of the CPU go, [1] the interpreter, [2 + n] cuda:n
+
+int indexOf(int device) { return device == kInterpreter ? 1 : device == kCpu ? 0 : device + 2; }
+
+// Whether launches with arrays of the CPU are interpreted.
+bool &interpretsAll() {
+  static bool interprets = [] {
+    for (const char *variable : {"LIBTILE_INTERPRET", "TRITON_INTERPRET"}) {
+      if (const char *given = std::getenv(variable)) {
+        return std::string_view(given) == "1";
+      }
+    }
+    return false;
+  }();
+  return interprets;
+}
 
 lt_device *orThrowDevice(int device) { return orThrowSet(deviceFor(device)); }
 void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
@@ -129,7 +146,7 @@ py::tuple getCache() {
 } // namespace
 
 lt_device *deviceFor(int device) {
-  const int index = device + 1;
+  const int index = indexOf(device);
   if (index >= 0 && index < kMaxDevices && opened[index] != nullptr) [[likely]] {
     return opened[index];
   }
@@ -137,7 +154,8 @@ lt_device *deviceFor(int device) {
     PyErr_Format(PyExc_ValueError, "there is no device %d", device);
     return nullptr;
   }
-  const std::string name = device < 0 ? "cpu" : "cuda:" + std::to_string(device);
+  const bool isInterpreted = device == kInterpreter || (device == kCpu && interpretsAll());
+  const std::string name = isInterpreted ? "interpreter" : device < 0 ? "cpu" : "cuda:" + std::to_string(device);
   opened[index] = lt_device_open(name.c_str());
   if (opened[index] == nullptr) {
     raiseError(Doing::Calling);
@@ -175,6 +193,15 @@ void addDeviceFunctions(py::module_ &module) {
   module.def("milliseconds", milliseconds,
              "milliseconds(device, start, stop): waits for both, and frees them.");
   module.def("offer_ptxas", lt_offer_ptxas, "offer_ptxas(path): where NVIDIA's assembler may lie; see LIBTILE_PTXAS.");
+  module.def("interprets", [] { return interpretsAll(); }, "Whether launches are interpreted.");
+  module.def("set_interprets", [](bool wanted) {
+    interpretsAll() = wanted;
+    opened[indexOf(kCpu)] = nullptr;
+  }, "set_interprets(wanted)");
+  module.def("checks_portability", [] { return lt_check_portability(-1) != 0; },
+             "Whether the interpreter looks for what only libtile defines.");
+  module.def("check_portability", [](bool wanted) { lt_check_portability(wanted ? 1 : 0); },
+             "check_portability(wanted)");
   module.def("set_num_threads", setNumThreads, "Threads that CPU kernels use; 0: all cores.");
   module.def("num_threads", [] {
     const int threads = lt_num_threads();

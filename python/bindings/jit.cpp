@@ -204,8 +204,12 @@ void jitDealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
-// Whether there is a target of that name; else a Python error is set.
+// Whether there is a target of that name; else a Python error is set. That of the interpreter, which makes no code, is
+// not among those that are named.
 bool checkTarget(PyObject *self, const char *target) {
+  if (std::string_view(target) == "interpreter") {
+    return true;
+  }
   std::vector<std::string> names = {"cpu"};
   std::vector<const char *> known;
   std::string list;

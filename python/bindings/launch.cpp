@@ -180,6 +180,7 @@ bool runPlan(lt_plan &plan, const int64_t grid[3], const Call &call, void *strea
   if (status != LT_OK && PyErr_Occurred() == nullptr) {
     raiseError(status == LT_OUT_OF_BOUNDS      ? Doing::Running
                : status == LT_ASSERTION_FAILED ? Doing::Asserting
+               : status == LT_KERNEL_FAULT     ? Doing::Interpreting
                                                : Doing::Calling);
   }
   return status == LT_OK;
@@ -212,7 +213,9 @@ bool runHooked(PyObject *self, PyObject *kernel, lt_plan &plan, const int64_t gr
 PyObject *refused() { return PyErr_Occurred() != nullptr ? nullptr : Py_NewRef(Py_None); }
 
 // The device of the call's arrays, opened.
-lt_device *deviceOf(const Call &call) { return deviceFor(call.device == kNoDevice ? kCpu : call.device); }
+lt_device *deviceOf(const Call &call) {
+  return deviceFor(call.isInterpreted ? kInterpreter : call.device == kNoDevice ? kCpu : call.device);
+}
 
 PyObject *launchJit(PyObject *jit, PyObject *grid, PyObject *const *args, size_t positional,
                     PyObject *names) {

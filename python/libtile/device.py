@@ -32,12 +32,12 @@ def num_threads() -> int:
 
 
 def ordinal(device: str) -> int:
-    """-1 for "cpu", the number of "cuda:1" ("cuda": 0)."""
-    if device == "cpu":
-        return -1
+    """-1 for "cpu", -3 for "interpreter", the number of "cuda:1" ("cuda": 0)."""
+    if device in ("cpu", "interpreter"):
+        return -1 if device == "cpu" else -3
     kind, _, number = str(device).partition(":")
     if kind != "cuda" or not (number.isdigit() or number == ""):
-        raise errors.DeviceError(f"there is no device '{device}': give cpu, cuda or cuda:N")
+        raise errors.DeviceError(f"there is no device '{device}': give cpu, interpreter, cuda or cuda:N")
     return int(number or 0)
 
 
@@ -69,8 +69,8 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
-        """Its device: "cpu", "cuda:0", ..."""
-        return "cpu" if self._ordinal < 0 else f"cuda:{self._ordinal}"
+        """Its device: "cpu", "interpreter", "cuda:0", ..."""
+        return {-1: "cpu", -3: "interpreter"}.get(self._ordinal, f"cuda:{self._ordinal}")
 
     @property
     def ndim(self) -> int:
@@ -122,7 +122,7 @@ class DeviceArray:
 
 
 def to_device(array: Any, device: str = "cuda") -> DeviceArray:
-    """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "cuda" or "cuda:N".
+    """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "interpreter", "cuda" or "cuda:N".
 
     `x = libtile.to_device(a)`, launch, `x.numpy()`: a GPU without torch.
     """

@@ -36,7 +36,7 @@ class StaticAssertionError(CompilationError):
 
 
 class OutOfBoundsError(Error, IndexError):
-    """A kernel that was launched with `check=True` (docs/debugging.md) reached for what lies out of its array.
+    """A kernel that was launched with `check=True`, or is interpreted (docs/debugging.md), reached for what lies out of its array.
 
     The place is that of the access. The launch has ended there; what was written by then stays written.
     """
@@ -44,10 +44,19 @@ class OutOfBoundsError(Error, IndexError):
 
 
 class KernelAssertionError(Error, AssertionError):
-    """An assertion of a kernel that was launched with `debug=True` (docs/debugging.md) does not hold.
+    """An assertion of a kernel that was launched with `debug=True`, or is interpreted (docs/debugging.md), does not hold.
 
     The place is that of the assertion. The launch has ended there; what was written by then stays written. (On a
     GPU the next synchronisation fails, with an error of the device.)
+    """
+    kind = 0
+
+
+class KernelFaultError(Error):
+    """The interpreter (docs/debugging.md) found a fault of the kernel that is neither of the two above.
+
+    The place is that of the access, or of what uses a value that is undefined. The launch has ended there; what was
+    written by then stays written.
     """
     kind = 0
 
@@ -88,8 +97,8 @@ def missing(owner: str, name: str, later: Collection[str]) -> AttributeError:
 translate: Callable[[Error], None] | None = None
 
 _CLASSES = {1: UnsupportedError, 2: InternalError, 3: DeviceError}
-_CALLING, _COMPILING, _RUNNING, _ASSERTING = range(4)
-_FOUND = {_RUNNING: OutOfBoundsError, _ASSERTING: KernelAssertionError}
+_CALLING, _COMPILING, _RUNNING, _ASSERTING, _INTERPRETING = range(5)
+_FOUND = {_RUNNING: OutOfBoundsError, _ASSERTING: KernelAssertionError, _INTERPRETING: KernelFaultError}
 
 
 def make(kind, text, message, line, column, reproducer, doing):

@@ -129,6 +129,32 @@ class Reports:
     points = _Setting(_count, None, "LIBTILE_REPORT_POINTS")
 
 
+class Interpreter:
+    """What is interpreted, and what the interpreter looks for (docs/debugging.md). The variables are read once.
+
+    - `enabled`: launches with arrays in the host's memory run in the interpreter. LIBTILE_INTERPRET, TRITON_INTERPRET.
+    - `portable`: what libtile defines and Triton leaves open is a fault where it matters. LIBTILE_INTERPRETER_PORTABLE;
+      standard: True.
+    """
+
+    @property
+    def enabled(self) -> bool:
+        return _libtile.interprets()
+
+    @enabled.setter
+    def enabled(self, wanted: bool) -> None:
+        _libtile.set_interprets(bool(wanted))
+
+    @property
+    def portable(self) -> bool:
+        return _libtile.checks_portability()
+
+    @portable.setter
+    def portable(self, wanted: bool) -> None:
+        _libtile.check_portability(bool(wanted))
+
+
 cache = Cache()
 autotuning = Autotuning()
 reports = Reports()
+interpreter = Interpreter()

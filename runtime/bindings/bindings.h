@@ -29,9 +29,9 @@
 #define LT_BINDINGS_VERSION "libtile-bindings-1"
 LT_API const char *lt_bindings_version(void);
 
-/* LT_OUT_OF_BOUNDS and LT_ASSERTION_FAILED are errors, too. */
+/* From LT_OUT_OF_BOUNDS on: errors that a launch found in the kernel (runtime/findings.h). */
 typedef enum lt_status {
-  LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2, LT_OUT_OF_BOUNDS = 3, LT_ASSERTION_FAILED = 4
+  LT_OK = 0, LT_ERROR = 1, LT_COMPILE = 2, LT_OUT_OF_BOUNDS = 3, LT_ASSERTION_FAILED = 4, LT_KERNEL_FAULT = 5
 } lt_status;
 
 typedef struct lt_error_info {
@@ -256,7 +256,7 @@ typedef struct lt_plan {
   int32_t grid[3];
   uint32_t count;
   uint8_t needs_extents;
-  uint8_t reports; /* the launch may end with LT_OUT_OF_BOUNDS or LT_ASSERTION_FAILED */
+  uint8_t reports; /* the launch may end with what it found in the kernel */
   uint64_t slots[LT_MAX_ARGUMENTS];
 } lt_plan;
 /* What a plan found stays there until the plan is released, in the same thread. */
@@ -274,8 +274,7 @@ LT_API void lt_function_users(const lt_function *function, void (*visit)(void *u
                               void *context);
 /* The entry serves no more: the next lt_find misses. Releases the plan. Without the interpreter's lock. */
 LT_API void lt_retire(lt_function *function, lt_plan *plan);
-/* Entries that serve no more and could not be freed yet. */
-LT_API size_t lt_num_retired(void);
+LT_API size_t lt_num_retired(void); /* entries that serve no more and could not be freed yet */
 /* extents, here and below: one an argument, or NULL. */
 LT_API lt_status lt_select(lt_plan *plan, const int64_t grid[3], const lt_extent *extents);
 /* runtime/drivers/caller.h: both called in the thread that launches, by launches that last. */
@@ -294,6 +293,7 @@ LT_API void lt_after_fork(int is_child);
 LT_API lt_status lt_set_num_threads(int64_t threads);
 LT_API int lt_num_threads(void); /* -1: an error */
 LT_API void lt_offer_ptxas(const char *path); /* runtime/drivers/ptxas.h */
+LT_API int lt_check_portability(int wanted); /* by the interpreter: 1, 0 or -1: ask; what was before */
 /* The rows of language.def, for the Python module, its stubs and the reference. */
 typedef struct lt_language_row {
   const char *sort, *name, *kind /* of types: the short name */, *signature, *doc;

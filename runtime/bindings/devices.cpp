@@ -7,6 +7,7 @@
 #include "runtime/drivers/ptxas.h"
 #include "runtime/drivers/thread_pool.h"
 #include "runtime/fork.h"
+#include "runtime/interpreter/interpreter.h"
 
 #include <algorithm>
 
@@ -226,6 +227,11 @@ lt_status lt_set_num_threads(int64_t threads) {
     runtime::setPoolThreads(threads);
     return LT_OK;
   });
+}
+int lt_check_portability(int wanted) {
+  const bool before = runtime::interpreter::isPortabilityChecked();
+  runtime::interpreter::checkPortability(wanted < 0 ? before : wanted != 0);
+  return before ? 1 : 0;
 }
 int lt_num_threads(void) {
   return guarded(-1, [] { return runtime::poolThreads(); });

@@ -301,14 +301,23 @@ const char *launch(const lt_plan &plan, void *stream, const lt_caller &caller,
       {caller.lasts, caller.is_interrupted, caller.context}, findings);
 }
 
+lt_status statusOf(const runtime::Findings &findings) {
+  using Kind = runtime::Finding::Kind;
+  if (!findings.found) {
+    return LT_OK;
+  }
+  return findings.found->kind == Kind::OutOfBounds ? LT_OUT_OF_BOUNDS
+         : findings.found->kind == Kind::Assertion ? LT_ASSERTION_FAILED
+                                                   : LT_KERNEL_FAULT;
+}
+
 // Off the hot path, for its table.
 [[gnu::noinline]] lt_status launchHeard(const lt_plan &plan, void *stream, const lt_caller &caller,
                                         const lt_extent *extents, const char *&message) noexcept {
   runtime::Extent storage[LT_MAX_ARGUMENTS];
   runtime::Findings findings{extentsOf(plan, extents, storage).data()};
   message = launch(plan, stream, caller, &findings);
-  const lt_status found = findings.access != nullptr ? LT_OUT_OF_BOUNDS : LT_ASSERTION_FAILED;
-  return guarded(found, [&] {
+  return guarded(statusOf(findings), [&] {
     const runtime::Compiled &kernel = unwrap(plan.entry)->executable->kernel();
     runtime::throwFindings(kernel, {plan.slots, plan.count}, findings);
     return LT_OK;

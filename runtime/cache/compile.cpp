@@ -234,10 +234,37 @@ codegen::CodeOptions Compiled::codeOptions() const {
   return options;
 }
 
+std::vector<RecipeSlot> Compiled::recipe() const {
+  std::vector<RecipeSlot> slots;
+  for (uint32_t i = 0; i < parameters_.size(); ++i) {
+    slots.push_back({RecipeSlot::Kind::Argument, i});
+  }
+  return slots;
+}
+
+// What the front end made, with bodies in place of what the interpreter has no case for.
+Variant Compiled::makeInterpreted() const {
+  auto fn = std::make_shared<ir::Function>(tile_.clone());
+  for (const char *name : {"expand_assembly", "expand_functions"}) {
+    passes::PassRow row = *passes::findPass(name);
+    row.needs = row.gives = ir::Stage::Tile;
+    passes::runPass(row, *fn, passContext(false));
+  }
+  Variant variant;
+  variant.code.info.symbol = fn->name;
+  variant.numWarps = fn->numWarps;
+  variant.numStages = fn->numStages;
+  variant.code.function = std::move(fn);
+  variant.recipe = recipe();
+  return variant;
+}
+
 Variant Compiled::makeVariant(bool allowGuards) const {
   const CompileScope scope;
-  Variant variant = findOrCompile({tile_, target_, options_, disabledPasses(), allowGuards},
-                                  [&] { return compileVariant(allowGuards); });
+  Variant variant = codegen::isInterpreted(target_)
+                        ? makeInterpreted()
+                        : findOrCompile({tile_, target_, options_, disabledPasses(), allowGuards},
+                                        [&] { return compileVariant(allowGuards); });
   for (std::string &line : options_.unheeded(target_)) {
     variant.fallbacks.push_back(std::move(line));
   }
@@ -249,9 +276,7 @@ Variant Compiled::compileVariant(bool allowGuards) const {
   passes::runPipeline(fn, passContext(allowGuards), pipelineOptions());
   Variant variant;
   variant.code = codegen::generate(fn, target_, codeOptions());
-  for (uint32_t i = 0; i < parameters_.size(); ++i) {
-    variant.recipe.push_back({RecipeSlot::Kind::Argument, i});
-  }
+  variant.recipe = recipe();
   variant.guards = fn.guards;
   variant.fallbacks = fn.fallbacks;
   variant.numWarps = fn.numWarps;
@@ -290,6 +315,9 @@ std::vector<std::string> Compiled::guardTexts() const {
 
 std::vector<std::string> Compiled::stages() const {
   std::vector<std::string> names = {ir::stageName(ir::Stage::Tile)};
+  if (codegen::isInterpreted(target_)) {
+    return names;
+  }
   for (const passes::PassRow &row : passes::pipelineTable()) {
     const bool runs = row.when == passes::When::Always ||
                       (row.when == passes::When::LaysOut) == target_.laysOut;
@@ -312,7 +340,9 @@ std::string Compiled::text(const std::string &stage) const {
   }
   ir::Function fn = tile_.clone();
   const passes::PassContext context = passContext(true);
-  if (stage != "llvm" && stage != "asm") {
+  if (codegen::isInterpreted(target_)) {
+    // It has no other stage.
+  } else if (stage != "llvm" && stage != "asm") {
     // As the last pass of the stage leaves it. A value has one name in the texts of all stages.
     ir::Names names;
     ir::PrintOptions print;
@@ -380,8 +410,10 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
     full.numStages = stages;
   }
   full.target = target.name;
-  full.debug = options[Option::debug] != 0;
-  full.sanitizesOverflow = options[Option::sanitize_overflow] != 0;
+  // The interpreter looks for what the kernel asserts, and by itself for overflows that matter.
+  const bool isDebugged = options[Option::debug] != 0;
+  full.debug = isDebugged || codegen::isInterpreted(target);
+  full.sanitizesOverflow = isDebugged && options[Option::sanitize_overflow] != 0;
   if (const int64_t precision = options[Option::default_dot_input_precision]; precision > 0) {
     full.dotPrecision = static_cast<ir::Precision>(precision - 1);
   }

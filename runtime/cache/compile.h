@@ -64,7 +64,9 @@ public:
   [[nodiscard]] const ir::Function &tile() const { return tile_; }
   [[nodiscard]] const Options &options() const { return options_; }
   // Whether its code compares accesses with the extents of arrays, which a launch then gives it.
-  [[nodiscard]] bool checksAccesses() const { return !target_.laysOut && options_[Option::check] != 0; }
+  [[nodiscard]] bool checksAccesses() const {
+    return codegen::isInterpreted(target_) || (!target_.laysOut && options_[Option::check] != 0);
+  }
   // Whether its code prints, asserts or checks on a CPU: a launch then has a place for what it finds.
   [[nodiscard]] bool reports() const { return reports_; }
   // "x=*fp32:16, n=i32, BLOCK=1024".
@@ -83,7 +85,7 @@ public:
   // Milliseconds that the front end and everything after it took.
   double frontendMs = 0, backendMs = 0;
 
-  // "tile", then "nested" or "laid-out" and "staged", then "llvm", then "asm" or "ptx".
+  // "tile", and but for the interpreter then "nested" or "laid-out" and "staged", then "llvm", then "asm" or "ptx".
   [[nodiscard]] std::vector<std::string> stages() const;
   // Throws UserError for an unknown stage.
   [[nodiscard]] std::string text(const std::string &stage) const;
@@ -94,6 +96,8 @@ private:
   // From the cache on disk, if it is there.
   [[nodiscard]] Variant makeVariant(bool allowGuards) const;
   [[nodiscard]] Variant compileVariant(bool allowGuards) const;
+  [[nodiscard]] Variant makeInterpreted() const;
+  [[nodiscard]] std::vector<RecipeSlot> recipe() const;
 
   ir::Function tile_;
   std::vector<RuntimeParameter> parameters_;

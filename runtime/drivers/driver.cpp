@@ -8,18 +8,23 @@ namespace libtile::runtime {
 
 namespace {
 
-// -1: not a CUDA name.
-int cudaOrdinal(const std::string &name) {
+constexpr int kCpu = -1, kInterpreter = -2, kUnknown = -3;
+
+// The number of a CUDA device, or one of these.
+int numberOf(const std::string &name) {
+  if (name == "cpu" || name == "interpreter") {
+    return name == "cpu" ? kCpu : kInterpreter;
+  }
   if (name == "cuda") {
     return 0;
   }
   if (name.size() < 6 || name.size() > 8 || name.compare(0, 5, "cuda:") != 0) {
-    return -1;
+    return kUnknown;
   }
   int ordinal = 0;
   for (size_t i = 5; i < name.size(); ++i) {
     if (name[i] < '0' || name[i] > '9') {
-      return -1;
+      return kUnknown;
     }
     ordinal = ordinal * 10 + (name[i] - '0');
   }
@@ -32,14 +37,16 @@ std::shared_ptr<Driver> openDriver(const std::string &name) {
   // Kept for ever: modules and memory may outlive every other static object.
   static auto *mutex = new std::mutex;
   static auto *drivers = new std::map<int, std::shared_ptr<Driver>>;
-  const int ordinal = cudaOrdinal(name);
-  if (name != "cpu" && ordinal < 0) {
-    throw DeviceError("there is no device '" + name + "': give cpu, cuda or cuda:N");
+  const int number = numberOf(name);
+  if (number == kUnknown) {
+    throw DeviceError("there is no device '" + name + "': give cpu, interpreter, cuda or cuda:N");
   }
   const std::lock_guard lock(*mutex);
-  std::shared_ptr<Driver> &driver = (*drivers)[ordinal];
+  std::shared_ptr<Driver> &driver = (*drivers)[number];
   if (driver == nullptr) {
-    driver = ordinal < 0 ? openCpuDriver() : openCudaDriver(ordinal);
+    driver = number == kCpu           ? openCpuDriver()
+             : number == kInterpreter ? openInterpreterDriver()
+                                      : openCudaDriver(number);
   }
   return driver;
 }

@@ -5,6 +5,7 @@
 
 #include "codegen/codegen.h"
 #include "runtime/drivers/caller.h"
+#include "runtime/findings.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,30 +34,10 @@ struct LaunchShape {
   int32_t grid[3]; // each >= 1
 };
 
-// The bytes of an array: begin <= address < end. Both 0: not known. Without initial values: the launch has a
-// table of them on its stack.
-struct Extent {
-  uintptr_t begin, end;
-  // `bytes` from the address on; 0: not known.
-  [[nodiscard]] static Extent of(uint64_t address, uint64_t bytes) {
-    return bytes != 0 ? Extent{address, address + bytes} : Extent{0, 0};
-  }
-};
-
-// For code on a CPU that reports: the extents that it compares its accesses with, and what it found.
-struct Findings {
-  const Extent *extents = nullptr; // one a run-time parameter; null: none is known
-  // What ended the launch, an access out of bounds or an assertion that does not hold; null: none did.
-  const codegen::CheckedAccess *access = nullptr;
-  const codegen::Message *assertion = nullptr;
-  uint64_t address = 0; // of the access
-  int32_t program[3] = {};
-};
-
 class Driver {
 public:
   virtual ~Driver() = default;
-  [[nodiscard]] virtual std::string name() const = 0;   // "cpu", "cuda:0"
+  [[nodiscard]] virtual std::string name() const = 0;   // "cpu", "interpreter", "cuda:0"
   [[nodiscard]] virtual std::string target() const = 0; // for codegen::findTarget
   // Whether code for that target runs here.
   [[nodiscard]] virtual bool runs(const ir::Target &target) const = 0;
@@ -65,7 +46,7 @@ public:
   // The hot path: no allocation. `args`: one 8-byte slot an argument, its value in the low bytes.
   // Every extent of the grid is >= 1. Returns nullptr, or a message (static or thread-local storage).
   // `caller` hears of a launch that may last, and may end one on a CPU: that is a message, too. `findings`
-  // serves code that reports (Compiled::reports()); what it found ends a launch with a message.
+  // serves code that reports (Compiled::reports()); what is found ends a launch with a message.
   virtual const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args,
                              size_t numArgs, void *stream, const Caller &caller,
                              Findings *findings) noexcept = 0;
@@ -92,14 +73,15 @@ public:
   virtual void freeTime(void *time) noexcept {}
 };
 
-// The driver of "cpu", "cuda" or "cuda:N", made on first use and kept. Throws DeviceError with the
+// The driver of "cpu", "interpreter", "cuda" or "cuda:N", made on first use and kept. Throws DeviceError with the
 // reason if there is no such device.
 [[nodiscard]] std::shared_ptr<Driver> openDriver(const std::string &name);
-// The names that openDriver takes on this machine: "cpu", then "cuda:0", ...
+// The names of this machine's devices: "cpu", then "cuda:0", ...; the interpreter is everywhere.
 [[nodiscard]] std::vector<std::string> availableDrivers();
 
 // The implementations, <kind>.cpp.
 [[nodiscard]] std::shared_ptr<Driver> openCpuDriver(); // throws as preparePool() does
+[[nodiscard]] std::shared_ptr<Driver> openInterpreterDriver();
 [[nodiscard]] std::shared_ptr<Driver> openCudaDriver(int ordinal);
 // The device whose memory the address is in; -1: none.
 [[nodiscard]] int cudaDeviceOf(const void *address) noexcept;

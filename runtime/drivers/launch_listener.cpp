@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace libtile::runtime {
 
@@ -105,6 +106,14 @@ std::string printedLines(const codegen::Message &message, const int32_t program[
   return text;
 }
 
+void printMessage(const codegen::Message &message, const int32_t program[3], const void *const *operands) noexcept {
+  try {
+    print(printedLines(message, program, operands));
+  } catch (const std::bad_alloc &) {
+    print("there is no memory for what a kernel prints\n");
+  }
+}
+
 void LaunchListener::listen(codegen::cpu::Frame &frame) {
   static_assert(sizeof(Extent) == sizeof(libtile_extent));
   frame.extents = reinterpret_cast<const libtile_extent *>(findings_.extents);
@@ -120,21 +129,23 @@ LaunchListener::Program LaunchListener::programAt(uint64_t number) const noexcep
            static_cast<int32_t>(number / x / y)}};
 }
 
-Findings *LaunchListener::firstFinding(uint64_t program) noexcept {
-  if (hasHeard_.exchange(true)) {
-    return nullptr;
+void LaunchListener::keep(uint64_t program, Finding finding) noexcept {
+  if (!hasHeard_.exchange(true)) {
+    std::ranges::copy(programAt(program).index, finding.program);
+    findings_.found = std::move(finding);
   }
-  std::ranges::copy(programAt(program).index, findings_.program);
-  return &findings_;
 }
 
-void LaunchListener::hearOutOfBounds(void *self, uint32_t access, uint32_t elements, uint64_t address,
+void LaunchListener::hearOutOfBounds(void *self, uint32_t number, uint32_t elements, uint64_t address,
                                      uint64_t program) noexcept {
   auto &listener = *static_cast<LaunchListener *>(self);
-  if (Findings *findings = listener.firstFinding(program)) {
-    findings->access = &listener.info_.accesses[access];
-    findings->address = listener.firstOutside(*findings->access, elements, address);
-  }
+  const codegen::CheckedAccess &access = listener.info_.accesses[number];
+  listener.keep(program, {.kind = Finding::Kind::OutOfBounds,
+                          .place = access.place,
+                          .arrays = access.arrays,
+                          .address = listener.firstOutside(access, elements, address),
+                          .bytes = access.bytes,
+                          .effects = access.effects});
 }
 
 void LaunchListener::hearMessage(void *self, const void *record, uint64_t) noexcept {
@@ -143,17 +154,12 @@ void LaunchListener::hearMessage(void *self, const void *record, uint64_t) noexc
   std::memcpy(&head, record, sizeof head);
   const codegen::Message &message = listener.info_.messages[head.message];
   if (head.kind == LIBTILE_ASSERT) {
-    if (Findings *findings = listener.firstFinding(head.program)) {
-      findings->assertion = &message;
-    }
+    listener.keep(head.program,
+                  {.kind = Finding::Kind::Assertion, .place = message.place, .text = message.text});
     return;
   }
   const auto *operands = reinterpret_cast<const void *const *>(static_cast<const char *>(record) + sizeof head);
-  try {
-    print(printedLines(message, listener.programAt(head.program).index, operands));
-  } catch (const std::bad_alloc &) {
-    print("there is no memory for what a kernel prints\n");
-  }
+  printMessage(message, listener.programAt(head.program).index, operands);
 }
 
 uint64_t LaunchListener::firstOutside(const codegen::CheckedAccess &access, uint32_t elements,

@@ -31,8 +31,8 @@ private:
   [[nodiscard]] uint64_t firstOutside(const codegen::CheckedAccess &access, uint32_t elements,
                                       uint64_t address) const noexcept;
   [[nodiscard]] Program programAt(uint64_t number) const noexcept;
-  // The findings, with the program; null: there is one already.
-  Findings *firstFinding(uint64_t program) noexcept;
+  // Keeps the first finding of all programs.
+  void keep(uint64_t program, Finding finding) noexcept;
 
   const codegen::KernelInfo &info_;
   const LaunchShape &shape_;
@@ -42,6 +42,9 @@ private:
 
 // Who gets what is printed, as libtile_set_printer() says; nullptr: C's standard output.
 void setPrinter(const libtile_printer *printer) noexcept;
+
+// Writes the lines of a print to whoever gets them.
+void printMessage(const codegen::Message &message, const int32_t program[3], const void *const *operands) noexcept;
 
 // The lines of a print by a program; `operands`: the elements of each operand, in row-major order.
 [[nodiscard]] std::string printedLines(const codegen::Message &message, const int32_t program[3],

@@ -509,7 +509,7 @@ def check(seed, devices, folder, steps=None, kinds=None, **options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu", type=lambda text: text.split(","), help="one, or several: cpu,cuda")
+    parser.add_argument("--device", default="cpu", type=lambda text: text.split(","), help="one, or several: cpu,cuda,interpreter")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which no further kernel begins")
     parser.add_argument("--seed", type=int, default=0)
@@ -519,6 +519,7 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--check", action="store_true", help="with checked accesses")
     options = parser.parse_args()
+    libtile.knobs.interpreter.portable = False  # NumPy says what libtile says, where Triton says nothing
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.count)
     failed, large, done, least, start = 0, 0, 0, math.inf, time.time()
     with tempfile.TemporaryDirectory() as temporary:
