@@ -33,8 +33,9 @@ const ir::Target &interpreterTarget() {
     ir::Target made;
     made.name = "interpreter";
     made.functions = {{ir::Opcode::Scalb, ir::Elem::F32}, {ir::Opcode::Scalb, ir::Elem::F64}};
-    for (const ir::Float8 format : {ir::Float8::e5, ir::Float8::e4nv, ir::Float8::e4b15, ir::Float8::e4b8, ir::Float8::e5b16}) {
-      made.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::I8, format});
+    for (const ir::Float8 format :
+         {ir::Float8::e5, ir::Float8::e4nv, ir::Float8::e4b15, ir::Float8::e4b8, ir::Float8::e5b16}) {
+      made.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::F32, format});
       made.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, format});
       made.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F64, format});
     }

@@ -19,13 +19,13 @@ SECTIONS = [
     ("Targets, devices and memory", "__init__", ["targets"]),
     ("", "device", ["available_devices", "to_device", "DeviceArray", "num_threads", "set_num_threads"]),
     ("Tuning", "tuning", ["autotune", "heuristics", "Config", "Autotuner", "Heuristics"]),
-    ("", "knobs", ["Autotuning", "Cache", "Reports"]),
+    ("", "knobs", ["Autotuning", "Cache", "Reports", "Interpreter"]),
     ("Helpers", "math", ["cdiv", "next_power_of_2"]),
     ("Hooks", "hooks", ["LaunchInfo", "HookChain"]),
     ("Measuring", "testing", ["do_bench", "do_bench_cudagraph", "assert_close", "get_dram_gbps",
                               "get_max_simd_tflops", "get_max_tensorcore_tflops"]),
     ("", "testing_reports", ["perf_report", "Benchmark", "Mark"]),
-    ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "KernelAssertionError", "UnsupportedError", "InternalError",
+    ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "KernelAssertionError", "KernelFaultError", "UnsupportedError", "InternalError",
                           "DeviceError", "AutotunerError"]),
 ]
 

@@ -44,7 +44,7 @@ public:
 
 class Device : public detail::Handle<libtile_device, libtile_device_retain, libtile_device_release> {
 public:
-  // "cpu", "cuda" or "cuda:1". Throws Error (Device) if there is none.
+  // "cpu", "interpreter", "cuda" or "cuda:1". Throws Error (Device) if there is none.
   static Device open(const std::string &name) {
     Device device;
     detail::check(libtile_device_open(name.c_str(), device.place()));

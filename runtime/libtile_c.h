@@ -242,7 +242,7 @@ LIBTILE_API libtile_status libtile_kernel_launch(libtile_kernel *kernel, libtile
                                                  size_t count, void *stream);
 
 /* ---- devices and their memory */
-LIBTILE_API libtile_status libtile_device_open(const char *name, libtile_device **out); /* "cpu", "cuda:1" */
+LIBTILE_API libtile_status libtile_device_open(const char *name, libtile_device **out); /* "cpu", "interpreter", "cuda:1" */
 LIBTILE_API void libtile_device_retain(libtile_device *device);
 LIBTILE_API void libtile_device_release(libtile_device *device);
 LIBTILE_API libtile_status libtile_device_name(libtile_device *device, const char **name);

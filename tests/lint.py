@@ -77,7 +77,7 @@ def test_names(path, text):
         if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
             yield f"{name}: names of C++ tests are written LikeThis"
     for name in python:
-        if not name.startswith("test_"):
+        if not name.startswith(("test_", "pytest_")):
             yield f"{name}: pytest finds what begins with test_"
 
 

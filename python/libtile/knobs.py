@@ -129,29 +129,28 @@ class Reports:
     points = _Setting(_count, None, "LIBTILE_REPORT_POINTS")
 
 
+class _LibrarySetting:
+    """An attribute that the library keeps; it reads the variable itself, once."""
+
+    def __init__(self, get: Callable[[], bool], put: Callable[[bool], None]) -> None:
+        self._get, self._put = get, put
+
+    def __get__(self, group: Any, owner: type) -> Any:
+        return self if group is None else self._get()
+
+    def __set__(self, group: Any, value: Any) -> None:
+        self._put(bool(value))
+
+
 class Interpreter:
     """What is interpreted, and what the interpreter looks for (docs/debugging.md). The variables are read once.
 
     - `enabled`: launches with arrays in the host's memory run in the interpreter. LIBTILE_INTERPRET, TRITON_INTERPRET.
-    - `portable`: what libtile defines and Triton leaves open is a fault where it matters. LIBTILE_INTERPRETER_PORTABLE;
-      standard: True.
+    - `portable`: what libtile defines and Triton leaves open is a fault where it matters; True unless the variable is 0.
+      LIBTILE_INTERPRETER_PORTABLE.
     """
-
-    @property
-    def enabled(self) -> bool:
-        return _libtile.interprets()
-
-    @enabled.setter
-    def enabled(self, wanted: bool) -> None:
-        _libtile.set_interprets(bool(wanted))
-
-    @property
-    def portable(self) -> bool:
-        return _libtile.checks_portability()
-
-    @portable.setter
-    def portable(self, wanted: bool) -> None:
-        _libtile.check_portability(bool(wanted))
+    enabled = _LibrarySetting(_libtile.interprets, _libtile.set_interprets)
+    portable = _LibrarySetting(_libtile.checks_portability, _libtile.check_portability)
 
 
 cache = Cache()

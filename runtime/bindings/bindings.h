@@ -294,8 +294,7 @@ LT_API lt_status lt_set_num_threads(int64_t threads);
 LT_API int lt_num_threads(void); /* -1: an error */
 LT_API void lt_offer_ptxas(const char *path); /* runtime/drivers/ptxas.h */
 LT_API int lt_check_portability(int wanted); /* by the interpreter: 1, 0 or -1: ask; what was before */
-/* The rows of language.def, for the Python module, its stubs and the reference. */
-typedef struct lt_language_row {
+typedef struct lt_language_row { /* of language.def, for the Python module, its stubs and the reference */
   const char *sort, *name, *kind /* of types: the short name */, *signature, *doc;
 } lt_language_row;
 LT_API const lt_language_row *lt_language_rows(size_t *count);

@@ -3,6 +3,7 @@
 // bytes were written.
 #include "runtime/drivers/driver.h"
 #include "runtime/drivers/launch_listener.h"
+#include "runtime/drivers/watch.h"
 #include "runtime/interpreter/allocations.h"
 #include "runtime/interpreter/interpreter.h"
 
@@ -17,6 +18,29 @@ namespace {
 struct LoadedFunction : LoadedCode {
   explicit LoadedFunction(std::shared_ptr<const ir::Function> function) : function(std::move(function)) {}
   std::shared_ptr<const ir::Function> function;
+};
+
+// A caller who hears of interruptLaunches() too.
+struct Interruptible {
+  Caller caller;
+  WatchedLaunch watched;
+  [[nodiscard]] Caller whole() {
+    const auto lasts = [](void *self) {
+      const Caller &inner = static_cast<Interruptible *>(self)->caller;
+      if (inner.lasts != nullptr) {
+        inner.lasts(inner.context);
+      }
+    };
+    const auto isInterrupted = [](void *self) {
+      const auto &both = *static_cast<Interruptible *>(self);
+      const Caller &inner = both.caller;
+      return both.watched.isInterrupted() ||
+                     (inner.isInterrupted != nullptr && inner.isInterrupted(inner.context) != 0)
+                 ? 1
+                 : 0;
+    };
+    return {lasts, isInterrupted, this};
+  }
 };
 
 class InterpreterDriver : public Driver {
@@ -34,13 +58,14 @@ public:
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
                      void *stream, const Caller &caller, Findings *findings) noexcept override {
-    interpreter::Launch launch{.fn = *static_cast<LoadedFunction &>(module).function,
-                               .grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
-                               .arguments = {args, numArgs},
-                               .extents = findings != nullptr ? findings->extents : nullptr,
-                               .portable = interpreter::isPortabilityChecked(),
-                               .print = printMessage,
-                               .caller = caller};
+    Interruptible interruptible{caller, {}};
+    const interpreter::Launch launch{.fn = *static_cast<LoadedFunction &>(module).function,
+                                     .grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
+                                     .arguments = {args, numArgs},
+                                     .extents = findings != nullptr ? findings->extents : nullptr,
+                                     .portable = interpreter::isPortabilityChecked(),
+                                     .print = printMessage,
+                                     .caller = interruptible.whole()};
     try {
       interpreter::Outcome outcome = interpreter::run(launch);
       if (findings != nullptr) {

@@ -18,7 +18,8 @@ using ir::ValueId;
 
 namespace {
 
-constexpr uint64_t kElementsUntilLong = 100'000, kElementsBetweenPolls = 2'000'000;
+// How often the clock is read, and the caller asked.
+constexpr uint64_t kElementsBetweenLooks = 20'000, kNanosecondsBetweenPolls = 50'000'000;
 
 std::atomic<bool> &checksPortability() {
   static std::atomic<bool> checks = [] {
@@ -127,15 +128,21 @@ Evaluator::Values Evaluator::runBlock(BlockId block) {
 
 void Evaluator::attend(uint64_t elements) {
   work_ += elements;
-  if (!isLong_ && work_ >= kElementsUntilLong) {
-    isLong_ = true;
-    if (launch_.caller.lasts != nullptr) {
-      launch_.caller.lasts(launch_.caller.context);
+  if (work_ < kElementsBetweenLooks) {
+    return;
+  }
+  work_ = 0;
+  const Caller &caller = launch_.caller;
+  const uint64_t now = nanoseconds();
+  if (polledAt_ == 0) {
+    polledAt_ = now;
+    if (caller.lasts != nullptr) {
+      caller.lasts(caller.context);
     }
   }
-  if (work_ >= kElementsBetweenPolls) {
-    work_ = 0;
-    if (launch_.caller.isInterrupted != nullptr && launch_.caller.isInterrupted(launch_.caller.context) != 0) {
+  if (now - polledAt_ >= kNanosecondsBetweenPolls) {
+    polledAt_ = now;
+    if (caller.isInterrupted != nullptr && caller.isInterrupted(caller.context) != 0) {
       throw Interrupted();
     }
   }

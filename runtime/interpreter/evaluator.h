@@ -117,8 +117,8 @@ private:
   ir::IndexMap<ir::ValueId, Value> values_;
   ir::IndexMap<ir::OpId, std::vector<ir::ValueId>> dead_; // behind the op nobody needs these
   int32_t program_[3] = {};
-  uint64_t work_ = 0; // elements since the caller was asked last
-  bool isLong_ = false;
+  uint64_t work_ = 0;     // elements since the clock was read last
+  uint64_t polledAt_ = 0; // 0: the launch does not last yet
 };
 
 } // namespace libtile::runtime::interpreter

@@ -318,3 +318,35 @@ TEST(Api, AccessesOutOfBounds) {
                 .find("x[100] is out of bounds: x holds 0 .. 99; read by program (0, 0, 0)"),
             std::string::npos);
 }
+
+// Of its own memory the interpreter knows what was written; of other memory what it is told.
+TEST(Api, TheInterpreter) {
+  const Device interpreter = Device::open("interpreter");
+  EXPECT_EQ(interpreter.target(), "interpreter");
+  const Function function = Program::fromText(kText, "text.py", {{"FACTOR", 2}}).function("kernel");
+  const Kernel kernel =
+      function.compile(interpreter.target(), {kFloats, kFloats, kInteger, {"BLOCK", 64}, {"SHIFT", 5}});
+  std::vector<float> x(100), out(100);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i);
+  }
+  const auto run = [&](const Argument &from, int n) { kernel.launch(interpreter, {2}, {from, out.data(), n}); };
+  function.launch(interpreter, {2}, {x.data(), out.data(), 100, 64, 5});
+  EXPECT_EQ(out[0], 5);
+  EXPECT_EQ(out[99], 203);
+  const auto says = [&](const Argument &from, int n) {
+    const Error error = failure([&] { run(from, n); });
+    EXPECT_EQ(error.kind(), Error::Kind::User);
+    EXPECT_EQ(error.line(), 11);
+    return std::string(error.what());
+  };
+  EXPECT_NE(says({x.data(), 396}, 100).find("x[99] is out of bounds: x holds 0 .. 98; read by program (1, 0, 0), "
+                                            "element (35)"),
+            std::string::npos);
+  const Buffer buffer = interpreter.allocate(400);
+  interpreter.copyToDevice(buffer.data(), x.data(), 200);
+  EXPECT_NE(says(buffer, 100).find("x[50] is not initialised: nothing was written there; read by program (0, 0, 0), "
+                                   "element (50)"),
+            std::string::npos);
+  run(buffer, 50);
+}
