@@ -52,7 +52,8 @@ template <class Archive> void walk(Archive &archive, codegen::KernelInfo &info) 
   archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts);
 }
 template <class Archive> void walk(Archive &archive, codegen::Code &code) {
-  auto &[info, llvm, assembly, object] = code;
+  // The interpreter's function is not compiled code, and never kept.
+  auto &[info, llvm, assembly, object, function] = code;
   archive(info, llvm, assembly, object);
 }
 template <class Archive> void walk(Archive &archive, Variant &variant) {
