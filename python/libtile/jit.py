@@ -217,11 +217,38 @@ def _file_lines(fn):
 
 def _own_lines(fn):
     """The function's lines, and the number of the first, as of its decoration."""
-    import inspect
     lines, first = _lines.get(fn, ()), fn.__code__.co_firstlineno
     if first > len(lines) or hasattr(fn, "__wrapped__"):
+        import inspect
         return inspect.getsourcelines(fn)
-    return inspect.getblock(lines[first - 1:]), first
+    return block(lines[first - 1:], _last_line(fn.__code__) - first + 1), first
+
+
+def block(lines, least):
+    """The lines of the function that begins with the first; its code ends in line `least` (1: nobody knows where). As
+    inspect.getblock has them, which takes a millisecond a function, and is asked where strings, brackets or
+    backslashes come behind the code."""
+    end = least
+    for at in range(least, len(lines)) if least > 1 else ():
+        line = lines[at].strip()
+        if line and _indent(lines[at]) <= _indent(lines[0]):
+            return lines[:end]
+        if any(each in line for each in "'\"\\([{"):
+            break
+        end = at + 1 if line else end
+    import inspect
+    return inspect.getblock(lines)
+
+
+def _indent(line):
+    return len(line) - len(line.lstrip())
+
+
+def _last_line(code):
+    """The last line of a function's code, functions in it included, or its first, as far as Python knows."""
+    ends = [end for _, end, _, column in getattr(code, "co_positions", tuple)() if None not in (end, column)]
+    inner = [_last_line(each) for each in code.co_consts if hasattr(each, "co_consts")]
+    return max([code.co_firstlineno, *ends, *inner])
 
 
 def _named(module, qualname):
