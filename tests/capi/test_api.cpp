@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <thread>
+#include <unistd.h>
 
 using namespace libtile;
 
@@ -71,6 +73,24 @@ TEST(Api, GlobalsConstantsAndDefaults) {
 }
 
 // Functions whose bodies are in the kernel language themselves, in a program without Python.
+TEST(Api, CompiledCodeIsKeptOnDisk) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("cache" + std::to_string(getpid()));
+  const auto cache = [] {
+    const Function twice = Program::fromText(kText, "text.py", {{"FACTOR", 2}}).function("kernel");
+    return std::string(twice.compile("cpu", {kFloats, kFloats, kInteger, 64}).facts().cache);
+  };
+  setCache(true, folder.string());
+  EXPECT_EQ(cache(), "stored");
+  EXPECT_EQ(cache(), "hit");
+  setCache(true, folder.string(), 0);
+  EXPECT_TRUE(cache().starts_with("not stored: "));
+  setCache(false);
+  EXPECT_EQ(cache(), "off");
+  setCache({});
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(libtile_set_cache(2, nullptr, -1), LIBTILE_ERROR_USER);
+}
+
 TEST(Api, ElementaryFunctions) {
   const char *const text = R"(
 import libtile.language as tl
