@@ -246,9 +246,7 @@ std::vector<RecipeSlot> Compiled::recipe() const {
 Variant Compiled::makeInterpreted() const {
   auto fn = std::make_shared<ir::Function>(tile_.clone());
   for (const char *name : {"expand_assembly", "expand_functions"}) {
-    passes::PassRow row = *passes::findPass(name);
-    row.needs = row.gives = ir::Stage::Tile;
-    passes::runPass(row, *fn, passContext(false));
+    passes::runPass(*passes::findPass(name), *fn, passContext(false));
   }
   Variant variant;
   variant.code.info.symbol = fn->name;

@@ -171,12 +171,6 @@ void Evaluator::runIf(OpId op) {
   defineAll(op, runBlock(fn_.region(op, decide(op, operand(op, 0)) ? 0 : 1)));
 }
 
-void Evaluator::finishLoop(OpId op, Values carried) {
-  for (unsigned i = 0; i < carried.size(); ++i) {
-    values_.set(fn_.result(op, i), std::move(carried[i]));
-  }
-}
-
 void Evaluator::runFor(OpId op) {
   const BlockId body = fn_.region(op);
   const unsigned width = fn_.type(fn_.operand(op, 0)).elementBits();
@@ -205,7 +199,7 @@ void Evaluator::runFor(OpId op) {
       carried.erase(carried.begin());
     }
   }
-  finishLoop(op, std::move(carried));
+  defineAll(op, std::move(carried));
 }
 
 void Evaluator::runWhile(OpId op) {
@@ -232,7 +226,7 @@ void Evaluator::runWhile(OpId op) {
       carried.erase(carried.begin());
     }
   }
-  finishLoop(op, std::move(carried));
+  defineAll(op, std::move(carried));
 }
 
 // No `default`: an op of ops.def without a case here does not build.

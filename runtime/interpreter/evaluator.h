@@ -31,7 +31,6 @@ private:
   void runFor(ir::OpId op);
   void runWhile(ir::OpId op);
   void runIf(ir::OpId op);
-  void finishLoop(ir::OpId op, Values carried);
   void findLastUses();
   void attend(uint64_t elements);
   void define(ir::OpId op, Value value) { values_.set(fn_.result(op), std::move(value)); }
@@ -52,7 +51,6 @@ private:
   [[nodiscard]] Value select(ir::OpId op);
   [[nodiscard]] Value addToPointer(ir::OpId op);
   void inheritMarks(ir::OpId op, Value &result) const;
-  void markInteger(ir::OpId op, Value &result) const;
   [[nodiscard]] bool isIndexMark(Mark mark) const;
 
   // ---- shapes.cpp
