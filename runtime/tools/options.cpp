@@ -14,6 +14,7 @@ namespace libtile {
 namespace {
 
 constexpr const char *kHelp = R"(usage: tile-opt FILE [options]
+       tile-opt reduce FILE [--while COMMAND] [options]
 
 FILE is tile IR text (one function or several) or, when it ends in .py, kernel source; - is standard
 input (IR text). Without an option that runs passes the functions are verified and printed. Values
@@ -41,6 +42,11 @@ what to print (standard output)
   --verify-each       verify after each pass, not only at the end
   --list-passes       the passes in pipeline order, and nothing else
   --list-targets      the targets, and nothing else
+
+reduce: prints a function that is smaller and still goes wrong
+  --while COMMAND     it goes wrong as long as this succeeds, for a shell; {} in it is the file with the
+                      smaller function. Without: as long as what the options run ends in an internal
+                      error with the same first line
 
 which function
   --kernel NAME       of several in FILE this one; kernel source: left out if only one has @jit
@@ -106,6 +112,7 @@ constexpr Setting kSettings[] = {
     {"--disable", [](ToolOptions &o, Text v) { o.run.disabled = split(v, ','); }},
     {"--warps", [](ToolOptions &o, Text v) { o.warps = parseCount(v, "--warps"); }},
     {"--stages", [](ToolOptions &o, Text v) { o.stages = parseCount(v, "--stages"); }},
+    {"--while", [](ToolOptions &o, Text v) { o.command = v; }},
     {"--emit", [](ToolOptions &o, Text v) { o.emit = v; }},
     {"--print-after", [](ToolOptions &o, Text v) { o.printAfter = v; }},
     {"--kernel", [](ToolOptions &o, Text v) { o.kernel = v; }},
@@ -144,6 +151,11 @@ ToolOptions readOptions(const std::vector<std::string> &arguments) {
       readOption(options, rest);
       continue;
     }
+    if (rest[0] == "reduce" && rest.data() == arguments.data()) {
+      options.reduces = true;
+      rest = rest.subspan(1);
+      continue;
+    }
     if (!options.file.empty()) {
       throw UsageError("one FILE at a time");
     }
@@ -157,6 +169,9 @@ ToolOptions readOptions(const std::vector<std::string> &arguments) {
       !options.printAfter.empty() || options.changes != ToolOptions::Changes::None;
   options.pipeline |= !options.run.startAfter.empty() || !options.run.stopAfter.empty() ||
                       !options.run.disabled.empty() || (prints && options.passes.empty());
+  if (!options.command.empty() && !options.reduces) {
+    throw UsageError("--while is an option of tile-opt reduce");
+  }
   if (options.pipeline && !options.passes.empty()) {
     throw UsageError("--passes runs these passes alone: no option for the pipeline beside it");
   }

@@ -27,6 +27,9 @@ struct ToolOptions {
   int32_t warps = 0;
   int32_t stages = 0;
   bool check = false;
+  // ---- tile-opt reduce
+  bool reduces = false;
+  std::string command; // that succeeds while the failure is there; "": the run above ends with an internal error
   // ---- what is printed
   std::string printAfter; // a pattern of passes (passes::matches); "" for none
   enum class Changes : uint8_t { None, Text, Diff } changes = Changes::None;

@@ -3,15 +3,19 @@
 // asked for.
 #include "codegen/codegen.h"
 #include "ir/parser.h"
+#include "ir/printer.h"
 #include "ir/verifier.h"
 #include "runtime/cache/function_library.h"
 #include "runtime/tools/kernel_source.h"
 #include "runtime/tools/options.h"
 #include "runtime/tools/pass_printer.h"
+#include "runtime/tools/reduce.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -126,7 +130,74 @@ std::string codeOf(const ir::Function &fn, const ToolOptions &options, const ir:
   return wanted.keepLlvm ? std::move(code.llvm) : std::move(code.assembly);
 }
 
+// ---- reduce
+
+std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+// What the options run ends with, if that is a fault of the compiler; "": it is not.
+std::string faultOf(const ir::Function &fn, const ToolOptions &options, const ir::Target &target) {
+  try {
+    ir::Function run = fn.clone();
+    runPasses(run, options, target);
+    ir::verifyOrThrow(run, "the passes");
+    if (options.emit != "tile" && options.emit != "none") {
+      static_cast<void>(codeOf(run, options, target));
+    }
+  } catch (const ir::InternalError &error) {
+    return firstLine(error.message());
+  } catch (const ir::Error &) {
+  }
+  return "";
+}
+
+// In a folder of its own, which goes with it.
+class CandidateFile {
+public:
+  CandidateFile() : folder_((std::filesystem::temp_directory_path() / "tile-opt-XXXXXX").string()) {
+    if (mkdtemp(folder_.data()) == nullptr) {
+      throw ir::UserError("there is no place for files in " + std::filesystem::temp_directory_path().string());
+    }
+  }
+  ~CandidateFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  CandidateFile(const CandidateFile &) = delete;
+  CandidateFile &operator=(const CandidateFile &) = delete;
+  [[nodiscard]] std::string path() const { return folder_ + "/reduced.tile"; }
+  [[nodiscard]] bool passes(std::string command, const std::string &text) const {
+    std::ofstream(path(), std::ios::binary) << text;
+    for (size_t at = 0; (at = command.find("{}", at)) != std::string::npos; at += path().size()) {
+      command.replace(at, 2, path());
+    }
+    return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+  }
+
+private:
+  std::string folder_;
+};
+
+void reduceIt(ir::Function fn, const ToolOptions &options, const ir::Target &target) {
+  ir::verifyOrThrow(fn, "reading");
+  ir::PrintOptions print;
+  print.locations = options.locations;
+  const CandidateFile file;
+  const std::string fault = options.command.empty() ? faultOf(fn, options, target) : "";
+  const auto fails = [&](const ir::Function &smaller) {
+    return options.command.empty() ? !fault.empty() && faultOf(smaller, options, target) == fault
+                                   : file.passes(options.command, ir::print(smaller, print));
+  };
+  if (!fails(fn)) {
+    throw ir::UserError(options.command.empty() ? "nothing goes wrong with @" + fn.name + ": give --while COMMAND"
+                                                : "the command fails for @" + fn.name + " itself");
+  }
+  std::cout << ir::print(reduced(std::move(fn), fails), print);
+}
+
 void process(ir::Function fn, ir::Names names, ToolOptions options, const ir::Target &target) {
+  if (options.reduces) {
+    return reduceIt(std::move(fn), options, target);
+  }
   PassPrinter printer(options, std::move(names));
   options.run.after = [&](const passes::PassRun &run, const ir::Function &now) {
     printer.after(run, now);
@@ -186,6 +257,9 @@ int run(const std::vector<std::string> &arguments) {
   }
   const std::string text = readFile(options.file);
   const ir::Target &target = codegen::findTarget(options.target);
+  if (codegen::isInterpreted(target)) {
+    throw ir::UserError("the interpreter runs kernels as they are: tile-opt makes nothing for it");
+  }
   requireEmit(options, target);
   requireRuns(options, target);
   if (options.file.ends_with(".py")) {

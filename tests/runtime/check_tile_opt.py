@@ -186,6 +186,25 @@ def check_faults(folder):
     assert f"{text}:4:3: error: [11] operand value is i32, not f32" in error, error
 
 
+def check_reduce(folder):
+    """What is left has what the command looks for, is valid, and no op of it can go."""
+    text = folder / "softmax.tile"
+    text.write_text(run(*SOFTMAX)[0])
+    for wanted, most in (("= reduce ", 11), ("= fdiv ", 8), ("cmp .*slt", 9)):
+        smaller = run("reduce", text, "--while", f"grep -q '{wanted}' {{}}")[0]
+        (folder / "smaller.tile").write_text(smaller)
+        assert run(folder / "smaller.tile")[0] == smaller
+        ops = [line for line in smaller.splitlines() if re.match(r"^ +(%|[a-z])", line)]
+        assert re.search(wanted, smaller) and len(ops) <= most, smaller
+        assert smaller.splitlines()[0] == text.read_text().splitlines()[0], "the parameters stay"
+    both = run("reduce", text, "--while", f"{TOOL} {{}} --target sm_80 --emit ptx | grep -q ex2.approx")[0]
+    assert "= exp" in both and "store" in both and "= load" not in both, both
+    assert "nothing goes wrong with @" in wrong("reduce", text, "--target", "avx512", "--pipeline")
+    assert "the command fails for @" in wrong("reduce", text, "--while", "false")
+    assert "--help" in run(text, "--while", "true", status=2)[1]
+    assert "tile-opt makes nothing for it" in wrong(text, "--target", "interpreter", "--pipeline")
+
+
 def check_left_out(folder):
     """Without a pass there is code, or an error that names the pass or the stage that is missing."""
     kernel = folder / "every.py"
@@ -218,4 +237,5 @@ with tempfile.TemporaryDirectory() as name:
     check_stages(Path(name))
     check_names(Path(name))
     check_faults(Path(name))
+    check_reduce(Path(name))
     check_left_out(Path(name))
