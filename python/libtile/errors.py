@@ -43,11 +43,12 @@ class OutOfBoundsError(Error, IndexError):
     kind = 0
 
 
-class KernelAssertionError(Error, AssertionError):
+class KernelAssertionError(Error, AssertionError, RuntimeError):
     """An assertion of a kernel that was launched with `debug=True`, or is interpreted (docs/debugging.md), does not hold.
 
     The place is that of the assertion. The launch has ended there; what was written by then stays written. (On a
-    GPU the next synchronisation fails, with an error of the device.)
+    GPU the next synchronisation fails, with an error of the device.) It is an AssertionError, and the RuntimeError that
+    programs expect of a device.
     """
     kind = 0
 

@@ -361,3 +361,19 @@ if __name__ == "__main__":
     assert isinstance(helpers.run_in_process(int, ("x",)).exc, ValueError)
     assert isinstance(helpers.run_in_process(os._exit, (3,)).exc, RuntimeError)
 """)
+
+
+def test_a_failed_assertion_is_the_error_that_programs_expect():
+    check("""
+@triton.jit
+def asserting(x, n):
+    tl.device_assert(n < 3, "small")
+
+asserting[(1,)](np.zeros(1, "f4"), 2, debug=True)
+try:
+    asserting[(1,)](np.zeros(1, "f4"), 5, debug=True)
+except RuntimeError as error:
+    assert "small" in str(error)
+else:
+    raise AssertionError
+""")

@@ -468,7 +468,7 @@ def test_assertions(shape):
         with pytest.raises(libtile.KernelAssertionError) as caught:
             asserts[(3,)](x, out, shape, shape, debug=True)
         error = caught.value
-        assert isinstance(error, AssertionError) and isinstance(error, libtile.Error)
+        assert isinstance(error, AssertionError) and isinstance(error, RuntimeError) and isinstance(error, libtile.Error)
         assert error.message.startswith("assertion failed: negative: \"100%\" — Größe; in asserts, program (")
         assert (error.file, error.line) == (__file__, here("# here"))
         assert f"{__file__}:{error.line}:" in str(error) and "^~~" in str(error)
