@@ -339,7 +339,7 @@ def failing(kernel):
     except triton.CompilationError as error:
         return error
 error = failing(outer)
-assert "at 3:4:" in str(error) and "at 2:8:" in str(error.__cause__) and "missing" in str(error.__cause__.__cause__)
+assert "at 3:4:" in str(error) and "at 2:8:" in str(error.__cause__) and "missing" in str(error.__cause__)
 assert str(failing(twice).__cause__) == "duplicate axes, normalized axes = [0, 0]"
 """)
 

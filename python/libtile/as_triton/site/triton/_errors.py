@@ -83,7 +83,7 @@ def _translate(error):
     text, words = str(error), _in_words(error.message)
     said = words or error.message
     places = [(file, int(line), int(column)) for file, line, column in _PLACE.findall(text)]
-    cause = ValueError(said)
+    cause = ValueError(words) if words else None
     for place in places[:-1]:
         inner = type(error)(f"{_place(*place)}\n{said}", said, *place)
         inner.__cause__, cause = cause, inner
