@@ -36,6 +36,8 @@ figure { margin: 0 0 .8rem }
 figcaption { font-size: .86rem; color: var(--soft); display: flex; flex-wrap: wrap; justify-content: space-between;
   gap: .1rem 1rem; margin-bottom: .2rem }
 figcaption b { color: var(--text); font-weight: 600 }
+article:has(details[open]) { grid-column: 1 / -1 }
+article:has(details[open]) figure { max-width: 560px }
 svg { display: block; width: 100%; height: auto }
 svg text { font-size: 12px; fill: var(--soft); font-variant-numeric: tabular-nums }
 svg .grid { stroke: var(--line) } svg .axis { stroke: var(--soft) }
@@ -188,7 +190,7 @@ def plot(names, unit, rows):
 
 
 def grid(marks, up, right):
-    digits = 0 if marks[1] >= 1 else max(0, -math.floor(math.log10(marks[1]) + 1e-9))
+    digits = next(d for d in range(10) if math.isclose(round(marks[1], d), marks[1], rel_tol=1e-9))
     out = []
     for mark in marks:
         kind = "axis" if mark == 0 else "grid"

@@ -100,8 +100,10 @@ def run_backward(dout, x, weight, mean, rstd, dx, dweight_parts, dbias_parts, dw
     dweight_parts, dbias_parts: fp32 arrays of [programs, columns] for sums of shares of the rows.
     """
     (rows, n), parts = x.shape, dweight_parts.shape[0]
-    layer_norm_backward[(parts,)](dout, x, weight, mean, rstd, dx, dweight_parts, dbias_parts, rows, n,
-                                  BLOCK=libtile.next_power_of_2(n))
+    block = libtile.next_power_of_2(n)
+    # A loop that carries two rows: with 256 elements to a warp they stay in a GPU's registers.
+    layer_norm_backward[(parts,)](dout, x, weight, mean, rstd, dx, dweight_parts, dbias_parts, rows, n, BLOCK=block,
+                                  num_warps=min(max(block // 256, 1), 16))
     add_parts[(libtile.cdiv(n, 128),)](dweight_parts, dbias_parts, dweight, dbias, parts, n, BLOCK=128)
     return dx, dweight, dbias
 

@@ -50,7 +50,8 @@ def interval_products(x_low, x_high, y_low, y_high, low, high, n, BLOCK: tl.cons
 def run(lat1, lon1, lat2, lon2, out, block=1024):
     """out = kilometres between two places each, along the surface; angles in radians."""
     n = out.shape[0]
-    distance[(libtile.cdiv(n, block),)](lat1, lon1, lat2, lon2, out, n, BLOCK=block)
+    # These functions need many registers: four warps have fewer elements each than the compiler's own choice.
+    distance[(libtile.cdiv(n, block),)](lat1, lon1, lat2, lon2, out, n, BLOCK=block, num_warps=4)
     return out
 
 

@@ -5,8 +5,9 @@ The experts of a mixture model get as many rows each as tokens chose them: a gro
 of them too small to fill a device. One launch does them all. Which matrices there are stands in
 memory: arrays of addresses and of sizes, which the kernel reads. A fixed number of programs goes over
 the tiles of all products as if they were one long list; a program that is done with a tile takes the
-one that is as many places further as there are programs. New here: pointers loaded from memory, sizes
-that differ from tile to tile, a grid that does not depend on the problem.
+one that is as many places further as there are programs. New here: pointers loaded from memory, what
+has to be promised about them, sizes that differ from tile to tile, a grid that does not depend on the
+problem.
 
     python 08_grouped_gemm.py --plot plots
 """
@@ -18,8 +19,8 @@ import libtile.language as tl
 
 
 @libtile.jit
-def grouped_matmul(a_addresses, b_addresses, c_addresses, sizes, groups, DTYPE: tl.constexpr, BLOCK_M: tl.constexpr,
-                   BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+def grouped_matmul(a_addresses, b_addresses, c_addresses, sizes, groups, DTYPE: tl.constexpr, ALIGNED: tl.constexpr,
+                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     tile = tl.program_id(0)
     before = 0  # tiles of the groups before this one
     for group in range(groups):
@@ -30,6 +31,12 @@ def grouped_matmul(a_addresses, b_addresses, c_addresses, sizes, groups, DTYPE: 
         a = tl.load(a_addresses + group).to(tl.pointer_type(DTYPE))
         b = tl.load(b_addresses + group).to(tl.pointer_type(DTYPE))
         c = tl.load(c_addresses + group).to(tl.pointer_type(tl.float32))
+        if ALIGNED:
+            # Which of its arguments 16 divides, a launch finds out by itself. Of what the kernel loads nobody knows, so
+            # it is promised here: without that a row could begin anywhere, and would be read element by element.
+            N = tl.multiple_of(N, 16)
+            K = tl.multiple_of(K, 16)
+            a, b, c = tl.multiple_of(a, 16), tl.multiple_of(b, 16), tl.multiple_of(c, 16)
         tiles_n = tl.cdiv(N, BLOCK_N)
         tiles = tl.cdiv(M, BLOCK_M) * tiles_n
         while tile < before + tiles:
@@ -52,26 +59,33 @@ def addresses(arrays):
                     np.int64)
 
 
-def describe(device, a, b, c, provider="libtile"):
-    """What the kernel reads of the group c[i] = a[i] @ b[i]: three arrays of addresses, and [groups, 3] sizes."""
-    sizes = np.array([(x.shape[0], y.shape[1], x.shape[1]) for x, y in zip(a, b)], np.int32)
-    return lesson.place(device, addresses(a), addresses(b), addresses(c), sizes, provider=provider)
+class Group:
+    """The products c[i] = a[i] @ b[i], and what the kernel reads of them. It keeps the arrays alive."""
+
+    def __init__(self, device, a, b, c, provider="libtile"):
+        sizes = np.array([(x.shape[0], y.shape[1], x.shape[1]) for x, y in zip(a, b)], np.int32)
+        places = [addresses(arrays) for arrays in (a, b, c)]
+        self.is_aligned = all((numbers % 16 == 0).all() for numbers in (*places, sizes[:, 1:]))
+        self.size = len(sizes)
+        self.arguments = lesson.place(device, *places, sizes, provider=provider)
+        self.arrays = a, b, c
 
 
-def run(group, dtype, programs, block_m=64, block_n=64, block_k=32):
-    """All products that `describe` has described. Their arrays must live on until the kernel is done."""
-    grouped_matmul[(programs,)](*group, group[3].shape[0], DTYPE=dtype, BLOCK_M=block_m, BLOCK_N=block_n,
-                                BLOCK_K=block_k)
+def run(group, dtype, programs, block_m=64, block_n=64, block_k=32, **options):
+    """All products of the group; dtype is that of a and b."""
+    grouped_matmul[(programs,)](*group.arguments, group.size, DTYPE=dtype, ALIGNED=group.is_aligned, BLOCK_M=block_m,
+                                BLOCK_N=block_n, BLOCK_K=block_k, **options)
 
 
 def check(device):
     rng = np.random.default_rng(0)
-    shapes = [(1, 1, 1), (100, 37, 250), (64, 128, 32), (3, 200, 65), (130, 70, 90)]
-    for dtype, name in ((np.float32, tl.float32), (np.float16, tl.float16)):
+    odd = [(1, 1, 1), (100, 37, 250), (64, 128, 32), (3, 200, 65), (130, 70, 90)]
+    even = [(1, 16, 16), (100, 48, 256), (64, 128, 32)]
+    for shapes, dtype, name in ((odd, np.float32, tl.float32), (odd, np.float16, tl.float16), (even, np.float32, tl.float32)):
         hosts = [[rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n))] for m, n, k in shapes]
         a, b = ([lesson.place(device, pair[i]) for pair in hosts] for i in range(2))
         c = [lesson.place(device, lesson.unwritten((m, n))) for m, n, _ in shapes]
-        run(describe(device, a, b, c), name, programs=7)
+        run(Group(device, a, b, c), name, programs=7)
         for (x, y), got in zip(hosts, c):
             x, y = x.astype(np.float64), y.astype(np.float64)
             bound = np.abs(x) @ np.abs(y) * x.shape[1] * 2.0**-24
@@ -88,19 +102,20 @@ def measure(groups, provider, device):
     b = [lesson.place(device, rng.standard_normal((512, 512)).astype(dtype), provider=provider) for _ in rows]
     c = [lesson.place(device, np.empty((m, 512), np.float32), provider=provider) for m in rows]
     programs = 64 if device == "cpu" else 264
-    group = describe(device, a, b, c, provider) if provider != "NumPy" else None
+    blocks = (128, 256, 64) if device == "cpu" else (128, 128, 64)
+    group = Group(device, a, b, c, provider)
     calls = {
-        "libtile": lambda: run(group, getattr(tl, name), programs, 128, 256 if device == "cpu" else 128, 64),
-        "Triton": lambda: by_triton(group, name, programs),
+        "libtile": lambda: run(group, getattr(tl, name), programs, *blocks, num_warps=8),
+        "Triton": lambda: by_triton(group, name, programs, *blocks),
         "torch": lambda: [x @ y for x, y in zip(a, b)],
         "NumPy": lambda: [x @ y for x, y in zip(a, b)],
     }
     return lesson.rate(calls[provider], 2 * int(rows.sum()) * 512 * 512, device, provider)
 
 
-def by_triton(group, name, programs):
+def by_triton(group, name, programs, *blocks):
     theirs = lesson.by_triton(__file__)
-    theirs.run(group, getattr(theirs.tl, name), programs, 128, 128, 64)
+    theirs.run(group, getattr(theirs.tl, name), programs, *blocks, num_warps=8)
 
 
 if __name__ == "__main__":

@@ -40,11 +40,12 @@ def scaled_matmul(a, a_scale, b, b_scale, c, M, N, K, FORMAT: tl.constexpr, BLOC
     tl.store(c + rows[:, None] * N + cols[None, :], acc, mask=(rows[:, None] < M) & (cols[None, :] < N))
 
 
-def run(a, a_scale, b, b_scale, c, form, block_m=64, block_n=64, block_k=128):
+def run(a, a_scale, b, b_scale, c, form, block_m=64, block_n=64, block_k=64, **options):
     """c = a @ b.T. a, b: bytes, [rows, K / 2] ("e2m1") or [rows, K] ("e4m3"); scales: bytes, [rows, K / 32]."""
     (m, n), k = c.shape, a_scale.shape[1] * RUN
     scaled_matmul[(libtile.cdiv(m, block_m), libtile.cdiv(n, block_n))](
-        a, a_scale, b, b_scale, c, m, n, k, FORMAT=form, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k)
+        a, a_scale, b, b_scale, c, m, n, k, FORMAT=form, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k,
+        **options)
     return c
 
 
@@ -94,10 +95,10 @@ def measure(size, provider, device):
     x, y = lesson.place(device, a_value.astype(np.float32), b_value.T.astype(np.float32), provider=provider)
     if provider == "torch" and device != "cpu":
         x, y = x.bfloat16(), y.bfloat16()
-    blocks = (128, 256, 128) if device == "cpu" else (128, 128, 128)
+    blocks = (128, 256, 128) if device == "cpu" else (128, 128, 64)
     calls = {
-        "libtile": lambda: run(*packed, "e2m1", *blocks),
-        "Triton": lambda: lesson.by_triton(__file__).run(*packed, "e2m1", *blocks),
+        "libtile": lambda: run(*packed, "e2m1", *blocks, num_warps=8),
+        "Triton": lambda: lesson.by_triton(__file__).run(*packed, "e2m1", *blocks, num_warps=8),
         "torch": lambda: x @ y,
         "NumPy": lambda: x @ y,
     }

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of the later lessons as a GPU would run them, assembled by NVIDIA's ptxas: no spills, and nothing that
+their configuration does not need is done in a slower way."""
+import importlib
+
+import numpy as np
+import pytest
+from spine import matmul  # noqa: F401  it finds the lessons
+from test_ptx import PTXAS, assemble
+
+import libtile.language as tl
+from libtile.tools.tensor_descriptor import TensorDescriptor
+
+layer_norm, attention, libdevice, grouped, persistent, scaled, scans = (importlib.import_module(name) for name in (
+    "05_layer_norm", "06_attention", "07_libdevice", "08_grouped_gemm", "09_persistent_matmul", "10_block_scaled_matmul",
+    "11_scan_and_sort"))
+
+
+def descriptor(*block):
+    return TensorDescriptor.from_tensor(np.zeros((512, 512), np.float16), list(block))
+
+
+HEADS = {"D": 64, "BLOCK_M": 64, "BLOCK_N": 64}
+TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
+KERNELS = {
+    "activation": (matmul.matmul, ["*fp16:16"] * 3 + ["i32:16"] * 3 + ["i32:16", 1] * 3,
+                   {**TILE, "BLOCK_N": 256, "num_stages": 3, "GROUP_M": 8, "ACTIVATION": matmul.leaky_relu}),
+    "layer_norm_backward": (layer_norm.layer_norm_backward, ["*fp32:16"] * 8 + ["i32", "i32:16"],
+                            {"BLOCK": 4096, "num_warps": 16}),
+    "add_parts": (layer_norm.add_parts, ["*fp32:16"] * 4 + ["i32", "i32:16"], {"BLOCK": 128}),
+    "attention": (attention.attention, ["*fp16:16"] * 4 + ["*fp32:16", "i32:16", "fp32"],
+                  {**HEADS, "BLOCK_M": 128, "CAUSAL": False}),
+    "attention_causal": (attention.attention, ["*fp16:16"] * 4 + ["*fp32:16", "i32", "fp32"], {**HEADS, "CAUSAL": True}),
+    "attention_backward": (attention.attention_backward,
+                           ["*fp16:16"] * 4 + ["*fp32:16"] * 3 + ["*fp16:16"] * 2 + ["i32:16", "fp32"],
+                           {**HEADS, "CAUSAL": True}),
+    "row_products": (attention.row_products, ["*fp16:16"] * 2 + ["*fp32:16", "i32"], {"D": 64, "BLOCK": 64}),
+    "distance": (libdevice.distance, ["*fp32:16"] * 5 + ["i32:16"], {"BLOCK": 1024, "num_warps": 4}),
+    "interval_products": (libdevice.interval_products, ["*fp32:16"] * 6 + ["i32:16"], {"BLOCK": 1024}),
+    "grouped": (grouped.grouped_matmul, ["*i64:16"] * 3 + ["*i32:16", "i32"],
+                {**TILE, "DTYPE": tl.float16, "ALIGNED": True}),
+    "persistent": (persistent.persistent_matmul,
+                   [descriptor(128, 64), descriptor(64, 256), descriptor(128, 256)] + ["i32:16"] * 3,
+                   {"GROUP_M": 8, "num_warps": 8, "num_stages": 3}),
+    "scaled_e2m1": (scaled.scaled_matmul, ["*u8:16"] * 4 + ["*fp32:16"] + ["i32:16"] * 3, {**TILE, "FORMAT": "e2m1"}),
+    "recurrence": (scans.recurrence, ["*fp32:16"] * 3 + ["i32", "i32"], {"ROWS": 4, "BLOCK": 128}),
+    "nucleus": (scans.nucleus, ["*fp32:16"] * 2 + ["i32:16", "fp32"], {"BLOCK": 4096, "num_warps": 16}),
+}
+# An atomic of a loop keeps its place, so that nothing is loaded ahead of it.
+FALLBACKS = {"attention_backward": "no copies ahead: an atomic or volatile access"}
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_assembles_without_spills(name, target, tmp_path):
+    assert PTXAS is not None, "no ptxas: ./dev installs nvidia-cuda-nvcc"
+    kernel, types, constants = KERNELS[name]
+    compiled = kernel.warmup(*types, grid=(1,), target=target, **constants)
+    assert assemble(compiled.asm["ptx"], target, tmp_path) == 0
+    assert [reason for reason in compiled.fallbacks if name not in FALLBACKS or FALLBACKS[name] not in reason] == []
+    is_dot = name in ("activation", "grouped", "persistent") or name.startswith(("attention", "scaled"))
+    assert ("mma.sync" in compiled.asm["ptx"]) == is_dot
