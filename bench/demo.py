@@ -77,7 +77,7 @@ def main():
     parser.add_argument("--html", default="demo.html")
     parser.add_argument("--points", type=int, help="measure the first points of each plot only")
     options = parser.parse_args()
-    os.environ.pop("LIBTILE_LESSON_POINTS", None)
+    os.environ.pop("LIBTILE_REPORT_POINTS", None)
     devices = ["cpu", *(["cuda"] if "cuda:0" in libtile.available_devices() else [])]
     if devices == ["cpu"]:
         print("no CUDA device here: the CPU alone")

@@ -5,7 +5,7 @@
     python 01_vector_add.py --plot plots       and measures them beside a peer; plots/ gets a CSV file and, if
                                                matplotlib is installed, a picture
     python 01_vector_add.py --device cpu       on the CPU, even if there is a GPU
-    python 01_vector_add.py --plot plots --points 2    the first two points only, as LIBTILE_LESSON_POINTS=2
+    python 01_vector_add.py --plot plots --points 2    the first two points only, as with LIBTILE_REPORT_POINTS=2
 
 Peers are NumPy and, where they are installed, torch and (on a GPU) Triton, which runs the lesson's own text.
 """
@@ -13,7 +13,6 @@ import argparse
 import functools
 import importlib
 import importlib.util
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -116,8 +115,7 @@ def main(check, measure, title, x, values, unit, lines=None):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default=default_device(), help="cpu, cuda, cuda:1, ...")
     parser.add_argument("--plot", metavar="FOLDER", help="measure, and write CSV and plots there")
-    parser.add_argument("--points", type=int, default=int(os.environ.get("LIBTILE_LESSON_POINTS", len(values))),
-                        help="measure the first points only")
+    parser.add_argument("--points", type=int, help="measure the first points only")
     options = parser.parse_args()
     check(options.device)
     if options.plot:

@@ -20,7 +20,7 @@ LESSONS = sorted((ROOT / "python" / "tutorials").glob("[0-9][0-9]_*.py"))
 
 
 def run(lesson, *options):
-    environment = {name: value for name, value in os.environ.items() if name != "LIBTILE_LESSON_POINTS"}
+    environment = {name: value for name, value in os.environ.items() if name != "LIBTILE_REPORT_POINTS"}
     return subprocess.run([sys.executable, lesson, *options], capture_output=True, text=True, timeout=300,
                           env=environment)
 
