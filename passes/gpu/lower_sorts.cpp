@@ -36,7 +36,7 @@ class SortLowering {
 public:
   SortLowering(ir::Function &fn, OpId op, int32_t warpSize)
       : fn_(fn), op_(op), warpSize_(warpSize), axis_(static_cast<unsigned>(fn.getInt(op, Attr::axis))),
-        from_(fn.type(fn.operand(op, 0))), builder_(fn, op) {
+        from_(compared(fn.type(fn.operand(op, 0)))), builder_(fn, op) {
     std::vector<int32_t> shape(from_.shape().begin(), from_.shape().end());
     shape[axis_] = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(shape[axis_])));
     const Layout layout = rowLayout(shape);
@@ -45,20 +45,26 @@ public:
   }
 
   void run() {
-    ValueId keys = converted(fn_.operand(op_, 0), padded_.layout());
+    ValueId keys = cast(Opcode::SExt, converted(fn_.operand(op_, 0), padded_.layout()), from_.elem());
     if (from_.dim(axis_) != padded_.dim(axis_)) {
       keys = padded(keys);
     }
     keys = inWarps(keys);
     keys = betweenWarps(keys);
     const Type result = fn_.type(fn_.result(op_));
-    keys = resized(keys, result.withLayout(padded_.layout()));
+    keys = resized(keys, from_.withShape(result.shape()).withLayout(padded_.layout()));
+    keys = cast(Opcode::Trunc, keys, result.elem());
     fn_.replaceAllUses(fn_.result(op_), converted(keys, result.layout()));
     fn_.erase(op_);
   }
 
 private:
   using Body = std::function<ValueId(ValueId index, ValueId keys)>;
+
+  // Narrow integers are compared in 32 bits: they are extended once, not for each step.
+  static Type compared(const Type &type) {
+    return type.elementBits() < 32 ? type.withElement(ir::Elem::I32) : type;
+  }
 
   // ---- layouts
 
@@ -110,6 +116,11 @@ private:
     return type.layout() == layout
                ? value
                : builder_.make(Opcode::ConvertLayout, {value}, type.withLayout(layout));
+  }
+
+  ValueId cast(Opcode opcode, ValueId value, ir::Elem elem) {
+    const Type type = fn_.type(value);
+    return type.elem() == elem ? value : builder_.make(opcode, {value}, type.withElement(elem));
   }
 
   ValueId resized(ValueId value, const Type &type) {
@@ -251,7 +262,7 @@ private:
   const OpId op_;
   const int32_t warpSize_;
   const unsigned axis_;
-  const Type from_;
+  const Type from_; // the keys as they are compared
   Builder builder_;
   Bits bits_{};
   Type padded_, exchanged_; // a power of two of places, in the two layouts

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorts become compare-exchange steps: Batcher's bitonic network over 2^p places along the axis, of
-// which those past the extent hold the largest integer.
+// which those past the extent hold the largest integer. Integers below 32 bits are extended to 32 first.
 //
 // The tile is converted to a layout in which each bit of a place along the axis belongs to registers
 // (the lowest bits), lanes (the next ones) or warps (the highest). A merge of runs of 2^(k-1) compares
