@@ -5,8 +5,7 @@
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 
-#include <llvm/Analysis/ValueTracking.h>
-#include <llvm/Support/KnownBits.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <algorithm>
 
@@ -179,10 +178,23 @@ Value *Elementwise::highProduct(bool isSigned, Value *a, Value *b) {
   return product;
 }
 
+namespace {
+
+// Whether the value is seen to be below the bound: a constant, or what a constant cuts off. LLVM's own analysis looks
+// through loops, which are not whole yet.
+bool isBelow(Value *value, unsigned bound) {
+  using namespace llvm::PatternMatch;
+  const llvm::APInt *most = nullptr;
+  return (match(value, m_APInt(most)) || match(value, m_And(m_Value(), m_APInt(most))) ||
+          match(value, m_Intrinsic<llvm::Intrinsic::umin>(m_Value(), m_APInt(most)))) &&
+         most->ult(bound);
+}
+
+} // namespace
+
 Value *Elementwise::shift(Opcode opcode, Value *a, Value *amount) {
   const unsigned width = a->getType()->getScalarSizeInBits();
-  const llvm::DataLayout &layout = builder_.GetInsertBlock()->getModule()->getDataLayout();
-  if (llvm::computeKnownBits(amount, layout).getMaxValue().ult(width)) {
+  if (isBelow(amount, width)) {
     return opcode == Opcode::AShr  ? builder_.CreateAShr(a, amount)
            : opcode == Opcode::Shl ? builder_.CreateShl(a, amount)
                                    : builder_.CreateLShr(a, amount);

@@ -150,11 +150,11 @@ Value *Emitter::atomicRmw(ir::OpId op, Value *pointer, Value *value) {
 }
 
 // Whether all lanes are on and the first lies at a multiple of what a compare and swap takes: an i1. Null where
-// that is no question.
+// that is no question, and where accesses are checked: the lanes in front of one out of bounds have an effect.
 Value *Emitter::mayGoWide(ir::OpId op) {
   const ir::Type type = fn_.type(fn_.operand(op, 1));
   const int64_t bytes = int64_t{lanes_.count} * type.elementBytes();
-  if (lanes_.count == 1 || needsMask() || !isVarying(fn_.operand(op, 0)) || type.isBool() ||
+  if (fn_.hasAttr(op, Attr::within) || lanes_.count == 1 || needsMask() || !isVarying(fn_.operand(op, 0)) || type.isBool() ||
       bytes % target_.widestAtomic != 0) {
     return nullptr;
   }
@@ -189,7 +189,6 @@ void Emitter::emitAtomicRmw(ir::OpId op) {
   const Joined joined = branch(
       wide,
       [&] {
-        checkAccess(op, address, nullptr, true);
         const WideUpdate update{fn_.getEnum<AtomicKind>(op, Attr::kind), type.elem(),
                                 orderOf(fn_.getEnum<ir::MemOrder>(op, Attr::sem)), target_.widestAtomic};
         old = wideAtomicRmw(builder_, elementwise_, update, address.pointer, value);
