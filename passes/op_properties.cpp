@@ -44,6 +44,26 @@ bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce) {
 
 bool associatesOnIntegers(Opcode opcode) { return commutes(opcode); }
 
+namespace {
+
+bool hasOrder(const ir::Function &fn, ir::OpId op, ir::MemOrder order) {
+  if (!fn.hasAttr(op, ir::Attr::sem)) {
+    return false;
+  }
+  const auto sem = fn.getEnum<ir::MemOrder>(op, ir::Attr::sem);
+  return sem == order || sem == ir::MemOrder::acq_rel;
+}
+
+} // namespace
+
+bool releases(const ir::Function &fn, ir::OpId op) {
+  return hasOrder(fn, op, ir::MemOrder::release);
+}
+
+bool acquires(const ir::Function &fn, ir::OpId op) {
+  return hasOrder(fn, op, ir::MemOrder::acquire) && !fn.results(op).empty() && !fn.unused(fn.result(op));
+}
+
 CmpPred swapped(CmpPred predicate) {
   switch (predicate) {
   case CmpPred::slt:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algebraic properties of opcodes that several passes ask for.
+// Properties of ops that several passes ask for.
 #pragma once
 
 #include "ir/function.h"
@@ -20,6 +20,10 @@ namespace libtile::passes {
 // The combination of a reduce gives the same with lefts and rights exchanged: the front end says so, or
 // each result is such an op.
 [[nodiscard]] bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce);
+// What an atomic access orders for its program (attribute sem): a release what is before it, an acquire
+// what is behind it. An acquire whose value nobody reads orders nothing (docs/semantics.md).
+[[nodiscard]] bool releases(const ir::Function &fn, ir::OpId op);
+[[nodiscard]] bool acquires(const ir::Function &fn, ir::OpId op);
 // a p b == b swapped(p) a.
 [[nodiscard]] ir::CmpPred swapped(ir::CmpPred predicate);
 // not (a p b), for integers; of floats only oeq and une have one.

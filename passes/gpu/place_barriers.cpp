@@ -207,21 +207,11 @@ private:
     if (!touchesGlobal(op)) {
       return false;
     }
-    if (state.acquired || (isRelease(op) && !state.global.empty()) || state.global.size() >= kMostPending) {
+    if (state.acquired || (releases(fn_, op) && !state.global.empty()) || state.global.size() >= kMostPending) {
       return true;
     }
     return std::any_of(state.global.begin(), state.global.end(),
                        [&](const GlobalPending &pending) { return conflicts(pending, op); });
-  }
-
-  [[nodiscard]] bool orderIs(OpId op, ir::MemOrder order) const {
-    return isAtomic(op) && fn_.getEnum<ir::MemOrder>(op, Attr::sem) == order;
-  }
-  [[nodiscard]] bool isRelease(OpId op) const {
-    return orderIs(op, ir::MemOrder::release) || orderIs(op, ir::MemOrder::acq_rel);
-  }
-  [[nodiscard]] bool isAcquire(OpId op) const {
-    return orderIs(op, ir::MemOrder::acquire) || orderIs(op, ir::MemOrder::acq_rel);
   }
 
   // Thread 0 alone stores scalars and does their atomics, reads with an order among them.
@@ -318,7 +308,7 @@ private:
     }
     if (touchesGlobal(op)) {
       addOnce(state.global, {op, {}});
-      state.acquired |= isAcquire(op);
+      state.acquired |= acquires(fn_, op);
     }
   }
 

@@ -8,6 +8,7 @@
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/shared_layouts.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 #include <cmath>
@@ -105,6 +106,12 @@ private:
     return fn_.layout(fn_.type(value).layout());
   }
 
+  // Loads of other addresses may pass an atomic that does not acquire, but no other ordered op.
+  [[nodiscard]] bool keepsLoadsBehind(OpId op) const {
+    const bool isAtomic = fn_.opcode(op) == Opcode::AtomicRmw || fn_.opcode(op) == Opcode::AtomicCas;
+    return fn_.ownEffects(op).has(ir::Effects::Ordered) && (!isAtomic || acquires(fn_, op));
+  }
+
   [[nodiscard]] const char *loopRefusal(OpId loop) const {
     if (fn_.getBool(loop, Attr::stop)) {
       return "no copies ahead: the loop may stop early";
@@ -112,8 +119,10 @@ private:
     if (fn_.constantInt(fn_.operand(loop, 2)).value_or(0) <= 0) {
       return "no copies ahead: the loop's step is not a positive constant";
     }
-    if (fn_.effects(loop).has(ir::Effects::Ordered)) {
-      return "no copies ahead: an atomic or volatile access, print or assert of the loop keeps its place";
+    const std::vector<OpId> ops = fn_.walk(fn_.region(loop));
+    if (std::any_of(ops.begin(), ops.end(), [&](OpId op) { return keepsLoadsBehind(op); })) {
+      return "no copies ahead: an atomic that acquires, a volatile access, print or assert of the loop keeps its "
+             "place";
     }
     // iv + stages * step is computed in 64 bits and must not wrap, nor be read with another sign.
     constexpr int64_t kFar = int64_t{1} << 61;

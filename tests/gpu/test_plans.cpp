@@ -106,10 +106,26 @@ TEST(Plans, LoopsOfDotsRunAhead) {
 TEST(Plans, WhatAnAtomicOrdersStaysBehindIt) {
   // Another program says by its flag that the next block is there.
   LoopCase c;
-  c.inside = "%got = atomic_rmw %flag, %one {kind=add, sem=acquire, scope=gpu} : i32";
-  expectRefused(c, "an atomic or volatile access");
+  const std::string used = "\n    store %flag, %got";
+  for (const std::string sem : {"acquire", "acq_rel"}) {
+    c.inside = "%got = atomic_rmw %flag, %one {kind=add, sem=" + sem + ", scope=gpu} : i32" + used;
+    expectRefused(c, "an atomic that acquires");
+    c.inside = "%got = atomic_cas %flag, %one, %one {sem=" + sem + ", scope=gpu} : i32" + used;
+    expectRefused(c, "an atomic that acquires");
+  }
   c.inside = "%got = load %flag {is_volatile=true} : i32";
-  expectRefused(c, "an atomic or volatile access");
+  expectRefused(c, "a volatile access");
+}
+
+TEST(Plans, WhatAnAtomicDoesNotOrderPassesIt) {
+  LoopCase c;
+  c.inside = "%got = atomic_rmw %flag, %one {kind=add, sem=acq_rel, scope=gpu} : i32";
+  EXPECT_EQ(planOf(c).loops.size(), 1U) << "nobody reads what it saw";
+  c.inside = "%got = atomic_rmw %flag, %one {kind=add, sem=relaxed, scope=gpu} : i32\n    store %flag, %got";
+  EXPECT_EQ(planOf(c).loops.size(), 1U);
+  // It may write the next block.
+  c.inside = "%got = atomic_rmw %ap, %other {kind=fadd, sem=relaxed, scope=gpu} : tile<32x32xf16>";
+  expectRefused(c, "a store of the loop may write what is loaded");
 }
 
 TEST(Plans, MaskedOffElementsAreZerosToTheBit) {
