@@ -14,6 +14,7 @@ namespace {
 
 constexpr llvm::StringLiteral kNegations[] = {"neg.s16", "abs.s16", "sub.s16"};
 constexpr llvm::StringLiteral kMinima[] = {"min.s32", "max.s32"};
+constexpr llvm::StringLiteral kFrom64[] = {".u64 \t", ".s64 \t", ".f64 \t"}; // ends of names, among them cvt
 
 // Of a line that is one, as LLVM writes them: `\tname \toperand, operand;`.
 struct Instruction {
@@ -126,12 +127,30 @@ std::string amongUnsigned(const Instruction &it) {
          it.name.take_front(3).str() + ".u32 a, a, b; " + turned(it.operands[0].str(), "a") + "}\n";
 }
 
+bool isFloatFrom64(llvm::StringRef name) {
+  if (!name.consume_front("cvt.")) {
+    return false;
+  }
+  const auto [rest, from] = name.rsplit('.');
+  const llvm::StringRef to = rest.rsplit('.').second.empty() ? rest : rest.rsplit('.').second;
+  return from.ends_with("64") && !to.ends_with("64") && (from.starts_with("f") || to.contains('f'));
+}
+
+// Zeros of all bits become such, whatever the types.
+//   cvt.rn.f32.u64 %r1, %rd1;  ->  { .reg .pred p; setp.ne.b64 p, %rd1, 0; mov.b32 %r1, 0; @p cvt.rn.f32.u64 %r1, %rd1; }
+std::string underPredicate(const Instruction &it) {
+  const std::string to = it.operands[0].str(), from = it.operands[1].str();
+  const std::string word = it.operands[0].starts_with("%rs") || it.operands[0].starts_with("%h") ? "b16 " : "b32 ";
+  return "\t{ .reg .pred p; setp.ne.b64 p, " + from + ", 0; mov." + word + to + ", 0; @p " + it.name.str() + " " +
+         to + ", " + from + "; }\n";
+}
+
 } // namespace
 
 std::string avoidPtxasFaults(llvm::StringRef text) {
   const auto has = [&](llvm::StringRef name) { return text.contains(name); };
   const bool hasMinima = llvm::any_of(kMinima, has);
-  if (!hasMinima && llvm::none_of(kNegations, has)) {
+  if (!hasMinima && llvm::none_of(kNegations, has) && llvm::none_of(kFrom64, has)) {
     return text.str();
   }
   const PossibleNegations negations(hasMinima ? text : "");
@@ -145,6 +164,8 @@ std::string avoidPtxasFaults(llvm::StringRef text) {
     } else if (llvm::is_contained(kMinima, it.name) && isRegister(it.operands[2]) &&
                negations.contains({it.operands[1], it.operands[2]})) {
       out += amongUnsigned(it);
+    } else if (isFloatFrom64(it.name) && isRegister(it.operands[1])) {
+      out += underPredicate(it);
     } else {
       out.append(line).push_back('\n');
     }

@@ -16,6 +16,9 @@ namespace libtile::codegen::nvidia {
 // - min.s32 and max.s32 of what may be a negation. Up to 13.0 ptxas makes one instruction of the minimum of
 //   a minimum, on sm_90, and takes a negation of the second number into it, which this instruction ignores:
 //   max(max(a, -b), c) becomes max(max(a, b), c). It does not of unsigned numbers.
+// - cvt between integers and floats, or among floats, from 64 bits to fewer, unless under a predicate. Short of
+//   registers ptxas (12.9 to 13.5) converts a second time where the result is used again, from registers that
+//   hold other numbers by then. It does not repeat what depends on a predicate.
 std::string avoidPtxasFaults(llvm::StringRef text);
 
 } // namespace libtile::codegen::nvidia

@@ -213,6 +213,22 @@ def test_minima_of_negations_are_those_of_unsigned_numbers():
 
 
 @libtile.jit
+def converted(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i).to(out.dtype.element_ty))
+
+
+@pytest.mark.parametrize("source", ["u64", "i64", "fp64"])
+@pytest.mark.parametrize("result", ["fp16", "bf16", "fp32", "i8", "u16", "i32", "fp64", "i64"])
+def test_conversions_from_64_bits_are_under_a_predicate(source, result):
+    """Short of registers ptxas repeats others, from registers that hold other numbers by then."""
+    ptx = converted.warmup(f"*{source}", f"*{result}", grid=(1,), target="sm_90a", BLOCK=64).asm["ptx"]
+    assert not re.search(r"^\s*cvt\S*\.(f16|bf16|f32|.16|.32|.8)\.f64|^\s*cvt\S*\.(f16|bf16|f32)\.[us]64", ptx, re.MULTILINE)
+    if "64" not in result and (source == "fp64" or "f" in result):
+        assert re.search(r"setp\.ne\.b64 p, (%\w+), 0; mov\.b(16|32) (%\w+), 0; @p cvt\S+ \3, \1;", ptx)
+
+
+@libtile.jit
 def divided_by_constants(x, out, n, BLOCK: tl.constexpr, D: tl.constexpr):
     i = tl.arange(0, BLOCK)
     a = tl.load(x + i, i < n)
