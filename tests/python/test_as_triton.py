@@ -54,8 +54,10 @@ def is_unanswered(module, name):
                for rows in UNANSWERED.values() for of, names in rows)
 
 
-def test_every_name_is_answered():
-    missing = [line.split("\t") for line in output("-m", "libtile.as_triton", HERE / "triton_names.py").splitlines()]
+def test_every_name_is_answered(tmp_path):
+    """On a machine without NVIDIA's tools too."""
+    said = output("-m", "libtile.as_triton", HERE / "triton_names.py", PATH=str(tmp_path))
+    missing = [line.split("\t") for line in said.splitlines()]
     assert [row for row in missing if not is_unanswered(*row[:2])] == []
 
 
@@ -198,6 +200,26 @@ except ValueError as error:
 else:
     raise AssertionError
 """)
+
+
+def test_what_has_no_cubin_says_what_is_missing(tmp_path):
+    bad = tmp_path / "bad"
+    bad.write_text("#!/bin/sh\necho 'no such instruction' >&2\nexit 3\n")
+    bad.chmod(0o755)
+    code = """
+import os
+kernel = triton.compile(ASTSource(scale, {"x": "*fp32", "n": "i32"}, {"FACTOR": 3, "BLOCK": 64}), GPUTarget("cuda", 90, 32))
+for name in ("kernel", "asm"):
+    try:
+        kernel.kernel if name == "kernel" else kernel.asm["sass"]
+    except triton.runtime.errors.PTXASError as error:
+        print(error)
+"""
+    missing = "there is no ptxas on PATH, which comes with CUDA; TRITON_PTXAS_PATH names another\n"
+    assert check(code, PATH=str(tmp_path)) == 2 * missing
+    wrong = str(tmp_path / "nothing")
+    assert check(code, TRITON_PTXAS_PATH=wrong) == 2 * f"TRITON_PTXAS_PATH is {wrong!r}, which is no program\n"
+    assert check(code, TRITON_PTXAS_PATH=str(bad)) == 2 * f"{bad} fails: no such instruction\n"
 
 
 def test_dots_of_fp32_have_the_default_of_triton():
