@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """dot_scaled: a product of matrices in small floats, a scale for each run of elements along K.
 
-Operands are brought to bf16, which holds an 8-bit or 4-bit float times a power of two, or to fp32 where one
-of them is fp16 or a scale is no power of two, and then multiplied. Leading axes are a batch.
+Operands are brought to bf16, whose 8 bits hold a float of at most 8 bits times a scale (4 bits each at most),
+and a bf16 times a power of two; or to fp32 where one of them is fp16, or a bf16 with a scale that is no power
+of two; and then multiplied. Leading axes are a batch.
 """
 import libtile
 import libtile.language as tl
@@ -85,8 +86,7 @@ def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None,
                rhs_k_pack=True, out_dtype=tl.float32):
     """acc + (lhs times its scales) x (rhs times its scales), summed in fp32. fast_math changes nothing."""
     tl.static_assert(out_dtype == tl.float32, "out_dtype of dot_scaled must be fp32")
-    floats: tl.constexpr = scaled_dot_is_float(lhs_scale) or scaled_dot_is_float(rhs_scale)
-    if floats or lhs_format == "fp16" or rhs_format == "fp16":
+    if scaled_dot_is_wide(lhs_format, lhs_scale) or scaled_dot_is_wide(rhs_format, rhs_scale):
         left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, tl.float32)
         right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, tl.float32)
         return tl.dot(left, tl.trans(right), acc, input_precision="ieee", out_dtype=tl.float32)
@@ -97,8 +97,11 @@ def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None,
 
 
 @libtile.jit
-def scaled_dot_is_float(scale):
-    if scale is None:
+def scaled_dot_is_wide(format: tl.constexpr, scale):
+    """Whether the operand times its scale may need more than bf16."""
+    if format == "fp16":
+        return True
+    elif format != "bf16" or scale is None:
         return False
     else:
         return scale.dtype.is_fp8()

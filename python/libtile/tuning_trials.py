@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _QUANTILES = (0.5, 0.2, 0.8)
 _SILENT_SECONDS = 2.0
+# Options that change nothing on a CPU.
+_OF_GPUS = ("num_warps", "num_ctas", "num_stages", "maxnreg")
 # Measurements do not overlap, of other kernels in other threads either.
 _measuring = threading.RLock()
 
@@ -49,6 +51,7 @@ class Trial:
     def __init__(self, tuner: Any, config: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.tuner, self.config = tuner, config
         self.grid, self.args, self.kwargs = grid, args, {**kwargs, **config.all_kwargs()}
+        self._given = frozenset(kwargs)
         self.arguments = tuner._arguments(config, grid, args, kwargs)
 
     def launch(self) -> None:
@@ -85,6 +88,18 @@ class Trial:
             kwargs = fn._computed(self.args, kwargs)
             fn = fn.fn
         return {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
+
+    def on_cpu(self) -> Any:
+        """What tells the trial's code on a CPU from that of the tuning's other trials; the trial itself: not known."""
+        kwargs = self.resolved()
+        if kwargs is None:
+            return self
+        idle = self._given.union(set(_OF_GPUS).difference(self.tuner.arg_names))
+        own = ((name, type(value), value) for name, value in kwargs.items() if name not in idle)
+        try:
+            return frozenset(own), self.config.pre_hook
+        except TypeError:  # a value without a hash
+            return self
 
 
 def is_skipped(error: Exception) -> bool:
@@ -176,7 +191,20 @@ def _measure(tuner, trial, device):
 
 
 def run(tuner: Any, trials: list[Trial], device: str) -> dict[Any, Result]:
-    """A result for each trial's configuration. Raises what is no reason to skip one."""
+    """A result for each trial's configuration. Raises what is no reason to skip one.
+
+    Of trials that are the same code on a CPU the first is tried, and its result is theirs.
+    """
+    if device != "cpu" or not tuner._is_measured_by_us():
+        return _run(tuner, trials, device)
+    first: dict[Any, Trial] = {}
+    alike = [(trial, first.setdefault(trial.on_cpu(), trial)) for trial in trials]
+    found = _run(tuner, list(first.values()), device)
+    return {trial.config: found[tried.config] for trial, tried in alike}
+
+
+def _run(tuner, trials, device):
+    """A result for each trial's configuration, all of which are tried."""
     progress = Progress(tuner.__name__, len(trials))
     found: dict[Any, Result] = {}
     child = None

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import libtile
 
 HERE = Path(__file__).resolve().parent
@@ -54,8 +56,10 @@ def is_unanswered(module, name):
                for rows in UNANSWERED.values() for of, names in rows)
 
 
-def test_every_name_is_answered():
-    missing = [line.split("\t") for line in output("-m", "libtile.as_triton", HERE / "triton_names.py").splitlines()]
+def test_every_name_is_answered(tmp_path):
+    """On a machine without NVIDIA's tools too."""
+    said = output("-m", "libtile.as_triton", HERE / "triton_names.py", PATH=str(tmp_path))
+    missing = [line.split("\t") for line in said.splitlines()]
     assert [row for row in missing if not is_unanswered(*row[:2])] == []
 
 
@@ -139,9 +143,42 @@ def test_the_version_is_an_option():
 
 
 def test_what_is_another_language_says_so():
-    for module in ("triton.experimental.gluon", "triton.experimental.gsan", "triton._C.libtriton"):
+    for module in ("triton.experimental.gluon", "triton.experimental.gsan", "triton._C.libtriton.ir"):
         result = python("-c", f"import libtile.as_triton, {module}")
         assert result.returncode == 1 and "ImportError: " in result.stderr and " is not there: " in result.stderr
+    named = python("-c", "import libtile.as_triton\nfrom triton._C.libtriton import ir")
+    assert named.returncode == 1 and "ImportError: triton._C.libtriton.ir is not there: " in named.stderr
+
+
+def test_products_to_measure_beside_are_those_of_torch():
+    pytest.importorskip("torch")
+    assert output("-m", "libtile.as_triton", "-c", """
+import torch
+from triton._C.libtriton import nvidia
+a, b, c = torch.randn(5, 7), torch.randn(3, 7), torch.randn(5, 3)
+blas, d = nvidia.cublas.CublasLt(torch.empty(16)), torch.full((5, 3), float("nan"))
+blas.matmul(a, b, d)
+torch.testing.assert_close(d, a @ b.T)
+blas.gemm(a, b, c, d, 2.0, -0.5)
+torch.testing.assert_close(d, 2 * (a @ b.T) - c / 2)
+a, b, d = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn), torch.empty(5, 3, dtype=torch.float16)
+blas.matmul(a, b, d)
+torch.testing.assert_close(d, (a.double() @ b.double().T).half())
+print("right")
+""") == "right\n"
+
+
+def test_a_profile_of_nothing_can_be_shown():
+    said = output("-m", "libtile.as_triton", "-c", """
+import triton.profiler as proton
+import triton.profiler.viewer as viewer
+proton.start("kernels", hook="triton")
+with proton.scope("a", {"flops": 1.0}):
+    pass
+proton.finalize()
+viewer.print_tree(*viewer.parse(["time/ms"], "kernels.hatchet"))
+""")
+    assert said == "triton.profiler measured nothing: libtile answers its names alone\n"
 
 
 KERNELS = """
@@ -198,6 +235,26 @@ except ValueError as error:
 else:
     raise AssertionError
 """)
+
+
+def test_what_has_no_cubin_says_what_is_missing(tmp_path):
+    bad = tmp_path / "bad"
+    bad.write_text("#!/bin/sh\necho 'no such instruction' >&2\nexit 3\n")
+    bad.chmod(0o755)
+    code = """
+import os
+kernel = triton.compile(ASTSource(scale, {"x": "*fp32", "n": "i32"}, {"FACTOR": 3, "BLOCK": 64}), GPUTarget("cuda", 90, 32))
+for name in ("kernel", "asm"):
+    try:
+        kernel.kernel if name == "kernel" else kernel.asm["sass"]
+    except triton.runtime.errors.PTXASError as error:
+        print(error)
+"""
+    missing = "there is no ptxas on PATH, which comes with CUDA; TRITON_PTXAS_PATH names another\n"
+    assert check(code, PATH=str(tmp_path)) == 2 * missing
+    wrong = str(tmp_path / "nothing")
+    assert check(code, TRITON_PTXAS_PATH=wrong) == 2 * f"TRITON_PTXAS_PATH is {wrong!r}, which is no program\n"
+    assert check(code, TRITON_PTXAS_PATH=str(bad)) == 2 * f"{bad} fails: no such instruction\n"
 
 
 def test_dots_of_fp32_have_the_default_of_triton():

@@ -490,6 +490,22 @@ def test_dot_scaled(device, left, right, scales):
 
 
 @everywhere
+@pytest.mark.parametrize("left, right", [("e4m3", "e2m1"), ("e2m1", "e2m1"), ("e5m2", "bf16"), ("fp16", "e4m3")])
+def test_scales_that_are_floats(device, left, right):
+    """One for each 32 elements along K; of all sizes, so that a product rounded to fewer bits would be another number."""
+    rng = np.random.default_rng(len(left) * 5 + len(right))
+    m, n, k, scale = 8, 16, 64, "float8e4nv"
+    x, a = operand_of(rng, left, (m, k), 1)
+    y, b = operand_of(rng, right, (k, n), 0)
+    xs, ys = (encode(scale, rng.integers(1, 16, (rows, k // 32)) / 8) for rows in (m, n))
+    a, b = a * np.repeat(decode(scale, xs), 32, 1), b * np.repeat(decode(scale, ys), 32, 1).T
+    typed = [each.view(ml_dtypes.float8_e4m3fn) for each in (xs, ys)]
+    got = launch(scaled_product, device, [x, typed[0], y, typed[1], poisoned((m, n), F32)], XF=left, YF=right, XS=True,
+                 YS=True, XP=True, YP=True, M=m, N=n, K=k, XM=x.shape[0], XK=x.shape[1], YK=y.shape[0], YN=y.shape[1])
+    assert np.array_equal(got, (a @ b + 0.5).astype(F32))
+
+
+@everywhere
 def test_scales_at_their_ends(device):
     """2^-127 is no normal number, and 0xff is none."""
     x, y = np.full((1, 32), 1, F32).astype(BF16), np.full((32, 1), 1, F32).astype(BF16)

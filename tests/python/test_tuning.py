@@ -169,6 +169,34 @@ def test_one_configuration_is_not_measured():
     assert (out == x + 1).all() and calls == [] and kernel.best_config is kernel.configs[0]
 
 
+def test_a_cpu_measures_what_differs_in_options_of_gpus_once():
+    tried = []
+    made = [Config({"BLOCK": block}, num_warps=warps, num_stages=stages) for block in (16, 32) for warps in (1, 2)
+            for stages in (2, 3)] + [Config({"BLOCK": 16}, pre_hook=lambda args: None), Config({"BLOCK": True})]
+    kernel = libtile.autotune(made, [], warmup=1, rep=1, pre_hook=lambda args, reset_only=False: tried.append(
+        (args["BLOCK"], args["num_warps"], args["num_stages"])))(libtile.jit(add_one))
+    x, out = arrays()
+    kernel[grid](x, out, 100)
+    assert (out == x + 1).all() and set(tried[:-1]) == {(16, 1, 2), (32, 1, 2), (16, 4, 3), (True, 4, 3)}
+    times = list(kernel.configs_timings.values())
+    assert list(kernel.configs_timings) == made and times[:4] == times[:1] * 4 and times[4:8] == times[4:5] * 4
+
+    def add_warps(x, out, n, num_warps: tl.constexpr):  # a parameter, here
+        i = tl.arange(0, 128)
+        tl.store(out + i, tl.load(x + i, mask=i < n) + num_warps, mask=i < n)
+
+    tried.clear()
+    read = libtile.autotune([Config({}, num_warps=warps) for warps in (1, 2)], [], warmup=1, rep=1,
+                            pre_hook=lambda args, reset_only=False: tried.append(args["num_warps"]))(libtile.jit(add_warps))
+    read[(1,)](x, out, 100)
+    assert (out == x + read.best_config.num_warps).all() and set(tried[:-1]) == {1, 2}
+    tried.clear()
+    counted = libtile.autotune(made[:4], [], do_bench=lambda call, quantiles: call() or [1.0] * 3,
+                               pre_hook=lambda args, reset_only=False: tried.append(args["num_warps"]))(libtile.jit(add_one))
+    counted[grid](x, out, 100)
+    assert tried[:-1] == [1, 1, 2, 2]  # the user's own do_bench hears of each
+
+
 def test_no_configuration_is_the_standard_one():
     @libtile.autotune([], key=["n"])
     @libtile.jit

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m libtile.as_triton triton_names.py: prints the rows of triton_names.tsv that libtile does not answer.
 
-A row is a module or class of Triton 3.9, and a name in it. What only objects have is looked for in one of the class.
+A row is a module or class of Triton 3.9, and a name in it. What only objects have is looked for in one of the class. A member
+is answered if it says which of NVIDIA's tools it needs.
 """
 import importlib
 import inspect
@@ -65,6 +66,8 @@ def main():
             found = owner(module, objects)
             for each in name.split(".") if name != "*" else ():
                 found = inspect.getattr_static(found, each) if inspect.isclass(found) else getattr(found, each)
+        except triton.runtime.errors.PTXASError:
+            continue
         except Exception as error:
             if module == "triton.language.dtype" and hasattr(integer, name):
                 continue

@@ -39,8 +39,9 @@ class _Loader:
 
     @staticmethod
     def create_module(spec):
-        if spec.name in names.REFUSED:
-            raise ImportError(f"{spec.name} is not there: {names.REFUSED[spec.name]}", name=spec.name)
+        why = names.refusal(spec.name)
+        if why:
+            raise ImportError(f"{spec.name} is not there: {why}", name=spec.name)
         return None
 
     @staticmethod
@@ -56,7 +57,7 @@ class _Finder:
         if name == "triton":
             return spec_from_file_location(name, os.path.join(_PACKAGE, "__init__.py"),
                                            submodule_search_locations=[_PACKAGE])
-        if name in names.MODULES or name in names.REFUSED:
+        if name in names.MODULES or names.refusal(name):
             spec = ModuleSpec(name, _Loader, origin=names.__file__, is_package=names.is_package(name))
             spec.has_location = True  # so that the module has a __file__
             return spec

@@ -86,10 +86,16 @@ MODULES = {
     "triton.tools.disasm": {_COMPILER: "get_sass"},
 
     "triton.profiler": {"triton._profiler": "*"},
+    "triton.profiler.viewer": {"triton._profiler": "parse print_tree"},
     "triton.experimental": {},
+
+    "triton._C": {},
+    "triton._C.libtriton": {},
+    "triton._C.libtriton.nvidia": {},
+    "triton._C.libtriton.nvidia.cublas": {"triton._cublas": "CublasLt"},
 }
 
-# Modules that raise an ImportError, and why.
+# Modules that raise an ImportError, and why; what is below them and in no row of MODULES does too.
 REFUSED = {
     "triton.experimental.gluon": "Gluon is a language of its own, with layouts that the program spells out; libtile has "
                                  "Triton's alone",
@@ -99,6 +105,13 @@ REFUSED = {
 
 
 _FILES = ("triton.knobs", "triton._internal_testing")
+
+
+def refusal(module):
+    """Why the module is not there; None of one that is, or that Triton has not either."""
+    if module in MODULES:
+        return None
+    return next((why for each, why in REFUSED.items() if f"{module}.".startswith(each + ".")), None)
 
 
 def is_package(module):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import libtile
 from libtile import _libtile
-from triton import _driver
+from triton import _driver, _errors
 
 # Triton's stages -> libtile's that stand for about the same; the others keep their names.
 _STAGES = {"ttir": "tile", "ttgir": "staged", "llir": "llvm"}
@@ -58,31 +58,49 @@ class Stages(Mapping):
         return len(list(iter(self)))
 
 
+def _tool(variable, name):
+    """The path of one of NVIDIA's tools. PTXASError: there is none."""
+    import os
+    import shutil
+    given = os.environ.get(variable)
+    found = shutil.which(given or name)
+    if found is None:
+        raise _errors.PTXASError(f"{variable} is {given!r}, which is no program" if given else
+                                 f"there is no {name} on PATH, which comes with CUDA; {variable} names another")
+    return found
+
+
+def _run_tool(command):
+    """What it prints. PTXASError: it fails."""
+    import subprocess
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise _errors.PTXASError(f"{command[0]} fails: {(result.stderr or result.stdout).strip()}")
+    return result.stdout
+
+
 def _assembled(ptx, target):
     import os
-    import subprocess
     import tempfile
-    tool = os.environ.get("TRITON_PTXAS_PATH") or "ptxas"
+    tool = _tool("TRITON_PTXAS_PATH", "ptxas")
     with tempfile.TemporaryDirectory() as folder:
         source, made = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "kernel.cubin")
         with open(source, "w", encoding="utf-8") as file:
             file.write(ptx)
-        subprocess.run([tool, f"-arch={target}", source, "-o", made], check=True)
+        _run_tool([tool, f"-arch={target}", source, "-o", made])
         with open(made, "rb") as file:
             return file.read()
 
 
 def get_sass(cubin_asm, fun=None):
     """The assembly text of a cubin, from cuobjdump."""
-    import os
-    import subprocess
     import tempfile
-    tool = os.environ.get("TRITON_CUOBJDUMP_PATH") or "cuobjdump"
+    tool = _tool("TRITON_CUOBJDUMP_PATH", "cuobjdump")
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin_asm)
         file.flush()
         only = ["-fun", fun] if fun else []
-        return subprocess.run([tool, "-sass", *only, file.name], check=True, capture_output=True, text=True).stdout
+        return _run_tool([tool, "-sass", *only, file.name])
 
 
 class LazyDict:
@@ -149,7 +167,7 @@ class CompiledKernel(libtile.CompiledKernel):
 
     @property
     def kernel(self):
-        """The code: of a GPU's kernel the assembler's output."""
+        """The code: of a GPU's kernel the assembler's output. PTXASError: there is no assembler."""
         return self.asm["cubin" if "ptx" in self.asm else "asm"]
 
     n_regs = property(lambda self: self._held(self._kernel.facts(), "registers"))

@@ -19,7 +19,7 @@ class InterpreterError(TritonError):
 
 
 class PTXASError(TritonError):
-    """The assembler refuses what the compiler made."""
+    """NVIDIA's assembler, or another of its tools, is not there or fails."""
 
 
 class _OutOfResources(TritonError):
