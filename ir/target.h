@@ -44,6 +44,8 @@ enum class MultiplyAdd : uint8_t {
   Vpmaddwd512,
   Vpdpwssd512,
   Vpdpbusd512, // a's bytes are unsigned
+  Tdpbf16ps,   // of tiles, as is the next; both numbers of it are signed
+  Tdpbssd,
 };
 
 // What executes a dot on a CPU. Operands are packed in words of `group` elements that lie side by side
@@ -51,9 +53,10 @@ enum class MultiplyAdd : uint8_t {
 //   acc[lane] += sum over g < group of (a[g] - bias) * b[lane][g], exact in acc's type but for its roundings.
 // A contract names its unit (attribute `unit`), which passes/cpu/contract_blocks.h chooses.
 //
-// A unit of tiles (AMX) would have two more extents, which are 1 for all of these: the rows of a and the
-// words along k that one instruction takes, 16 and 16 beside 16 lanes. Blocks and packed rows are multiples
-// of them.
+// A unit of tiles (AMX) does that for `rows` rows of a and `words` words along k at once: of a it takes a
+// tile of rows x words, of b one of words x lanes, and its sums are one of rows x lanes. Each is a register,
+// of which it has eight of its own, and is filled from rows of memory at any distance from each other: what is
+// packed lies as it does for other units. Blocks are multiples of `rows`, and k is of `words` words.
 struct ContractUnit {
   std::string name;
   Elem operand;            // as the kernel's dot has it
@@ -67,6 +70,12 @@ struct ContractUnit {
                            // them unsigned; the contract takes bias * (column sums of b) off the sums
   bool flushes = false;    // subnormal numbers are 0 to it: taken where there are none (f32 from bf16)
   int32_t leastM = 1;      // below, other units are faster
+  int32_t rows = 1, words = 1; // of a and along k that an instruction takes
+  int32_t registers = 0;   // for sums, rows of b and numbers of a; 0: the target's vector registers
+  int32_t inFlight = 8;    // with fewer sums they wait for each other: latency times instructions in a cycle
+  [[nodiscard]] bool ofTiles() const { return rows > 1; }
+  // What numbers of k are padded to.
+  [[nodiscard]] int32_t stepK() const { return group * words; }
 };
 
 // A FUNCTION or CAST_FUNCTION of ops.def on operands of one type.

@@ -20,7 +20,9 @@
 // costs one row in all those of a. Integers wrap, so the sums are exact.
 //
 // A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
-// halves of the pairs are widened, multiplied and added one after the other, in the same blocks.
+// halves of the pairs are widened, multiplied and added one after the other, in the same blocks of columns.
+//
+// A unit of tiles has blocks of its own (contract_tiles.cpp).
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/multiply_add.h"
 #include "ir/ops.h"
@@ -38,7 +40,14 @@ using llvm::Value;
 
 namespace {
 
+// Rows of a register block that takes the place of one of tiles, three vectors wide at most.
+constexpr unsigned kRowsForTiles = 8;
+
 Contraction widened(Contraction plan) {
+  if (plan.tileRows > 1) {
+    plan.blockM = kRowsForTiles;
+    plan.tileRows = plan.tileWords = 1;
+  }
   plan.widens = true;
   plan.instruction = ir::MultiplyAdd::Lanes;
   return plan;
@@ -70,6 +79,9 @@ void Emitter::emitContract(ir::OpId op) {
   plan.blockM = fn_.getInt(op, Attr::block_m);
   const int64_t blockN = fn_.getInt(op, Attr::block_n);
   plan.vectors = blockN / plan.lanes;
+  plan.tileRows = unit.rows;
+  plan.tileWords = unit.words;
+  plan.tileRegisters = unit.registers;
   Value *k = builder_.CreateZExt(scalar(fn_.operand(op, 3)), builder_.getInt64Ty());
   plan.steps =
       plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
@@ -89,13 +101,17 @@ void Emitter::emitContract(ir::OpId op) {
       }
     });
   };
-  branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)), blocks, [] {});
+  branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)),
+         [&] {
+           unit.ofTiles() ? withTiles(plan, blocks) : blocks();
+         },
+         [] {});
 }
 
 void Emitter::contractRows(const Contraction &plan, Value *n) {
   std::vector<Value *> none;
   countedLoop({0, plan.rows, plan.blockM}, plan.effects, none,
-              [&](Value *m) { contractBlock(plan, m, n); });
+              [&](Value *m) { plan.tileRows > 1 ? contractTiles(plan, m, n) : contractBlock(plan, m, n); });
 }
 
 // What the bias adds to the sums of a block of columns, whatever the row.

@@ -5,6 +5,7 @@
 // The tuning of the newer sets is that of the CPUs that have them, with 512-bit registers in full
 // use.
 #include "codegen/backends.h"
+#include "codegen/cpu/tile_permission.h"
 #include "ir/ops.h"
 
 #include <llvm/ADT/StringMap.h>
@@ -53,6 +54,30 @@ ContractUnit groupsOfI8() {
 ContractUnit pairsOfBf16() {
   ContractUnit unit{"vdpbf16ps", Elem::BF16, Elem::BF16, Elem::F32, 2, 16, MultiplyAdd::Vdpbf16ps512};
   unit.flushes = true;
+  return unit;
+}
+
+// Instructions of tiles (AMX), each register of 16 rows of 64 bytes. They have a latency of 52 cycles and start
+// every 16th (Intel, Optimization Reference Manual, section 20.5).
+ContractUnit tiles(const char *name, Elem operand, Elem accumulator, int32_t group, MultiplyAdd instruction) {
+  ContractUnit unit{name, operand, operand, accumulator, group, 16, instruction};
+  unit.rows = 16;
+  unit.words = 16;
+  unit.registers = 8;
+  unit.inFlight = 4;
+  return unit;
+}
+
+ContractUnit tilesOfBf16() {
+  ContractUnit unit = tiles("tdpbf16ps", Elem::BF16, Elem::F32, 2, MultiplyAdd::Tdpbf16ps);
+  unit.flushes = true;
+  unit.leastM = 4;
+  return unit;
+}
+
+ContractUnit tilesOfI8() {
+  ContractUnit unit = tiles("tdpbssd", Elem::I8, Elem::I32, 4, MultiplyAdd::Tdpbssd);
+  unit.leastM = 8;
   return unit;
 }
 
@@ -105,6 +130,10 @@ const std::vector<ir::Target> &rows() {
           {groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
           {pairsOfBf16(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
+      // Without vdpbf16ps: where there are tiles, it takes twice as long as multiply-adds of f32.
+      x86("amx", "x86-64-v4",
+          "-prefer-256-bit,+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8", 64,
+          {tilesOfBf16(), tilesOfI8(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       aarch64(),
   };
   return all;
@@ -141,7 +170,10 @@ const ir::Target *detectHost() {
   if (!has({"avx512vnni"})) {
     return row("avx512");
   }
-  return row(has({"avx512bf16"}) ? "avx512bf16" : "avx512vnni");
+  if (!has({"avx512bf16"})) {
+    return row("avx512vnni");
+  }
+  return row(has({"amx-tile", "amx-bf16", "amx-int8"}) && tilesPermitted() ? "amx" : "avx512bf16");
 }
 
 const ir::Target *machine() {
@@ -149,14 +181,16 @@ const ir::Target *machine() {
   return best;
 }
 
-// LIBTILE_CPU_TARGET asks for less than the machine has.
+// What is taken unless LIBTILE_CPU_TARGET names another: tiles are taken on demand only.
+const ir::Target &preferred() { return machine()->name == "amx" ? *row("avx512bf16") : *machine(); }
+
 const ir::Target &chooseHost() {
   if (machine() == nullptr) {
     throw ir::Unsupported("this CPU has neither AVX2 with FMA and F16C, nor is it an AArch64");
   }
   const char *wanted = std::getenv("LIBTILE_CPU_TARGET");
   if (wanted == nullptr || *wanted == 0) {
-    return *machine();
+    return preferred();
   }
   const ir::Target *target = row(wanted);
   if (target == nullptr || !runsHere(*target)) {

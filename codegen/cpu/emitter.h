@@ -278,7 +278,7 @@ private:
   llvm::Value *narrowAtomicAdd(ir::Elem elem, llvm::Value *pointer, llvm::Value *value,
                                llvm::AtomicOrdering order);
 
-  // ---- contract.cpp
+  // ---- contract.cpp, contract_tiles.cpp, tiny_numbers.cpp
   void emitContract(ir::OpId op);
   // All rows of a block of columns that begins at `n`.
   void contractRows(const Contraction &plan, llvm::Value *n);
@@ -286,8 +286,8 @@ private:
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   void contractLoop(const Contraction &plan, llvm::Value *startA, llvm::Value *startB, Values &sums);
   void contractStep(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *shift, Values &sums);
-
-  // ---- tiny_numbers.cpp
+  void withTiles(const Contraction &plan, llvm::function_ref<void()> body);
+  void contractTiles(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
   llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
   llvm::Value *leastFieldOfA(const Contraction &plan);

@@ -89,6 +89,8 @@ struct Contraction {
   ir::Effects effects;
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
   unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
+  unsigned tileRows, tileWords;      // of a and along k that an instruction takes; both 1: no unit of tiles
+  unsigned tileRegisters;
   // Of a block of columns, one vector each: what the bias of a adds to every row's sums. Without one, empty.
   llvm::SmallVector<llvm::Value *, 6> biasSums;
   llvm::Value *wordOfA = nullptr; // a's word in all lanes, where it is one along all of k; else it is read

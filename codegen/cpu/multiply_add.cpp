@@ -36,8 +36,21 @@ Value *multiplyAdd(llvm::IRBuilder<> &builder, ir::MultiplyAdd instruction, Valu
     return builder.CreateAdd(sum, call(I::x86_avx512_pmaddw_d_512, {a, b}));
   case ir::MultiplyAdd::Vpdpwssd512: return call(I::x86_avx512_vpdpwssd_512, {sum, a, b});
   case ir::MultiplyAdd::Vpdpbusd512: return call(I::x86_avx512_vpdpbusd_512, {sum, a, b});
+  case ir::MultiplyAdd::Tdpbf16ps:
+  case ir::MultiplyAdd::Tdpbssd: break;
   }
-  throw ir::InternalError("no such instruction");
+  throw ir::InternalError("no such instruction on vectors");
+}
+
+void multiplyAddTiles(llvm::IRBuilder<> &builder, ir::MultiplyAdd instruction, unsigned a, unsigned b,
+                      unsigned sum) {
+  namespace I = llvm::Intrinsic;
+  ir::check(instruction == ir::MultiplyAdd::Tdpbf16ps || instruction == ir::MultiplyAdd::Tdpbssd,
+            "no such instruction on tiles");
+  const I::ID id = instruction == ir::MultiplyAdd::Tdpbf16ps ? I::x86_tdpbf16ps : I::x86_tdpbssd;
+  const auto number = [&](unsigned tile) { return builder.getInt8(uint8_t(tile)); };
+  builder.CreateCall(compat::intrinsic(*builder.GetInsertBlock()->getModule(), id),
+                     {number(sum), number(a), number(b)});
 }
 
 } // namespace libtile::codegen::cpu

@@ -13,4 +13,9 @@ namespace libtile::codegen::cpu {
 [[nodiscard]] llvm::Value *multiplyAdd(llvm::IRBuilder<> &builder, ir::MultiplyAdd instruction,
                                        llvm::Value *a, llvm::Value *b, llvm::Value *sum);
 
+// The same on tiles, by the numbers of their registers: a of rows x words, b of words x lanes, sum of
+// rows x lanes.
+void multiplyAddTiles(llvm::IRBuilder<> &builder, ir::MultiplyAdd instruction, unsigned a, unsigned b,
+                      unsigned sum);
+
 } // namespace libtile::codegen::cpu

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which contracts of bf16 a unit may take that flushes.
 //
-// vdpbf16ps adds two products to a sum of f32, each addition rounded to nearest even, but it reads subnormal
-// operands and sums as 0, and a result below 2^-126 becomes 0 (Intel, Software Developer's Manual, volume 2,
-// VDPBF16PS). Where there is nothing to flush that makes no difference, and the numbers tell beforehand:
+// vdpbf16ps, and tdpbf16ps in another order, add products to a sum of f32, each addition rounded to nearest even, but they read
+// subnormal operands and sums as 0, and a result below 2^-126 becomes 0 (Intel, Software Developer's Manual,
+// volume 2, VDPBF16PS and TDPBF16PS). Where there is nothing to flush that makes no difference, and the numbers tell beforehand:
 //
 //   Let all numbers of a be 0 or at least 2^p, those of b 2^q, those of acc 2^r, and p, q >= -126.
 //   bf16 has 8 significant bits: a's numbers are multiples of 2^(p-7), b's of 2^(q-7), so products are
@@ -13,7 +13,7 @@
 //   of f32 as it is, and from 2^24 u on numbers of f32 are multiples of u themselves.
 //   A multiple of 2^-126 is 0 or at least 2^-126: no operand and no sum is ever subnormal.
 //
-// This holds for any order of the additions, and whether or not the two products are added first. Each
+// This holds for any order of the additions, and for products that are added to each other first. Each
 // bound is tight: with any of them less by one there are numbers for which something is flushed.
 #pragma once
 

@@ -15,8 +15,6 @@ namespace {
 
 // What the choice weighs: multiply-adds count 1, vectors of b and broadcasts of a this much.
 constexpr double kLoadCost = 0.6;
-// Fewer accumulators than this wait for each other: latency times multiply-adds in a cycle.
-constexpr int32_t kAccumulatorsInFlight = 8;
 constexpr int32_t kMaxVectors = 6;
 constexpr int32_t kMaxRows = 14;
 // Elements of the reduction that one contract of a chunk takes, at least and at most.
@@ -33,11 +31,22 @@ int32_t spreadRow(int32_t elements, int32_t elementBytes) {
   return lines * kLineBytes / elementBytes;
 }
 
-double blockCost(int32_t m, int32_t n, int32_t rows, int32_t vectors, int32_t lanes) {
-  const int32_t blocks =
-      (roundUp(m, rows) / rows) * (roundUp(n, vectors * lanes) / (vectors * lanes));
-  const int32_t adds = std::max(rows * vectors, kAccumulatorsInFlight);
+// Of blocks of rows * unit.rows rows.
+double blockCost(int32_t m, int32_t n, int32_t rows, int32_t vectors, const ContractUnit &unit) {
+  const int32_t blockM = rows * unit.rows;
+  const int32_t blockN = vectors * unit.lanes;
+  const int32_t blocks = (roundUp(m, blockM) / blockM) * (roundUp(n, blockN) / blockN);
+  const int32_t adds = std::max(rows * vectors, unit.inFlight);
   return blocks * (adds + kLoadCost * (rows + vectors));
+}
+
+// That a register block of that many rows and vectors takes: its sums, a row of b, one of a.
+int32_t registersOf(int32_t rows, int32_t vectors, const ContractUnit &unit) {
+  return rows * vectors + vectors + 1 + unit.temporaries;
+}
+
+int32_t registersFor(const ContractUnit &unit, const ir::Target &target) {
+  return unit.registers != 0 ? unit.registers : target.vectorRegisters;
 }
 
 } // namespace
@@ -65,12 +74,11 @@ std::optional<ContractShape> contractShape(const ir::Target &target, Elem operan
   double least = 0;
   for (int32_t vectors = 1; vectors <= kMaxVectors; ++vectors) {
     for (int32_t rows = 1; rows <= kMaxRows; ++rows) {
-      const int32_t registers = rows * vectors + vectors + 1 + unit->temporaries;
-      const bool fits = registers <= target.vectorRegisters;
-      const double cost = blockCost(m, n, rows, vectors, unit->lanes);
+      const bool fits = registersOf(rows, vectors, *unit) <= registersFor(*unit, target);
+      const double cost = blockCost(m, n, rows, vectors, *unit);
       if ((fits && cost < least) || shape.blockM == 0) {
         least = cost;
-        shape.blockM = rows;
+        shape.blockM = rows * unit->rows;
         shape.blockN = vectors * unit->lanes;
       }
     }
@@ -111,8 +119,12 @@ const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
   }
   const int64_t blockM = fn.getInt(contract, Attr::block_m);
   const int64_t blockN = fn.getInt(contract, Attr::block_n);
-  if (blockN % unit->lanes != 0 || acc.dim(0) % blockM != 0 || acc.dim(1) % blockN != 0) {
+  if (blockM % unit->rows != 0 || blockN % unit->lanes != 0 || acc.dim(0) % blockM != 0 || acc.dim(1) % blockN != 0) {
     fail("the buffers of a contract are no whole register blocks of the unit " + name);
+  }
+  const auto rows = int32_t(blockM / unit->rows), vectors = int32_t(blockN / unit->lanes);
+  if (unit->ofTiles() && registersOf(rows, vectors, *unit) > registersFor(*unit, target)) {
+    fail("the register blocks of a contract have more tiles than the unit " + name);
   }
   return *unit;
 }

@@ -10,15 +10,17 @@
 //   b    <Kb x Nb> of `packed`, or with a group g > 1 <Kb/g x Nb> of i32 words: element (kk, n) is the
 //        part kk % g, counted from the low bits, of word [kk/g, n] (so nests write whole words).
 //        Nb >= Np, the rest is padding against cache-set conflicts, never read.
-//   k    i32 scalar, 0 <= k <= min(Ka, Kb), a multiple of the group. It may be known only at run time.
+//   k    i32 scalar, 0 <= k <= min(Ka, Kb), a multiple of the group, or of the words that a unit of tiles
+//        takes. It may be known only at run time.
 // Elements of a and b inside Mp, Np and k are initialised. Padding holds zeros: rows of a, columns of b, and
-// in both what an extent along k lacks to a multiple of the group; acc's holds what they sum up to.
+// in both what an extent along k lacks to such a multiple; acc's holds what they sum up to.
 // Element types are those of one ContractUnit, which the op names; the three buffers do not overlap. Buffers
 // start at multiples of 64 bytes.
 //
 // The register block: block_m rows times block_n / lanes vectors of accumulators stay in registers
 // for the whole of k, beside one row of b's vectors, a broadcast of a and the unit's temporaries. The shape
 // with the most multiply-adds for each load that fits the registers wins, unless padding M or N costs more.
+// In a unit of tiles each accumulator, each vector of b and each broadcast of a is a tile, of `rows` rows.
 #pragma once
 
 #include "ir/function.h"
@@ -34,9 +36,9 @@ struct ContractShape {
   int32_t m = 0, n = 0;                // of the dot
   int32_t paddedM = 0, paddedN = 0;    // of acc, and the rows of a
   int32_t blockM = 0, blockN = 0;
-  // Extents of the packed buffers for a reduction over k elements, rounded up to whole groups.
+  // Extents of the packed buffers for a reduction over k elements, rounded up to what the unit takes.
   [[nodiscard]] int32_t packedK(int32_t k) const {
-    return (k + unit.group - 1) / unit.group * unit.group;
+    return (k + unit.stepK() - 1) / unit.stepK() * unit.stepK();
   }
   [[nodiscard]] int32_t rowA(int32_t k) const;
   [[nodiscard]] int32_t rowB() const;

@@ -98,6 +98,7 @@ public:
     if (group_ > 1) {
       packGroups();
       packLastGroup();
+      zeroWords();
     } else {
       packB();
     }
@@ -157,11 +158,19 @@ private:
     }
   }
 
-  // What the last group lacks.
+  // What a lacks along k. The rest of a group is written row by row, that of a tile along the row.
   void zeroColumns() {
+    const Type element = Type::scalar(shape_.unit.packed);
+    const int32_t lacking = shape_.packedK(k_) - k_;
+    if (lacking >= group_) {
+      return emitNest(state_, position_, std::array{shape_.m, lacking}, {1, lanesFor(state_, {}, lacking)},
+                      [&](ElementBuilder &elements, const Indices &indices) {
+                        const ValueId place = columnOfA(elements, elements.shiftIndex(indices[1], k_));
+                        elements.write(packed_.a, {indices[0], place}, elements.builder().zero(element));
+                      });
+    }
     emitNest(state_, position_, std::array{shape_.m, 1}, {0, lanesFor(state_, {}, 1)},
              [&](ElementBuilder &elements, const Indices &indices) {
-               const Type element = Type::scalar(shape_.unit.packed);
                for (int32_t column = k_; column < shape_.packedK(k_); ++column) {
                  const ValueId place = columnOfA(elements, elements.index(column));
                  elements.write(packed_.a, {indices[0], place}, elements.builder().zero(element));
@@ -221,6 +230,20 @@ private:
                }
                group.resize(group_, elements.builder().zero(fn_.type(b).element()));
                writeGroup(elements, elements.index(k_ / group_), indices[1], group);
+             });
+  }
+
+  // What b lacks to whole tiles.
+  void zeroWords() {
+    const int32_t first = (k_ + group_ - 1) / group_;
+    const int32_t lacking = shape_.packedK(k_) / group_ - first;
+    if (lacking == 0) {
+      return;
+    }
+    emitNest(state_, position_, std::array{lacking, shape_.n}, {1, lanesFor(state_, {}, shape_.n)},
+             [&](ElementBuilder &elements, const Indices &indices) {
+               const ValueId row = rowOfB(elements, elements.shiftIndex(indices[0], first));
+               elements.write(packed_.b, {row, indices[1]}, elements.builder().zero(kI32));
              });
   }
 

@@ -40,12 +40,23 @@ float dotBf16(float sum, uint32_t a, uint32_t b) {
   return multiplyAddFlushing(sum, a << 16, b << 16);
 }
 
+float dotTileBf16(float sum, std::span<const uint32_t> a, std::span<const uint32_t> b) {
+  float lower = 0, upper = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    lower = multiplyAddFlushing(lower, a[i] << 16, b[i] << 16);
+    upper = multiplyAddFlushing(upper, a[i] & 0xffff0000, b[i] & 0xffff0000);
+  }
+  return flushed(flushed(sum) + flushed(lower + upper));
+}
+
 uint64_t DotTrap::count() { return traps; }
 
 std::vector<std::string> dotTargets() {
   std::vector<std::string> targets = runnableTargets();
-  if (DotTrap::needed()) {
-    targets.emplace_back("avx512bf16");
+  for (const char *target : {"avx512bf16", "amx"}) {
+    if (DotTrap::serves(target)) {
+      targets.emplace_back(target);
+    }
   }
   return targets;
 }
@@ -103,6 +114,44 @@ private:
   uint8_t *state_;
 };
 
+// Where an instruction finds its operand in memory.
+struct Memory {
+  uint8_t *place = nullptr;
+  int64_t stride = 0; // of its index register: between a tile's rows
+};
+
+// Reads what follows the modrm byte at code[at]. `baseHigh`, `indexHigh`: the upper bits of the registers'
+// numbers; `scale`: of an offset of 8 bits. Moves `at` behind.
+Memory decodeMemory(const uint8_t *code, unsigned &at, Registers &registers, unsigned baseHigh,
+                    unsigned indexHigh, int32_t scale) {
+  const uint8_t modrm = code[at++];
+  const unsigned mod = modrm >> 6, rm = modrm & 7;
+  Memory memory;
+  unsigned base = rm;
+  if (rm == 4) {
+    const uint8_t sib = code[at++];
+    const unsigned index = (sib >> 3 & 7) | indexHigh;
+    base = sib & 7;
+    memory.stride = index == 4 ? 0 : registers.general(index) * (int64_t{1} << (sib >> 6));
+  }
+  int32_t offset = 0;
+  const bool noBase = mod == 0 && base == 5;
+  if (mod == 1) {
+    offset = static_cast<int8_t>(code[at++]) * scale;
+  } else if (mod == 2 || noBase) {
+    std::memcpy(&offset, code + at, 4);
+    at += 4;
+  }
+  int64_t address = offset;
+  if (!noBase) {
+    address += registers.general(base | baseHigh);
+  } else if (rm == 5) {
+    address += reinterpret_cast<int64_t>(code) + at;
+  }
+  memory.place = reinterpret_cast<uint8_t *>(address);
+  return memory;
+}
+
 enum class Dot : uint8_t { Bf16, Words, Bytes };
 
 // dest += left . right for 16 words each; the right ones may lie in memory, or be one there for all.
@@ -138,28 +187,10 @@ bool decode(const uint8_t *code, Registers &registers, Instruction &found) {
     found.right = rm | high(p0, 5, 3) | high(p0, 6, 4);
     return !found.one;
   }
-  int64_t address = 0;
-  unsigned base = rm;
-  if (rm == 4) {
-    const uint8_t sib = code[found.length++];
-    const unsigned index = (sib >> 3 & 7) | high(p0, 6, 3);
-    base = sib & 7;
-    address = index == 4 ? 0 : registers.general(index) * (int64_t{1} << (sib >> 6));
-  }
-  int32_t offset = 0;
-  const bool noBase = mod == 0 && base == 5;
-  if (mod == 1) {
-    offset = static_cast<int8_t>(code[found.length++]) * (found.one ? 4 : 64);
-  } else if (mod == 2 || noBase) {
-    std::memcpy(&offset, code + found.length, 4);
-    found.length += 4;
-  }
-  if (!noBase) {
-    address += registers.general(base | high(p0, 5, 3));
-  } else if (rm == 5) {
-    address += reinterpret_cast<int64_t>(code) + found.length;
-  }
-  found.memory = reinterpret_cast<const uint8_t *>(address + offset);
+  found.length = 5;
+  const Memory memory = decodeMemory(code, found.length, registers, high(p0, 5, 3), high(p0, 6, 3),
+                                     found.one ? 4 : 64);
+  found.memory = memory.place + memory.stride;
   return true;
 }
 
@@ -202,19 +233,107 @@ void execute(const Instruction &instruction, Registers &registers) {
   traps += instruction.dot == Dot::Bf16 ? 1 : 0;
 }
 
+// AMX: eight tiles of 16 rows of 64 bytes, the configuration that contracts load.
+struct Tiles {
+  bool configured = false;
+  uint32_t words[8][16][16];
+};
+thread_local Tiles tiles;
+
+// sum += a x b; of bytes both signed.
+void multiplyTiles(bool bf16, unsigned sum, unsigned a, unsigned b) {
+  for (unsigned row = 0; row < 16; ++row) {
+    for (unsigned column = 0; column < 16; ++column) {
+      uint32_t &element = tiles.words[sum][row][column];
+      uint32_t words[16];
+      for (unsigned i = 0; i < 16; ++i) {
+        words[i] = tiles.words[b][i][column];
+      }
+      const std::span<const uint32_t> left = tiles.words[a][row];
+      if (bf16) {
+        element = std::bit_cast<uint32_t>(dotTileBf16(std::bit_cast<float>(element), left, words));
+        continue;
+      }
+      for (unsigned i = 0; i < 16; ++i) {
+        for (unsigned shift = 0; shift < 32; shift += 8) {
+          element += static_cast<uint32_t>(int32_t{static_cast<int8_t>(left[i] >> shift)} *
+                                           static_cast<int8_t>(words[i] >> shift));
+        }
+      }
+    }
+  }
+}
+
+void moveTile(unsigned tile, const Memory &memory, bool load) {
+  for (unsigned row = 0; row < 16; ++row) {
+    uint8_t *place = memory.place + row * memory.stride;
+    load ? std::memcpy(tiles.words[tile][row], place, 64) : std::memcpy(place, tiles.words[tile][row], 64);
+  }
+}
+
+bool isConfiguration(const uint8_t *bytes) {
+  bool expected = bytes[0] == 1 && bytes[1] == 0;
+  for (unsigned tile = 0; tile < 8; ++tile) {
+    expected = expected && bytes[16 + 2 * tile] == 64 && bytes[17 + 2 * tile] == 0 && bytes[48 + tile] == 16;
+  }
+  return expected;
+}
+
+// VEX.128.0F38.W0: without a prefix 49, ldtilecfg and tilerelease; F2 4B, tileloadd; F3 4B, tilestored;
+// F3 5C, tdpbf16ps; F2 5E, tdpbssd. Executes it; returns its length, or 0: it is none of these, or there are no
+// tiles.
+unsigned executeTiles(const uint8_t *code, Registers &registers) {
+  const uint8_t p0 = code[1], p1 = code[2], opcode = code[3], modrm = code[4];
+  if (code[0] != 0xc4 || (p0 & 31) != 2 || (p1 & 0x84) != 0) {
+    return 0;
+  }
+  const unsigned prefix = p1 & 3, first = modrm >> 3 & 7;
+  unsigned length = 4;
+  const auto memory = [&] {
+    return decodeMemory(code, length, registers, (p0 & 0x20) != 0 ? 0 : 8, (p0 & 0x40) != 0 ? 0 : 8, 1);
+  };
+  if (opcode == 0x49 && prefix == 0) {
+    tiles = {};
+    if (modrm == 0xc0) {
+      return 5;
+    }
+    const Memory place = memory();
+    tiles.configured = isConfiguration(place.place + place.stride);
+    return tiles.configured ? length : 0;
+  }
+  const bool moves = opcode == 0x4b && prefix >= 2 && modrm >> 6 != 3;
+  const bool bf16 = opcode == 0x5c && prefix == 2;
+  if (!tiles.configured || !(moves || bf16 || (opcode == 0x5e && prefix == 3))) {
+    return 0;
+  }
+  if (moves) {
+    moveTile(first, memory(), prefix == 3);
+    return length;
+  }
+  multiplyTiles(bf16, first, modrm & 7, ~p1 >> 3 & 7);
+  traps += bf16 ? 1 : 0;
+  return 5;
+}
+
 struct sigaction before = {};
 
 // A signal takes long, so the dots that follow at once are done with the first. What is no dot goes to the
 // handler of before, when it is executed again.
 void onIllegalInstruction(int, siginfo_t *, void *context) {
   Registers registers(static_cast<ucontext_t *>(context));
-  Instruction instruction;
-  bool any = false;
-  while (decode(reinterpret_cast<const uint8_t *>(registers.next()), registers, instruction)) {
+  const auto executeNext = [&]() -> unsigned {
+    const auto *code = reinterpret_cast<const uint8_t *>(registers.next());
+    Instruction instruction;
+    if (!decode(code, registers, instruction)) {
+      return executeTiles(code, registers);
+    }
     execute(instruction, registers);
-    registers.next() += instruction.length;
+    return instruction.length;
+  };
+  bool any = false;
+  while (const unsigned length = executeNext()) {
+    registers.next() += length;
     any = true;
-    instruction = {};
   }
   if (!any) {
     sigaction(SIGILL, &before, nullptr);
@@ -223,13 +342,13 @@ void onIllegalInstruction(int, siginfo_t *, void *context) {
 
 } // namespace
 
-bool DotTrap::needed() {
-  return codegen::runsHere(codegen::findTarget("avx512")) &&
-         !codegen::runsHere(codegen::findTarget("avx512bf16"));
+bool DotTrap::serves(const std::string &target) {
+  return (target == "avx512bf16" || target == "amx") && codegen::runsHere(codegen::findTarget("avx512")) &&
+         !codegen::runsHere(codegen::findTarget(target));
 }
 
 DotTrap::DotTrap() {
-  if (needed()) {
+  if (serves("amx")) {
     struct sigaction action = {};
     action.sa_sigaction = onIllegalInstruction;
     action.sa_flags = SA_SIGINFO;
@@ -238,14 +357,14 @@ DotTrap::DotTrap() {
 }
 
 DotTrap::~DotTrap() {
-  if (needed()) {
+  if (serves("amx")) {
     sigaction(SIGILL, &before, nullptr);
   }
 }
 
 #else
 
-bool DotTrap::needed() { return false; }
+bool DotTrap::serves(const std::string &) { return false; }
 DotTrap::DotTrap() = default;
 DotTrap::~DotTrap() = default;
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the dots of avx512bf16 on machines with AVX-512 that lack them: vdpbf16ps, vpdpwssd and vpdpbusd
-// are done by a handler of SIGILL, on the registers of the code that it interrupts. So the very code of that
-// target is tested, its subnormal numbers too, and tests can count how often the flushing unit was taken.
+// Runs the dots of avx512bf16 and of amx on machines with AVX-512 that lack them: vdpbf16ps, vpdpwssd and
+// vpdpbusd, and all of AMX that contracts use, are done by a handler of SIGILL, on the registers of the code that
+// it interrupts and on tiles of the handler's own. So the very code of these targets is tested, its subnormal
+// numbers too, and tests can count how often a flushing unit was taken.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,10 @@ namespace libtile::test {
 // are 0.
 [[nodiscard]] float dotBf16(float sum, uint32_t a, uint32_t b);
 
+// An element of tdpbf16ps (same place): the products of the lower halves are added up from 0, and those of the
+// upper ones, then both sums to each other, and that to `sum`. It rounds and flushes as vdpbf16ps does.
+[[nodiscard]] float dotTileBf16(float sum, std::span<const uint32_t> a, std::span<const uint32_t> b);
+
 // While one lives, missing dots are done by the handler.
 class DotTrap {
 public:
@@ -23,13 +29,13 @@ public:
   DotTrap(const DotTrap &) = delete;
   DotTrap &operator=(const DotTrap &) = delete;
 
-  // This machine has all that avx512bf16 asks for but its dots.
-  [[nodiscard]] static bool needed();
-  // vdpbf16ps done by handlers so far.
+  // This machine has all that the target asks for but its dots.
+  [[nodiscard]] static bool serves(const std::string &target);
+  // vdpbf16ps and tdpbf16ps done by handlers so far.
   [[nodiscard]] static uint64_t count();
 };
 
-// The targets on which a test of dots runs: runnableTargets(), and avx512bf16 where a DotTrap serves.
+// The targets on which a test of dots runs: runnableTargets(), and those that a DotTrap serves.
 [[nodiscard]] std::vector<std::string> dotTargets();
 
 } // namespace libtile::test

@@ -115,7 +115,14 @@ TEST(Contract, EveryUnit) {
     for (const ir::ContractUnit &unit : codegen::findTarget(target).contractUnits) {
       const int lanes = unit.lanes;
       for (int steps : {0, 1, 3, 29}) {
-        const int k = steps * unit.group;
+        const int k = steps * unit.stepK();
+        if (unit.ofTiles()) { // as many as there are registers for, and fewer
+          checkUnit(target, unit, {32, 64, k, 32, 32});
+          checkUnit(target, unit, {48, 96, k, 16, 48});
+          checkUnit(target, unit, {96, 16, k, 96, 16});
+          checkUnit(target, unit, {32, 32, k, 16, 16});
+          continue;
+        }
         checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes});
         checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes});
         checkUnit(target, unit, {3, lanes, k, 1, lanes});
@@ -130,7 +137,9 @@ void checkTiny(const std::string &target, const ir::ContractUnit &unit) {
   const int least = unit.operand == Elem::F16 ? -14 : unit.operand == Elem::F64 ? -1022 : -126;
   const int leastSum = unit.accumulator == Elem::F64 ? -1022 : -126;
   const int digits = unit.accumulator == Elem::F64 ? 53 : 24;
-  const Shape shape{6, 2 * unit.lanes, 22, 6, 2 * unit.lanes};
+  const int rows = unit.ofTiles() ? 2 * unit.rows : 6;
+  const int k = unit.ofTiles() ? unit.stepK() : 22;
+  const Shape shape{rows, 2 * unit.lanes, k, rows, 2 * unit.lanes};
   const Layout layout = layoutOf(unit, shape);
   NestedKernel contract(kernel(unit, shape), target);
   std::mt19937 random(5);
@@ -246,6 +255,35 @@ TEST(Contract, AccumulatorsStayInRegisters) {
         EXPECT_EQ(countOf(widened, "%rsp"), 0) << widened;
       }
     }
+  }
+}
+
+// Each tile of a and of b is loaded once for all of its multiply-adds, and no other access is in the loop.
+TEST(Contract, TilesAreLoadedOnce) {
+  const ir::Target &target = codegen::findTarget("amx");
+  codegen::CodeOptions options;
+  options.keepAssembly = true;
+  for (const ir::ContractUnit &unit : target.contractUnits) {
+    if (!unit.ofTiles()) {
+      continue;
+    }
+    const Shape shape{64, 64, 256, 32, 32};
+    const codegen::Code code = codegen::generate(ir::parse(kernel(unit, shape)), target, options);
+    const std::string loop = innerLoop(code.assembly, unit.name);
+    EXPECT_EQ(countOf(loop, unit.name), 4) << loop;
+    EXPECT_EQ(countOf(loop, "tileloadd"), 4) << loop;
+    EXPECT_EQ(std::count(loop.begin(), loop.end(), '(') - countOf(loop, "\tlea"), 4) << loop;
+    EXPECT_EQ(countOf(code.assembly, "ldtilecfg"), 1) << code.assembly;
+    EXPECT_EQ(countOf(code.assembly, "tilerelease"), 1) << code.assembly;
+  }
+}
+
+TEST(Contract, MoreTilesThanThereAre) {
+  const ir::Target &target = codegen::findTarget("amx");
+  const ir::ContractUnit &unit = target.contractUnits.front();
+  ASSERT_TRUE(unit.ofTiles());
+  for (const Shape &shape : {Shape{32, 64, 64, 32, 64}, {8, 16, 64, 8, 16}}) {
+    EXPECT_THROW((void)codegen::generate(ir::parse(kernel(unit, shape)), target), ir::UserError);
   }
 }
 

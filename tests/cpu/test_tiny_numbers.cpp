@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the unit of avx512bf16 flushes: the bound of codegen/cpu/tiny_numbers.h against a model of the
-// instruction, and which of its two ways the code of a contract takes.
+// What the units of avx512bf16 and amx flush: the bound of codegen/cpu/tiny_numbers.h against a model of the
+// instructions, and which of its two ways the code of a contract takes.
 #include "codegen/cpu/tiny_numbers.h"
 #include "tests/cpu/dot_trap.h"
 #include "tests/cpu/numbers.h"
@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
 
 namespace libtile::test {
 namespace {
@@ -114,15 +115,23 @@ TEST(TinyNumbers, TheBoundIsTight) {
   EXPECT_TRUE(nothingToFlush(1, 227, 255));
 }
 
-// A contract of 12 x 64 x 70 in blocks of 6 x 32, with rows that are longer than k.
-constexpr int kM = 12, kN = 64, kK = 70, kRowA = 96, kRowB = 80, kBlockN = 32;
-constexpr int kRowsOfB = kK / 2 + 3;
+// Contracts of 16 x 64 x up to 70, with rows that are longer than k.
+constexpr int kM = 16, kN = 64, kMostK = 70, kRowA = 96, kRowB = 80, kBlockN = 32;
+constexpr int kRowsOfB = kMostK / 2 + 3;
 constexpr size_t kB = size_t(kM) * kRowA * 2, kAcc = kB + size_t(kRowsOfB) * kRowB * 4;
 constexpr size_t kEnd = kAcc + size_t(kM) * kN * 4;
-// Instructions for a block of columns.
-constexpr uint64_t kDots = uint64_t{kM} * (kBlockN / 16) * (kK / 2);
 
-std::string contractText() {
+struct Unit {
+  const char *target, *name;
+  int k, blockM;
+  uint64_t dots; // instructions for a block of columns
+};
+constexpr Unit kUnits[] = {
+    {"avx512bf16", "vdpbf16ps", 70, 8, uint64_t{kM} * (kBlockN / 16) * (70 / 2)},
+    {"amx", "tdpbf16ps", 64, 16, (kBlockN / 16) * (64 / 32)},
+};
+
+std::string contractText(const Unit &unit) {
   const auto word = [](auto number) { return std::to_string(number); };
   const auto buffer = [&](const char *name, size_t offset, int rows, int columns, const char *elem) {
     return std::string("  ") + name + " = alloc {offset=" + word(offset) + "} : buffer<" + word(rows) + "x" +
@@ -130,27 +139,27 @@ std::string contractText() {
   };
   return "func @f stage=nested warps=4 stages=3 arena=" + word(kEnd) + " (%k: i32) {\n" +
          buffer("%a", 0, kM, kRowA, "bf16") + buffer("%b", kB, kRowsOfB, kRowB, "i32") +
-         buffer("%c", kAcc, kM, kN, "f32") + "  contract %a, %b, %c, %k {unit=\"vdpbf16ps\", block_m=6, block_n=" + word(kBlockN) +
-         "}\n  return\n}\n";
+         buffer("%c", kAcc, kM, kN, "f32") + "  contract %a, %b, %c, %k {unit=\"" + unit.name +
+         "\", block_m=" + word(unit.blockM) + ", block_n=" + word(kBlockN) + "}\n  return\n}\n";
 }
 
-// One at a time: they share a kernel and its buffers.
+// One at a time: those of a unit share a kernel and its buffers.
 class TinyContract {
 public:
-  TinyContract() {
+  explicit TinyContract(const Unit &unit) : unit_(unit) {
     // What is not packed and no sum is tiny everywhere.
     for (size_t i = 0; i < kEnd / 2; ++i) {
       putBits(2 * i, uint16_t(1 + i % 100));
     }
     for (int m = 0; m < kM; ++m) {
-      for (int k = 0; k < kK; ++k) {
+      for (int k = 0; k < unit_.k; ++k) {
         setA(m, k, some());
       }
       for (int n = 0; n < kN; ++n) {
         setAcc(m, n, some());
       }
     }
-    for (int k = 0; k < kK; ++k) {
+    for (int k = 0; k < unit_.k; ++k) {
       for (int n = 0; n < kN; ++n) {
         setB(k, n, some());
       }
@@ -167,7 +176,7 @@ public:
   }
   void setAllA(float value) {
     for (int m = 0; m < kM; ++m) {
-      for (int k = 0; k < kK; ++k) {
+      for (int k = 0; k < unit_.k; ++k) {
         setA(m, k, value);
       }
     }
@@ -176,14 +185,14 @@ public:
   // Runs it; `blocks` of columns should take the flushing unit.
   void check(uint64_t blocks) {
     const uint64_t before = DotTrap::count();
-    kernel().run({slot(kK)});
-    if (DotTrap::needed()) {
-      EXPECT_EQ(DotTrap::count() - before, blocks * kDots);
+    kernel().run({slot(unit_.k)});
+    if (DotTrap::serves(unit_.target)) {
+      EXPECT_EQ(DotTrap::count() - before, blocks * unit_.dots);
     }
     for (int m = 0; m < kM; ++m) {
       for (int n = 0; n < kN; ++n) {
         long double want = acc_[m][n], size = std::fabs(want);
-        for (int k = 0; k < kK; ++k) {
+        for (int k = 0; k < unit_.k; ++k) {
           const long double product = static_cast<long double>(a_[m][k]) * b_[k][n];
           want += product;
           size += std::fabs(product);
@@ -191,7 +200,7 @@ public:
         float got = 0;
         std::memcpy(&got, kernel().arena() + kAcc + 4 * (size_t(m) * kN + n), 4);
         if (std::isfinite(want)) {
-          ASSERT_LE(std::fabs(got - want), (kK + 1) * (std::ldexp(size, -24) + 0x1p-150L)) << m << "," << n;
+          ASSERT_LE(std::fabs(got - want), (unit_.k + 1) * (std::ldexp(size, -24) + 0x1p-150L)) << m << "," << n;
         } else {
           ASSERT_EQ(std::isnan(got), std::isnan(want)) << m << "," << n;
         }
@@ -211,28 +220,32 @@ private:
     putBits(place, uint16_t(std::bit_cast<uint32_t>(value) >> 16));
   }
 
-  static NestedKernel &kernel() {
-    static NestedKernel made(contractText(), "avx512bf16");
-    return made;
+  NestedKernel &kernel() {
+    static std::map<std::string, NestedKernel> made;
+    return made.try_emplace(unit_.name, contractText(unit_), unit_.target).first->second;
   }
 
+  const Unit &unit_;
   DotTrap trap_;
   std::mt19937 random_{3};
-  float a_[kM][kK], b_[kK][kN], acc_[kM][kN];
+  float a_[kM][kMostK], b_[kMostK][kN], acc_[kM][kN];
 };
 
-bool hasDots() {
+// The units that this machine has, or a DotTrap.
+std::vector<Unit> unitsHere() {
   const std::vector<std::string> targets = dotTargets();
-  return std::find(targets.begin(), targets.end(), "avx512bf16") != targets.end();
+  std::vector<Unit> units(std::begin(kUnits), std::end(kUnits));
+  std::erase_if(units, [&](const Unit &unit) { return std::ranges::count(targets, unit.target) == 0; });
+  return units;
 }
 
 TEST(TinyNumbers, OrdinaryOnesTakeTheUnit) {
-  if (hasDots()) {
-    TinyContract().check(2);
-    TinyContract zeros;
+  for (const Unit &unit : unitsHere()) {
+    TinyContract(unit).check(2);
+    TinyContract zeros(unit);
     zeros.setAllA(-0.0F);
     zeros.check(2);
-    TinyContract infinite;
+    TinyContract infinite(unit);
     infinite.setA(3, 20, INFINITY);
     infinite.setB(60, 50, NAN);
     infinite.check(2);
@@ -242,45 +255,52 @@ TEST(TinyNumbers, OrdinaryOnesTakeTheUnit) {
 // One number is enough, wherever it is; in b and acc for its block of columns.
 TEST(TinyNumbers, OneDecides) {
   std::mt19937 random(11);
-  for (int turn = 0; hasDots() && turn < 40; ++turn) {
-    const int m = int(random() % kM), n = int(random() % kN), k = int(random() % kK);
-    const float tiny = std::ldexp(turn % 2 == 0 ? 1.0F : -1.25F, -127 - int(random() % 5));
-    TinyContract left;
-    left.setA(m, k, tiny);
-    left.setB(k, n, 0x1p100F);
-    left.check(0);
-    TinyContract right;
-    right.setB(k, n, tiny);
-    right.setA(m, k, 0x1p100F);
-    right.check(1);
-    TinyContract sum;
-    sum.setAcc(m, n, std::ldexp(tiny, 22));
-    sum.check(1);
+  for (const Unit &unit : unitsHere()) {
+    for (int turn = 0; turn < 40; ++turn) {
+      const int m = int(random() % kM), n = int(random() % kN), k = int(random() % unsigned(unit.k));
+      const float tiny = std::ldexp(turn % 2 == 0 ? 1.0F : -1.25F, -127 - int(random() % 5));
+      TinyContract left(unit);
+      left.setA(m, k, tiny);
+      left.setB(k, n, 0x1p100F);
+      left.check(0);
+      TinyContract right(unit);
+      right.setB(k, n, tiny);
+      right.setA(m, k, 0x1p100F);
+      right.check(1);
+      TinyContract sum(unit);
+      sum.setAcc(m, n, std::ldexp(tiny, 22));
+      sum.check(1);
+    }
+  }
+}
+
+// The least of b is 2^q, but for one number in the second block of columns.
+void checkBound(const Unit &unit, int p, int beside) {
+  const int q = -112 - p;
+  TinyContract contract(unit);
+  contract.setAllA(std::ldexp(-1.5F, p));
+  for (int k = 0; k < unit.k; ++k) {
+    for (int n = 0; n < kN; ++n) {
+      contract.setB(k, n, std::ldexp(1 + float(n) / 128, std::min(q + k % 3, 120)));
+    }
+  }
+  contract.setB(unit.k - 1, 40, std::ldexp(1.875F, q - beside));
+  const bool operandsFit = q >= -126 && q <= 120;
+  if (operandsFit && q - beside >= -126) {
+    for (int m = 0; m < kM; ++m) {
+      for (int n = 0; n < kN; ++n) {
+        contract.setAcc(m, n, n % 2 == 0 ? 0 : -0x1.fp-103F);
+      }
+    }
+    contract.check(beside == 0 ? 2 : 1);
   }
 }
 
 TEST(TinyNumbers, TheBoundIsWhereItIs) {
-  for (int p = -126; hasDots() && p < 100; p += 5) {
-    for (int beside : {0, 1}) {
-      // The least of b is 2^q, but for one number in the second block of columns.
-      const int q = -112 - p;
-      TinyContract contract;
-      contract.setAllA(std::ldexp(-1.5F, p));
-      for (int k = 0; k < kK; ++k) {
-        for (int n = 0; n < kN; ++n) {
-          contract.setB(k, n, std::ldexp(1 + float(n) / 128, std::min(q + k % 3, 120)));
-        }
-      }
-      contract.setB(kK - 1, 40, std::ldexp(1.875F, q - beside));
-      const bool operandsFit = q >= -126 && q <= 120;
-      if (operandsFit && q - beside >= -126) {
-        for (int m = 0; m < kM; ++m) {
-          for (int n = 0; n < kN; ++n) {
-            contract.setAcc(m, n, n % 2 == 0 ? 0 : -0x1.fp-103F);
-          }
-        }
-        contract.check(beside == 0 ? 2 : 1);
-      }
+  for (const Unit &unit : unitsHere()) {
+    for (int p = -126; p < 100; p += 5) {
+      checkBound(unit, p, 0);
+      checkBound(unit, p, 1);
     }
   }
 }

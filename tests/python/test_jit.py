@@ -327,7 +327,7 @@ def test_constexpr_functions():
 
 # ---- warm-up and compiled kernels
 
-@pytest.mark.parametrize("target", ["x86-64-v3", "avx512", "avx512vnni", "avx512bf16"])
+@pytest.mark.parametrize("target", ["x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx"])
 def test_warmup_for_cpus(target):
     kernel = scale.warmup("*fp32", "*fp32", "i32", "fp32", grid=(1,), target=target, BLOCK=1024)
     assert kernel.target == target

@@ -9,7 +9,7 @@ from spine import matmul
 MULTIPLY = re.compile(r"\b(vfmadd\w+|vdpbf16ps|vpdpwssd|vpdpbusd|vpmaddwd)\b")
 
 
-def inner_loops(assembly):
+def inner_loops(assembly, multiply=MULTIPLY):
     """Blocks that jump back to their own label and multiply."""
     loops = []
     label, lines = None, []
@@ -19,7 +19,7 @@ def inner_loops(assembly):
             continue
         lines.append(line)
         if label and re.match(rf"\s+j\w+\s+{re.escape(label)}\b", line):
-            if any(MULTIPLY.search(each) for each in lines):
+            if any(multiply.search(each) for each in lines):
                 loops.append(lines)
             label, lines = None, []
     return loops
@@ -43,3 +43,20 @@ def test_no_spill_in_the_inner_loop(target, dtype, tiles):
         assert len(MULTIPLY.findall(text)) >= (1 if of_bias else 8), text
     if dtype == "i8" and target == "avx512bf16":
         assert "vpdpbusd" in kernel.asm["asm"] and "vpdpwssd" not in kernel.asm["asm"]
+
+
+@pytest.mark.parametrize("dtype, instruction", [("bf16", "tdpbf16ps"), ("i8", "tdpbssd")])
+def test_tiles_of_amx(dtype, instruction):
+    """Two tiles of each operand for four multiply-adds, and nothing else in memory."""
+    out = "i32" if dtype == "i8" else "fp32"
+    kernel = matmul.matmul.warmup(
+        f"*{dtype}", f"*{dtype}", f"*{out}", *["i32"] * 3, *["i32", 1] * 3, grid=(1,), target="amx",
+        BLOCK_M=192, BLOCK_N=256, BLOCK_K=64, GROUP_M=8)
+    assembly = kernel.asm["asm"]
+    loops = inner_loops(assembly, re.compile(rf"\b{instruction}\b"))
+    assert len(loops) == 1
+    text = "\n".join(loops[0])
+    assert text.count(instruction) == 4 and text.count("tileloadd") == 4, text
+    assert not [line for line in loops[0] if "(" in line and "lea" not in line and "tileloadd" not in line], text
+    assert "ldtilecfg" in assembly and "tilerelease" in assembly
+    assert "vpdpbusd" not in assembly and "vdpbf16ps" not in assembly

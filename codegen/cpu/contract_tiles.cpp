@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register blocks of a contract whose unit takes tiles (AMX).
+//
+// Tiles are named by their numbers, which LLVM hands on to the instructions as they are: its own allocation of
+// tiles wants them as values of a type of their own, with extents at each use, and differs between its
+// versions. Here a block's sums are the first tiles, then come the tiles of a row of b, the rest hold those of a
+// by turns. Instructions on tiles are side effects to LLVM, so they keep their order: a tile is loaded just before
+// its first use, with the multiply-adds of the tiles before it under way.
+//
+// The thread has tiles from the beginning of a contract to its end: their configuration is loaded, and
+// released so that the operating system saves no tiles when it changes threads.
+#include "codegen/cpu/emitter.h"
+#include "codegen/cpu/multiply_add.h"
+#include "codegen/llvm_compat.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+namespace libtile::codegen::cpu {
+
+using llvm::Value;
+
+namespace {
+
+// What ldtilecfg reads (Intel, Software Developer's Manual, volume 2, LDTILECFG): 64 bytes, the palette first,
+// from byte 16 on each tile's bytes in a row as 16 bits, from byte 48 on each tile's rows.
+std::array<uint8_t, 64> configuration(const Contraction &plan) {
+  std::array<uint8_t, 64> bytes{};
+  bytes[0] = 1;
+  for (unsigned tile = 0; tile < plan.tileRegisters; ++tile) {
+    bytes[16 + 2 * tile] = uint8_t(4 * plan.lanes);
+    bytes[48 + tile] = uint8_t(plan.tileRows);
+  }
+  return bytes;
+}
+
+} // namespace
+
+void Emitter::withTiles(const Contraction &plan, llvm::function_ref<void()> body) {
+  namespace I = llvm::Intrinsic;
+  ir::check(plan.tileRows == plan.tileWords && plan.tileWords == plan.lanes, "tiles are of one shape");
+  const auto call = [&](I::ID id, llvm::ArrayRef<Value *> operands) {
+    builder_.CreateCall(compat::intrinsic(module_, id), operands);
+  };
+  constexpr const char *kName = "tiles";
+  llvm::GlobalVariable *found = module_.getNamedGlobal(kName);
+  if (found == nullptr) {
+    const std::array<uint8_t, 64> bytes = configuration(plan);
+    llvm::Constant *data = llvm::ConstantDataArray::get(module_.getContext(), llvm::ArrayRef(bytes));
+    found = new llvm::GlobalVariable(module_, data->getType(), true, llvm::GlobalValue::InternalLinkage,
+                                     data, kName);
+    found->setAlignment(llvm::Align(64));
+  }
+  call(I::x86_ldtilecfg, {found});
+  body();
+  call(I::x86_tilerelease, {});
+}
+
+void Emitter::contractTiles(const Contraction &plan, Value *m, Value *n) {
+  namespace I = llvm::Intrinsic;
+  const unsigned down = plan.blockM / plan.tileRows, across = plan.vectors;
+  const unsigned firstOfB = down * across, firstOfA = firstOfB + across;
+  const int64_t accBytes = ir::byteSize(plan.accumulator);
+  const auto at = [&](Value *base, Value *index, int64_t bytes) {
+    Value *offset = builder_.CreateMul(index, builder_.getInt64(bytes));
+    return builder_.CreateGEP(builder_.getInt8Ty(), base, offset);
+  };
+  const auto move = [&](I::ID id, unsigned tile, Value *base, int64_t offset, int64_t rowBytes) {
+    Value *place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), base, offset);
+    builder_.CreateCall(compat::intrinsic(module_, id),
+                        {builder_.getInt8(uint8_t(tile)), place, builder_.getInt64(rowBytes)});
+  };
+  Value *corner = at(at(plan.acc, m, plan.columns * accBytes), n, accBytes);
+  const auto moveSums = [&](I::ID id) {
+    for (unsigned sum = 0; sum < firstOfB; ++sum) {
+      const int64_t row = int64_t{sum / across} * plan.tileRows, column = int64_t{sum % across} * plan.lanes;
+      move(id, sum, corner, (row * plan.columns + column) * accBytes, plan.columns * accBytes);
+    }
+  };
+  moveSums(I::x86_tileloadd64);
+  Value *rowsOfA = at(plan.a, m, plan.rowA);
+  Value *columnsOfB = at(plan.b, n, plan.groupBytes());
+  std::vector<Value *> none;
+  restLoop(builder_.getInt64(0), plan.steps, plan.tileWords, plan.effects, none, [&](Value *step) {
+    Value *a = at(rowsOfA, step, plan.groupBytes());
+    Value *b = at(columnsOfB, step, plan.rowB);
+    for (unsigned sum = 0; sum < firstOfB; ++sum) {
+      const unsigned row = sum / across, column = sum % across;
+      const unsigned tileOfA = firstOfA + row % (plan.tileRegisters - firstOfA);
+      if (column == 0) {
+        move(I::x86_tileloadd64, tileOfA, a, int64_t{row} * plan.tileRows * plan.rowA, plan.rowA);
+      }
+      if (row == 0) {
+        move(I::x86_tileloadd64, firstOfB + column, b, int64_t{column} * plan.lanes * plan.groupBytes(),
+             plan.rowB);
+      }
+      multiplyAddTiles(builder_, plan.instruction, tileOfA, firstOfB + column, sum);
+    }
+  });
+  moveSums(I::x86_tilestored64);
+}
+
+} // namespace libtile::codegen::cpu
