@@ -1,77 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/prelude/prelude.h"
 
-#include "frontend/syntax/parser.h"
 #include "frontend/prelude/prelude_texts.h"
 #include "frontend/specialise/walker.h"
 
-#include <map>
+#include <algorithm>
+#include <deque>
 #include <mutex>
 
 namespace libtile::frontend {
 
 namespace {
 
-// The functions of one file; empty until it is parsed.
-struct File {
-  const PreludeText *text = nullptr;
+// A function as the parser has it; null until it is parsed.
+struct Entry {
   std::once_flag parsed;
-  std::map<std::string, std::shared_ptr<const FunctionSource>, std::less<>> functions;
+  std::shared_ptr<const FunctionSource> function;
 
-  void parseOnce() {
-    std::call_once(parsed, [this] {
-      const auto file =
-          std::make_shared<const ir::SourceFile>(ir::SourceFile{text->name, text->text, 1, true});
-      const std::shared_ptr<const Ast> ast = parse(file);
-      for (const AstFunction &fn : ast->functions) {
-        if (fn.error) {
-          throw ir::UserError(*fn.error);
-        }
-        functions[(*ast)[fn.name]] = makeFunction(ast, fn, nullptr);
-      }
+  void parseOnce(const PreludeText &text) {
+    std::call_once(parsed, [&] {
+      function = parseFunction(std::make_shared<const ir::SourceFile>(
+                                   ir::SourceFile{text.file, text.text, text.firstLine, true}),
+                               text.function);
     });
   }
 };
 
-// Folder ("" or "libdevice") and name of each function -> its file.
-using Index = std::map<std::pair<std::string_view, std::string_view>, File *>;
+const PreludeText *findText(std::string_view folder, std::string_view name) {
+  const auto key = [](const PreludeText &text) {
+    return std::pair<std::string_view, std::string_view>(text.folder, text.function);
+  };
+  const std::span<const PreludeText> texts = preludeTexts();
+  const std::pair wanted(folder, name);
+  const auto found = std::ranges::lower_bound(texts, wanted, {}, key);
+  return found != texts.end() && key(*found) == wanted ? &*found : nullptr;
+}
 
-Index makeIndex() {
-  Index index;
-  for (const PreludeText &text : preludeTexts()) {
-    auto *file = new File;
-    file->text = &text;
-    std::string_view folder = text.name;
-    folder.remove_prefix(folder.find('/') + 1);
-    folder = folder.substr(0, std::min(folder.find('/'), folder.size()));
-    folder = folder.ends_with(".py") ? "" : folder;
-    std::string_view names = text.functions;
-    while (!names.empty()) {
-      const size_t end = std::min(names.find(' '), names.size());
-      index[{folder, names.substr(0, end)}] = file;
-      names.remove_prefix(std::min(end + 1, names.size()));
-    }
+std::shared_ptr<const FunctionSource> parsed(const PreludeText *text) {
+  // One a text. Never destroyed: threads may compile until the process is gone.
+  static std::deque<Entry> &entries = *new std::deque<Entry>(preludeTexts().size());
+  if (text == nullptr) {
+    return nullptr;
   }
-  return index;
+  Entry &entry = entries[static_cast<size_t>(text - preludeTexts().data())];
+  entry.parseOnce(*text);
+  return entry.function;
 }
 
 } // namespace
 
 std::shared_ptr<const FunctionSource> preludeFunction(std::string_view name) {
-  // Never destroyed: threads may compile until the process is gone.
-  static const Index &index = *new Index(makeIndex());
   std::string_view folder;
   if (const size_t dot = name.rfind('.'); dot != std::string_view::npos) {
     folder = name.substr(0, dot);
     folder.remove_prefix(folder.rfind('.') + 1); // npos + 1 is 0
     name.remove_prefix(dot + 1);
   }
-  const auto found = index.find({folder, name});
-  if (found == index.end()) {
-    return nullptr;
-  }
-  found->second->parseOnce();
-  return found->second->functions.find(name)->second;
+  return parsed(findText(folder, name));
+}
+
+std::shared_ptr<const FunctionSource> preludeFunction(std::string_view name, const FunctionSource &user) {
+  std::string_view folder = user.file->name;
+  folder.remove_prefix(folder.find('/') + 1);
+  folder = folder.substr(0, folder.find('/') + 1);
+  folder.remove_suffix(folder.empty() ? 0 : 1);
+  const PreludeText *own = findText(folder, name);
+  return parsed(own != nullptr && own->file == user.file->name ? own : findText("", name));
 }
 
 ir::Function scalarBody(const FunctionSource &function, std::span<const DType> parameters,

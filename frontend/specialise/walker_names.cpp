@@ -199,7 +199,7 @@ Value Walker::global(const FunctionSource &source, const std::string &name) {
     found = source.ast->isPrelude() ? TableHost().global(source, name) : hostGlobal(source, name);
   }
   if (!found.bound() && source.ast->isPrelude()) {
-    const auto piece = preludeFunction(name);
+    const auto piece = preludeFunction(name, source);
     found = piece != nullptr ? Value(piece) : Value();
   }
   if (!found.bound() && source.host != nullptr) {

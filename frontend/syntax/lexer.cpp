@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace libtile::frontend {
 
@@ -33,6 +34,7 @@ class Lexer {
 public:
   explicit Lexer(const std::shared_ptr<const ir::SourceFile> &file)
       : file_(file), text_(file->text) {}
+  explicit Lexer(std::string_view text) : text_(text) {}
 
   std::vector<Token> run() {
     if (text_.size() > kLongestText) {
@@ -44,14 +46,42 @@ public:
     tokens_.reserve(text_.size() / 4 + 8);
     while (at_ < text_.size()) {
       if (atLineStart_ && brackets_.empty()) {
-        if (!startLine()) {
+        const std::optional<Indent> indent = indentation();
+        if (!indent) {
           continue;
         }
+        changeIndent(*indent);
       }
       token();
     }
     finish();
     return std::move(tokens_);
+  }
+
+  // The number of the last line of the first statement (countBlockLines).
+  uint32_t blockLines() {
+    uint32_t last = 0;
+    bool isDecorator = true;
+    while (at_ < text_.size()) {
+      if (atLineStart_ && brackets_.empty()) {
+        const size_t begin = at_;
+        const uint32_t line = line_;
+        const std::optional<Indent> indent = indentation();
+        if (!indent) {
+          last = isCommentInBlock(begin) ? line : last;
+          continue;
+        }
+        const bool isTop = indents_.empty() || indent->column <= indents_[0].column;
+        if (isTop && !isDecorator) {
+          break;
+        }
+        isDecorator = isTop && peek() == '@';
+        changeIndent(*indent);
+      }
+      token();
+      last = atLineStart_ ? line_ - 1 : line_;
+    }
+    return last;
   }
 
   std::vector<Token> replacement(Token &string, size_t begin) {
@@ -123,8 +153,8 @@ private:
     lineStart_ = at_;
   }
 
-  // Indentation of a logical line. False: the line is blank or a comment and is skipped.
-  bool startLine() {
+  // Indentation of a logical line. Nothing: the line is blank or a comment and is skipped.
+  std::optional<Indent> indentation() {
     Indent indent{0, 0};
     for (;; ++at_) {
       const char c = peek();
@@ -140,19 +170,15 @@ private:
       }
     }
     skipComment();
-    if (at_ >= text_.size()) {
-      return false;
-    }
     if (const size_t length = lineEnd(at_); length != 0) {
       newLine(length);
-      return false;
+      return std::nullopt;
     }
-    atLineStart_ = false;
-    changeIndent(indent);
-    return true;
+    return at_ < text_.size() ? std::optional(indent) : std::nullopt;
   }
 
   void changeIndent(Indent indent) {
+    atLineStart_ = false;
     if (indents_.empty()) {
       indents_.push_back(indent);
       return;
@@ -189,6 +215,13 @@ private:
     if (indents_.back().tabsAsOne != indent.tabsAsOne) {
       failHere(mixed);
     }
+  }
+
+  // Of a line without tokens.
+  [[nodiscard]] bool isCommentInBlock(size_t lineBegin) const {
+    const size_t first = text_.find_first_not_of(" \t\f", lineBegin);
+    return first != std::string_view::npos && text_[first] == '#' && indents_.size() > 1 &&
+           first - lineBegin >= indents_[1].tabsAsOne;
   }
 
   void skipComment() {
@@ -443,6 +476,14 @@ private:
 
 std::vector<Token> lex(const std::shared_ptr<const ir::SourceFile> &file) {
   return Lexer(file).run();
+}
+
+size_t countBlockLines(std::string_view text) {
+  try {
+    return Lexer(text).blockLines();
+  } catch (const ir::UserError &) {
+    return static_cast<size_t>(std::ranges::count(text, '\n')) + 1;
+  }
 }
 
 std::vector<Token> lexReplacement(const std::shared_ptr<const ir::SourceFile> &file, Token &string,

@@ -35,6 +35,10 @@ struct Token {
 // needs no dedenting. Views point into file->text.
 [[nodiscard]] std::vector<Token> lex(const std::shared_ptr<const ir::SourceFile> &file);
 
+// How many lines the text's first statement has, with decorators, its block, and comments in that: a function, at the
+// first line of its source. All, if no tokens can be made of it.
+[[nodiscard]] size_t countBlockLines(std::string_view text);
+
 // Pieces of a String token.
 struct StringParts {
   std::string prefix; // lower case, sorted: "", "b", "br", "f", "fr", "r", "u"

@@ -55,6 +55,8 @@ py::list options() {
   return list;
 }
 
+size_t countBlockLines(const std::string &text) { return lt_count_block_lines(text.data(), text.size()); }
+
 } // namespace
 
 } // namespace libtile::python
@@ -75,5 +77,6 @@ PYBIND11_MODULE(_libtile, module) {
   module.def("install", install);
   module.def("language", language, "(sort, name, kind, signature, doc) of each row of language.def.");
   module.def("options", options, "(name, kind, standard value, doc) of each option.");
+  module.def("count_block_lines", countBlockLines, "How many lines the function has that the text begins with.");
   module.def("num_retired", lt_num_retired, "Specialisations that serve no more and are not freed yet.");
 }

@@ -89,14 +89,12 @@ def global_value(fn, name):
 
 def default_value(callee, name):
     """The default of a parameter of a function, or of a field of a class."""
-    import inspect
     if isinstance(callee, type):
         defaults = getattr(callee, "__aggregate_defaults__", getattr(callee, "_field_defaults", {}))
         return _convert(defaults[name], name, True) if name in defaults else Unbound
-    parameter = inspect.signature(callee).parameters.get(name)
-    if parameter is None or parameter.default is inspect.Parameter.empty:
-        return Unbound
-    return _convert(parameter.default, name, True)
+    code, values = callee.__code__, callee.__defaults__ or ()
+    defaults = dict(zip(code.co_varnames[code.co_argcount - len(values):], values), **(callee.__kwdefaults__ or {}))
+    return _convert(defaults[name], name, True) if name in defaults else Unbound
 
 
 def attribute_value(owner, name):

@@ -6,6 +6,7 @@ in `triton.language` where a program has imported that: `from triton.language im
 another object than ours, which stands for the same operation.
 """
 import sys
+import types
 
 from . import language, math
 from .language import _objects
@@ -22,7 +23,9 @@ for _sort, _name, _kind, *_ in _objects.ROWS:
         _NAMES.setdefault(_of, []).append((_last, _name))
 # (what of triton.language was imported, id -> (object, name)); "" is the language itself. The objects are kept,
 # so an id is theirs. Made when it is first asked for, which importing libtile need not wait for; replaced as a
-# whole, so threads need no lock.
+# whole, so threads need no lock. Modules have a table of their own: most kernels name no other part of the language
+# by themselves, and all that modules hold takes longer.
+_known_modules = (None, {})
 _known = (None, {})
 
 
@@ -32,19 +35,15 @@ def _add(table, value, name):
         table[id(value)] = (value, name)
 
 
-def _add_names(table, part, namespace):
-    held = getattr(part, "__dict__", {})
-    for last, name in _NAMES.get(namespace, ()):
-        _add(table, held.get(last), name)
-
-
-def _add_language(table, module):
-    _add_names(table, module, "")
+def _parts(module):
+    """(object, name, namespace of what it holds) of the language and of what lies below it."""
     for name, namespace in _PARTS:
-        part = sys.modules.get(f"{module.__name__}.{name}", vars(module).get(name))
-        _add_names(table, part, namespace)
-        _add(table, part, name)
-    _add(table, module, "")
+        yield sys.modules.get(f"{module.__name__}.{name}", vars(module).get(name)), name, namespace
+    yield module, "", ""
+
+
+def _languages(foreign):
+    return [module for module in (foreign[0], language) if module is not None]
 
 
 def _foreign_modules():
@@ -54,21 +53,36 @@ def _foreign_modules():
             modules.get("triton.language.extra.cuda.libdevice"))
 
 
+def _index_modules(foreign):
+    table = {}
+    for module in _languages(foreign):
+        for part, name, _ in _parts(module):
+            _add(table, part, name)
+    return foreign, table
+
+
 def _index(foreign):
     table = {}
+    for module in _languages(foreign):
+        for part, _, namespace in _parts(module):
+            held = getattr(part, "__dict__", {})
+            for last, name in _NAMES.get(namespace, ()):
+                _add(table, held.get(last), name)
     if foreign[0] is not None:
-        _add_language(table, foreign[0])
         _add(table, getattr(sys.modules.get("triton"), "cdiv", None), "cdiv")
-    _add_language(table, language)
     _add(table, math.cdiv, "cdiv")
     return foreign, table
 
 
 def name_of(value):
     """The name that the object stands for in the language; None if it is another object."""
-    global _known
+    global _known, _known_modules
     foreign = _foreign_modules()
-    if foreign != _known[0]:
-        _known = _index(foreign)
-    found = _known[1].get(id(value))
+    if foreign != _known_modules[0]:
+        _known_modules = _index_modules(foreign)
+    found = _known_modules[1].get(id(value))
+    if found is None and not isinstance(value, types.ModuleType):
+        if foreign != _known[0]:
+            _known = _index(foreign)
+        found = _known[1].get(id(value))
     return found[1] if found is not None else None

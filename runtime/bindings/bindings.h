@@ -134,6 +134,8 @@ typedef struct lt_param {
   const char *forced_type; /* NULL: none */
   uint8_t is_constexpr, has_default, keyword_only, variadic;
 } lt_param;
+/* How many lines the first statement of a text has, that with its decorators and its block: a function's source. */
+LT_API size_t lt_count_block_lines(const char *text, size_t length);
 /* object: whose globals and defaults the host answers for. */
 LT_API lt_function *lt_function_parse(const char *text, size_t length, const char *file,
                                       int first_line, const char *name, void *object);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // bindings.h: functions, compiling and launching, over runtime/launcher.h.
 #include "runtime/bindings/internal.h"
+
+#include "frontend/syntax/lexer.h"
 #include "runtime/cache/reclaim.h"
 #include "runtime/fork.h"
 
@@ -86,6 +88,9 @@ std::span<const runtime::Extent> extentsOf(const lt_plan &plan, const lt_extent 
 
 // ---- functions
 
+size_t lt_count_block_lines(const char *text, size_t length) {
+  return guarded<size_t>(0, [&] { return frontend::countBlockLines({text, length}); });
+}
 lt_function *lt_function_parse(const char *text, size_t length, const char *file, int first_line,
                                const char *name, void *object) {
   return guarded<lt_function *>(nullptr, [&] {

@@ -28,7 +28,7 @@ def test_blocks_are_those_of_inspect(name):
         code = fn.__code__
         lines, first = linecache.getlines(code.co_filename), code.co_firstlineno
         if fn.__name__ != "<lambda>" and code.co_filename == module.__file__ and 0 < first <= len(lines):
-            assert jit.block(lines[first - 1:], jit._last_line(code) - first + 1) == inspect.getblock(lines[first - 1:]), fn
+            assert jit.block(lines[first - 1:]) == inspect.getblock(lines[first - 1:]), fn
 
 
 ENDS = ["return (x +\n1)", "x = '''\nhere\n'''", "return x\n\n    # a comment", "return x\n# not its own", "'only a docstring'", "pass",
@@ -44,4 +44,4 @@ def test_odd_ends(head, end, after):
     found = {}
     exec(compile(text.replace("@print\n", ""), "<test>", "exec"), {"keep": lambda f: f, "print": lambda *_: None}, found)
     lines = text.splitlines(keepends=True)
-    assert jit.block(lines, jit._last_line(found["f"].__code__)) == inspect.getblock(lines)
+    assert jit.block(lines) == inspect.getblock(lines)
