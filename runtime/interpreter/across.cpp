@@ -3,6 +3,7 @@
 // are the elements of its scalars.
 #include "runtime/interpreter/evaluator.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace libtile::runtime::interpreter {
@@ -15,7 +16,7 @@ using ir::Type;
 
 namespace {
 
-// The elements of a tile as rows along an axis: element k of row r.
+// The elements of a tile as rows along an axis.
 struct Rows {
   size_t inner = 1, extent = 1, count = 1;
   Rows(const Type &type, unsigned axis) : extent(static_cast<size_t>(type.dim(axis))) {
@@ -24,18 +25,34 @@ struct Rows {
     }
     count = static_cast<size_t>(type.numElements()) / extent;
   }
-  [[nodiscard]] size_t position(size_t row, size_t k) const {
-    return (row / inner * extent + k) * inner + row % inner;
-  }
-  // Element k of all rows.
-  [[nodiscard]] Value slice(const Value &value, size_t k) const {
-    std::vector<size_t> positions(count);
-    for (size_t row = 0; row < count; ++row) {
-      positions[row] = position(row, k);
+  // Element k of all rows, for each k.
+  [[nodiscard]] std::vector<size_t> columns() const {
+    std::vector<size_t> positions;
+    positions.reserve(extent * count);
+    for (size_t k = 0; k < extent; ++k) {
+      for (size_t row = 0; row < count; ++row) {
+        positions.push_back((row / inner * extent + k) * inner + row % inner);
+      }
     }
-    return value.picked(positions);
+    return positions;
   }
 };
+
+// Columns of so many elements, `count` of them from column `first` on, each `step` behind the one before.
+std::vector<Value> columnsOf(const std::vector<Value> &values, size_t height, size_t first, size_t step, size_t count) {
+  std::vector<size_t> positions;
+  positions.reserve(count * height);
+  for (size_t k = 0; k < count; ++k) {
+    for (size_t row = 0; row < height; ++row) {
+      positions.push_back((first + k * step) * height + row);
+    }
+  }
+  std::vector<Value> made;
+  for (const Value &value : values) {
+    made.push_back(value.picked(positions));
+  }
+  return made;
+}
 
 // Writes one element over another.
 void put(Value &to, size_t at, const Value &from, size_t i) {
@@ -88,41 +105,56 @@ Evaluator::Values Evaluator::combine(BlockId region, const Values &left, const V
   return made;
 }
 
+// Neighbours are combined, all pairs at once: few steps, each of many elements.
 void Evaluator::runReduce(OpId op) {
   const Rows rows(fn_.type(fn_.operand(op, 0)), static_cast<unsigned>(fn_.getInt(op, Attr::axis)));
-  Values left;
+  const std::vector<size_t> positions = rows.columns();
+  Values all;
   for (const ir::ValueId input : fn_.operands(op)) {
-    left.push_back(rows.slice(of(input), 0));
+    all.push_back(of(input).picked(positions));
   }
-  for (size_t k = 1; k < rows.extent; ++k) {
-    Values right;
-    for (const ir::ValueId input : fn_.operands(op)) {
-      right.push_back(rows.slice(of(input), k));
+  for (size_t extent = rows.extent; extent > 1; extent = (extent + 1) / 2) {
+    const size_t pairs = extent / 2;
+    const Values last = columnsOf(all, rows.count, extent - 1, 1, extent % 2);
+    all = combine(fn_.region(op), columnsOf(all, rows.count, 0, 2, pairs), columnsOf(all, rows.count, 1, 2, pairs));
+    for (size_t j = 0; extent % 2 != 0 && j < all.size(); ++j) {
+      all[j] = all[j].expanded(pairs * rows.count);
+      all[j].append(last[j]);
     }
-    left = combine(fn_.region(op), left, right);
   }
-  defineAll(op, std::move(left));
+  defineAll(op, std::move(all));
 }
 
+// A column is combined with that `distance` before it, which then stands for as many columns.
 void Evaluator::runScan(OpId op) {
   const Type type = fn_.type(fn_.operand(op, 0));
   const Rows rows(type, static_cast<unsigned>(fn_.getInt(op, Attr::axis)));
-  const bool reverse = fn_.getBool(op, Attr::reverse);
-  Values left, made(fn_.numOperands(op), Value{std::vector<uint64_t>(static_cast<size_t>(type.numElements()))});
-  for (size_t step = 0; step < rows.extent; ++step) {
-    const size_t k = reverse ? rows.extent - 1 - step : step;
-    Values right;
-    for (const ir::ValueId input : fn_.operands(op)) {
-      right.push_back(rows.slice(of(input), k));
-    }
-    left = step == 0 ? std::move(right) : combine(fn_.region(op), left, right);
-    for (unsigned j = 0; j < made.size(); ++j) {
-      for (size_t row = 0; row < rows.count; ++row) {
-        put(made[j], rows.position(row, k), left[j], row);
-      }
-    }
+  std::vector<size_t> positions = rows.columns();
+  if (fn_.getBool(op, Attr::reverse)) {
+    std::ranges::reverse(positions);
   }
-  defineAll(op, std::move(made));
+  Values all;
+  for (const ir::ValueId input : fn_.operands(op)) {
+    all.push_back(of(input).picked(positions));
+  }
+  for (size_t distance = 1; distance < rows.extent; distance *= 2) {
+    const size_t rest = rows.extent - distance;
+    Values first = columnsOf(all, rows.count, 0, 1, distance);
+    const Values later = combine(fn_.region(op), columnsOf(all, rows.count, 0, 1, rest),
+                                 columnsOf(all, rows.count, distance, 1, rest));
+    for (size_t j = 0; j < all.size(); ++j) {
+      first[j].append(later[j].expanded(rest * rows.count));
+    }
+    all = std::move(first);
+  }
+  std::vector<size_t> back(positions.size());
+  for (size_t i = 0; i < positions.size(); ++i) {
+    back[positions[i]] = i;
+  }
+  for (Value &value : all) {
+    value = value.picked(back);
+  }
+  defineAll(op, std::move(all));
 }
 
 void Evaluator::runMap(OpId op) {
@@ -147,28 +179,53 @@ Value Evaluator::dot(OpId op) const {
     return made;
   };
   const std::vector<double> lefts = numbers(left, a), rights = numbers(right, b);
-  const bool marked = !left.marks.empty() || !right.marks.empty() || !acc.marks.empty();
   Value made{std::vector<uint64_t>(static_cast<size_t>(type.numElements()))};
-  for (size_t i = 0; i < made.size(); ++i) {
-    const size_t slice = i / (m * n), row = i / n, column = i % n;
-    double sum = isFloat ? numberOf(type.elem(), acc[i]) : 0;
-    uint64_t whole = acc[i];
-    Mark mark = acc.mark(i);
+  // Of one row of the result. Products of formats below f64 are exact.
+  std::vector<double> sums(isFloat ? n : 0);
+  for (size_t row = 0; row < made.size() / n; ++row) {
+    const size_t slice = row / m;
+    for (size_t j = 0; j < sums.size(); ++j) {
+      sums[j] = numberOf(type.elem(), acc[row * n + j]);
+    }
+    for (size_t j = 0; j < n && !isFloat; ++j) {
+      made.bits[row * n + j] = acc[row * n + j];
+    }
     for (size_t k = 0; k < depth; ++k) {
-      const size_t p = left.at(row * depth + k), q = right.at((slice * depth + k) * n + column);
-      if (isFloat) {
-        sum = std::fma(lefts[p], rights[q], sum);
-      } else {
-        whole += left.bits[p] * right.bits[q];
+      const size_t p = left.at(row * depth + k), q = (slice * depth + k) * n, step = right.size() == 1 ? 0 : 1;
+      for (size_t j = 0; j < n && !isFloat; ++j) {
+        made.bits[row * n + j] += left.bits[p] * right.bits[(q + j) * step];
       }
-      if (marked) {
-        mark = mark != 0 ? mark : left.mark(p) != 0 ? left.mark(p) : right.mark(q);
+      for (size_t j = 0; j < sums.size(); ++j) {
+        const double y = rights[(q + j) * step];
+        sums[j] = a.elem() == Elem::F64 ? std::fma(lefts[p], y, sums[j]) : sums[j] + lefts[p] * y;
       }
     }
-    made.bits[i] = isFloat ? bitsOf(type.elem(), sum) : wrapped(type.elementBits(), whole);
-    made.setMark(i, mark != 0 && !isIndexMark(mark) ? mark : 0);
+    for (size_t j = 0; j < n; ++j) {
+      uint64_t &bits = made.bits[row * n + j];
+      bits = isFloat ? bitsOf(type.elem(), sums[j]) : wrapped(type.elementBits(), bits);
+    }
   }
+  markDot(op, made);
   return made;
+}
+
+// An undefined element of either operand is one of all that it goes into.
+void Evaluator::markDot(OpId op, Value &result) const {
+  const Value &left = operand(op, 0), &right = operand(op, 1), &acc = operand(op, 2);
+  if (left.marks.empty() && right.marks.empty() && acc.marks.empty()) {
+    return;
+  }
+  const Type a = fn_.type(fn_.operand(op, 0)), type = fn_.type(fn_.result(op));
+  const auto n = static_cast<size_t>(type.dim(type.rank() - 1)), m = static_cast<size_t>(type.dim(type.rank() - 2));
+  const auto depth = static_cast<size_t>(a.dim(a.rank() - 1));
+  for (size_t i = 0; i < result.size(); ++i) {
+    Mark mark = acc.mark(i);
+    for (size_t k = 0; k < depth && mark == 0; ++k) {
+      const Mark own = left.mark(i / n * depth + k);
+      mark = own != 0 ? own : right.mark((i / (m * n) * depth + k) * n + i % n);
+    }
+    result.setMark(i, mark != 0 && !isIndexMark(mark) ? mark : 0);
+  }
 }
 
 } // namespace libtile::runtime::interpreter

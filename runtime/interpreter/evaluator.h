@@ -68,6 +68,7 @@ private:
   [[nodiscard]] Values combine(ir::BlockId region, const Values &left, const Values &right);
   [[nodiscard]] bool isStraight(ir::BlockId block) const;
   [[nodiscard]] Value dot(ir::OpId op) const;
+  void markDot(ir::OpId op, Value &result) const;
 
   // ---- accesses.cpp
   void runLoad(ir::OpId op);

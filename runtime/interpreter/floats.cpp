@@ -34,7 +34,7 @@ template <class T> T rounded(T a) {
 }
 
 // In T; what is not exact there is rounded by it.
-template <class T> T compute(Opcode opcode, bool nan, T a, T b) {
+template <class T> [[gnu::always_inline]] inline T compute(Opcode opcode, bool nan, T a, T b) {
   switch (opcode) {
   case Opcode::Add: return a + b;
   case Opcode::Sub: return a - b;
@@ -67,12 +67,6 @@ template <class T> T compute(Opcode opcode, bool nan, T a, T b) {
   throw ir::InternalError("no op on floats, or a function that was not expanded");
 }
 
-double multiplyAdd(Elem elem, double a, double b, double c) {
-  return elem == Elem::F64   ? std::fma(a, b, c)
-         : elem == Elem::F32 ? std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c))
-                             : addToOdd(a * b, c);
-}
-
 } // namespace
 
 Value Evaluator::floats(OpId op) {
@@ -82,9 +76,14 @@ Value Evaluator::floats(OpId op) {
   const Value &a = operand(op, 0), &b = operand(op, fn_.numOperands(op) - 1);
   if (opcode == Opcode::Fma) {
     Value made{std::vector<uint64_t>(count(op))};
-    for (size_t i = 0; i < made.size(); ++i) {
-      made.bits[i] = bitsOf(elem, multiplyAdd(elem, numberOf(elem, a[i]), numberOf(elem, operand(op, 1)[i]),
-                                              numberOf(elem, b[i])));
+    const Value &factor = operand(op, 1);
+    for (size_t i = 0; i < made.size() && elem == Elem::F32; ++i) {
+      const auto number = [i](const Value &value) { return std::bit_cast<float>(static_cast<uint32_t>(value[i])); };
+      made.bits[i] = std::bit_cast<uint32_t>(std::fma(number(a), number(factor), number(b)));
+    }
+    for (size_t i = 0; i < made.size() && elem != Elem::F32; ++i) {
+      const double x = numberOf(elem, a[i]), y = numberOf(elem, factor[i]), z = numberOf(elem, b[i]);
+      made.bits[i] = bitsOf(elem, elem == Elem::F64 ? std::fma(x, y, z) : addToOdd(x * y, z));
     }
     return made;
   }
@@ -92,14 +91,17 @@ Value Evaluator::floats(OpId op) {
     const uint64_t sign = uint64_t{1} << (ir::bitWidth(elem) - 1);
     return each(a, [&](uint64_t x) { return opcode == Opcode::Neg ? x ^ sign : x & ~sign; });
   }
-  if (elem == Elem::F32) {
-    return each(a, b, [&](uint64_t x, uint64_t y) -> uint64_t {
-      return std::bit_cast<uint32_t>(compute(opcode, nan, std::bit_cast<float>(static_cast<uint32_t>(x)),
-                                             std::bit_cast<float>(static_cast<uint32_t>(y))));
+  return withOpcode(opcode, [&](auto constant) {
+    constexpr Opcode kOpcode = constant;
+    if (elem == Elem::F32) {
+      return each(a, b, [nan](uint64_t x, uint64_t y) -> uint64_t {
+        return std::bit_cast<uint32_t>(compute(kOpcode, nan, std::bit_cast<float>(static_cast<uint32_t>(x)),
+                                               std::bit_cast<float>(static_cast<uint32_t>(y))));
+      });
+    }
+    return each(a, b, [nan, elem](uint64_t x, uint64_t y) {
+      return bitsOf(elem, compute(kOpcode, nan, numberOf(elem, x), numberOf(elem, y)));
     });
-  }
-  return each(a, b, [&](uint64_t x, uint64_t y) {
-    return bitsOf(elem, compute(opcode, nan, numberOf(elem, x), numberOf(elem, y)));
   });
 }
 

@@ -34,7 +34,7 @@ struct Pair {
 };
 
 // clang-format off
-uint64_t binary(Opcode opcode, const Pair &x) {
+[[gnu::always_inline]] inline uint64_t binary(Opcode opcode, const Pair &x) {
   switch (opcode) {
   case Opcode::Add: return x.ua + x.ub;
   case Opcode::Sub: return x.ua - x.ub;
@@ -73,7 +73,7 @@ uint64_t binary(Opcode opcode, const Pair &x) {
 }
 // clang-format on
 
-bool overflows(Opcode opcode, const Pair &x) {
+[[gnu::always_inline]] inline bool overflows(Opcode opcode, const Pair &x) {
   int32_t sum = 0;
   const auto a = static_cast<int32_t>(x.a), b = static_cast<int32_t>(x.b);
   return x.width == 32 && (opcode == Opcode::Add   ? __builtin_add_overflow(a, b, &sum)
@@ -82,13 +82,14 @@ bool overflows(Opcode opcode, const Pair &x) {
                                                    : false);
 }
 
-bool dividesByZero(Opcode opcode, const Pair &x) {
-  return x.b == 0 && (opcode == Opcode::SDiv || opcode == Opcode::UDiv || opcode == Opcode::SRem ||
-                      opcode == Opcode::URem);
+constexpr bool divides(Opcode opcode) {
+  return opcode == Opcode::SDiv || opcode == Opcode::UDiv || opcode == Opcode::SRem || opcode == Opcode::URem;
 }
-
-bool shiftsTooFar(Opcode opcode, const Pair &x) {
-  return x.ub >= x.width && (opcode == Opcode::Shl || opcode == Opcode::LShr || opcode == Opcode::AShr);
+constexpr bool shifts(Opcode opcode) {
+  return opcode == Opcode::Shl || opcode == Opcode::LShr || opcode == Opcode::AShr;
+}
+constexpr bool mayOverflow(Opcode opcode) {
+  return opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::Mul;
 }
 
 } // namespace
@@ -97,19 +98,24 @@ Value Evaluator::integers(OpId op) {
   const Opcode opcode = fn_.opcode(op);
   const unsigned width = fn_.type(fn_.operand(op, 0)).elementBits();
   const Value &a = operand(op, 0), &b = operand(op, fn_.numOperands(op) - 1);
-  Value made = each(a, b, [&](uint64_t x, uint64_t y) {
-    const Pair pair{signedOf(width, x), signedOf(width, y), lowBits(width, x), lowBits(width, y), width};
-    return wrapped(width, binary(opcode, pair));
-  });
-  const Mark mark = op.index + 1;
-  for (size_t i = 0; i < made.size(); ++i) {
-    const Pair pair{signedOf(width, a[i]), signedOf(width, b[i]), lowBits(width, a[i]), lowBits(width, b[i]), width};
-    const bool isUndefined = launch_.portable && (dividesByZero(opcode, pair) || shiftsTooFar(opcode, pair));
-    if (isUndefined || overflows(opcode, pair)) {
-      made.setMark(i, mark);
+  const auto pairOf = [width](uint64_t x, uint64_t y) {
+    return Pair{signedOf(width, x), signedOf(width, y), lowBits(width, x), lowBits(width, y), width};
+  };
+  const bool isPortable = launch_.portable;
+  return withOpcode(opcode, [&](auto constant) {
+    constexpr Opcode kOpcode = constant;
+    Value made = each(a, b, [&](uint64_t x, uint64_t y) { return wrapped(width, binary(kOpcode, pairOf(x, y))); });
+    if constexpr (divides(kOpcode) || shifts(kOpcode) || mayOverflow(kOpcode)) {
+      for (size_t i = 0; i < made.size(); ++i) {
+        const Pair pair = pairOf(a[i], b[i]);
+        const bool isUndefined = isPortable && ((divides(kOpcode) && pair.b == 0) || (shifts(kOpcode) && pair.ub >= width));
+        if (isUndefined || overflows(kOpcode, pair)) {
+          made.setMark(i, op.index + 1);
+        }
+      }
     }
-  }
-  return made;
+    return made;
+  });
 }
 
 } // namespace libtile::runtime::interpreter

@@ -5,8 +5,8 @@
 // The function is what the front end made, in the tile stage, with functions and inline assembly expanded
 // (expand_assembly, expand_functions) and nothing else done to it: this is the earliest form in which each op
 // is defined by ir/ops.def alone, and no pass has had a chance to move, merge or drop what the kernel says.
-// Results are those of ops.def. Sums of dots are made in f64 and rounded once; other sums go from the first
-// element to the last.
+// Results are those of ops.def. Sums of dots are made in f64 and rounded once; other sums are made of
+// neighbours, then of neighbours among those sums.
 //
 // What it looks for is listed by Finding::Kind. How:
 //   bounds         a pointer keeps the parameter that it was made from, through all arithmetic: an access lies in

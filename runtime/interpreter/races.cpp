@@ -33,8 +33,11 @@ Races::EventId Races::current() {
 }
 
 bool Races::inOrder(EventId id) const {
+  if (id == 0) {
+    return true;
+  }
   const Event &event = events_[id];
-  if (id == 0 || event.program == program_) {
+  if (event.program == program_) {
     return true;
   }
   const auto known = own_.find(event.program);

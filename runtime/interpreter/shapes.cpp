@@ -36,28 +36,44 @@ size_t positionOf(const Type &type, const std::vector<int64_t> &index) {
   return position;
 }
 
-// Where in the operand the element of the result with that index lies.
-std::vector<int64_t> sourceOf(const ir::Function &fn, OpId op, const std::vector<int64_t> &index) {
-  const Type from = fn.type(fn.operand(op, 0));
-  std::vector<int64_t> source = index;
+// Where in the operand each element of the result lies.
+std::vector<size_t> sourcesOf(const ir::Function &fn, OpId op) {
+  const Type from = fn.type(fn.operand(op, 0)), to = fn.type(fn.result(op));
+  std::vector<size_t> steps(from.rank()); // from one element to the next along each axis
+  size_t step = 1, start = 0;
+  for (unsigned axis = from.rank(); axis-- > 0; step *= static_cast<size_t>(from.dim(axis))) {
+    steps[axis] = step;
+  }
+  const auto own = static_cast<size_t>(fn.getInt(op, Attr::axis));
   const Opcode opcode = fn.opcode(op);
-  const auto axis = static_cast<size_t>(fn.getInt(op, Attr::axis));
   if (opcode == Opcode::ExpandDims) {
-    source.erase(source.begin() + fn.getInt(op, Attr::axis));
+    steps.insert(steps.begin() + static_cast<ptrdiff_t>(own), 0);
   } else if (opcode == Opcode::Slice) {
-    source[axis] = fn.getInt(op, Attr::start) + index[axis] * fn.getInt(op, Attr::step);
+    start = static_cast<size_t>(fn.getInt(op, Attr::start)) * steps[own];
+    steps[own] *= static_cast<size_t>(fn.getInt(op, Attr::step));
   } else if (opcode == Opcode::Trans) {
-    const std::span<const int64_t> order = fn.getInts(op, Attr::order);
-    for (size_t i = 0; i < order.size(); ++i) {
-      source[static_cast<size_t>(order[i])] = index[i];
-    }
+    const std::vector<size_t> before = steps;
+    std::ranges::transform(fn.getInts(op, Attr::order), steps.begin(),
+                           [&](int64_t axis) { return before[static_cast<size_t>(axis)]; });
   } else {
     ir::check(opcode == Opcode::Broadcast, "an op that moves elements");
-    for (unsigned i = 0; i < from.rank(); ++i) {
-      source[i] = from.dim(i) == 1 ? 0 : index[i];
+    for (unsigned axis = 0; axis < from.rank(); ++axis) {
+      steps[axis] *= from.dim(axis) == 1 ? 0 : 1;
     }
   }
-  return source;
+  std::vector<size_t> positions = {start};
+  for (unsigned axis = 0; axis < to.rank(); ++axis) {
+    const auto extent = static_cast<size_t>(to.dim(axis));
+    std::vector<size_t> longer;
+    longer.reserve(positions.size() * extent);
+    for (const size_t position : positions) {
+      for (size_t k = 0; k < extent; ++k) {
+        longer.push_back(position + k * steps[axis]);
+      }
+    }
+    positions = std::move(longer);
+  }
+  return positions;
 }
 
 } // namespace
@@ -86,12 +102,7 @@ Value Evaluator::moved(OpId op) const {
   if (from.size() == 1 || fn_.opcode(op) == Opcode::Reshape) {
     return from;
   }
-  std::vector<size_t> positions;
-  const Type type = fn_.type(fn_.operand(op, 0));
-  forEachIndex(fn_.type(fn_.result(op)), [&](size_t, const std::vector<int64_t> &index) {
-    positions.push_back(positionOf(type, sourceOf(fn_, op, index)));
-  });
-  return from.picked(positions);
+  return from.picked(sourcesOf(fn_, op));
 }
 
 // An index out of the axis gives element 0.

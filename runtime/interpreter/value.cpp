@@ -11,11 +11,9 @@ namespace libtile::runtime::interpreter {
 namespace {
 
 double halfNumber(uint64_t bits) {
-  const auto exponent = static_cast<int>(bits >> 10 & 0x1F);
-  const auto mantissa = static_cast<double>(bits & 0x3FF);
-  const double size = exponent == 31 ? ((bits & 0x3FF) != 0 ? NAN : INFINITY)
-                      : exponent == 0 ? std::ldexp(mantissa, -24)
-                                      : std::ldexp(mantissa + 1024, exponent - 25);
+  // As bits of an fp32, whose exponents begin 112 lower.
+  const double finite = double{std::bit_cast<float>(static_cast<uint32_t>((bits & 0x7FFF) << 13))} * 0x1p112;
+  const double size = (bits & 0x7C00) != 0x7C00 ? finite : (bits & 0x3FF) != 0 ? NAN : INFINITY;
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
@@ -37,6 +35,22 @@ Value Value::picked(const std::vector<size_t> &positions) const {
     pick(marks, made.marks);
   }
   return made;
+}
+
+Value Value::expanded(size_t count) const { return size() == count ? *this : picked(std::vector<size_t>(count)); }
+
+void Value::append(const Value &other) {
+  const size_t own = size();
+  bits.insert(bits.end(), other.bits.begin(), other.bits.end());
+  const auto join = [&](auto &to, const auto &from) {
+    if (!to.empty() || !from.empty()) {
+      to.resize(own);
+      to.insert(to.end(), from.begin(), from.end());
+      to.resize(size());
+    }
+  };
+  join(origins, other.origins);
+  join(marks, other.marks);
 }
 
 double numberOf(ir::Elem elem, uint64_t bits) {

@@ -39,6 +39,10 @@ struct Value {
   [[nodiscard]] Value one(size_t i) const { return picked({i}); }
   // The elements at these positions.
   [[nodiscard]] Value picked(const std::vector<size_t> &positions) const;
+  // With so many elements of its own.
+  [[nodiscard]] Value expanded(size_t count) const;
+  // The elements of another value behind these.
+  void append(const Value &other);
 };
 
 // ---- numbers
