@@ -2,21 +2,20 @@
 #include "frontend/syntax/lexer.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 namespace libtile::frontend {
 
 namespace {
 
-constexpr std::array kKeywords = {
+constexpr std::string_view kKeywords[] = {
     "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
     "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
     "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
 
 // Longest first, so that the first match is the token.
-constexpr std::array kOperators = {
+constexpr std::string_view kOperators[] = {
     "**=", "//=", ">>=", "<<=", "...", "!=", "->", ":=", "+=", "-=", "*=", "/=",
     "%=",  "&=",  "|=",  "^=",  "@=",  "==", "<=", ">=", "<<", ">>", "**", "//",
     "+",   "-",   "*",   "/",   "%",   "&",  "|",  "^",  "~",  "@",  "<",  ">",
@@ -280,9 +279,7 @@ private:
         }
       }
     }
-    const bool keyword =
-        std::binary_search(kKeywords.begin(), kKeywords.end(), word,
-                           [](std::string_view a, std::string_view b) { return a < b; });
+    const bool keyword = std::ranges::binary_search(kKeywords, word);
     push(keyword ? TokenKind::Keyword : TokenKind::Name, begin, at_);
   }
 

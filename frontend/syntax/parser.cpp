@@ -82,8 +82,10 @@ void Parser::fail(const std::string &message, SourceRange range) const {
 }
 
 SourceRange Parser::rangeOf(const Token &token) const {
-  // Tokens that span lines (strings) are shown on their first one.
-  const size_t onLine = std::min(token.text.find_first_of("\r\n"), token.text.size());
+  // Strings may span lines; they are shown on their first one.
+  const size_t onLine = token.kind == TokenKind::String
+                            ? std::min(token.text.find_first_of("\r\n"), token.text.size())
+                            : token.text.size();
   const auto length = static_cast<uint32_t>(std::max<size_t>(onLine, 1));
   return {token.line, token.column, token.column + length};
 }
