@@ -184,5 +184,7 @@ bool addTunerType(PyObject *module);
 // ---- devices.cpp
 // nullptr with a Python error set.
 lt_device *deviceFor(int device);
+// Whether launches with arrays of the CPU are interpreted.
+bool &interpretsAll();
 
 } // namespace libtile::python

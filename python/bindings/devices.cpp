@@ -16,7 +16,8 @@ lt_device *opened[kMaxDevices]; // [0] where arrays of the CPU go, [1] the inter
 
 int indexOf(int device) { return device == kInterpreter ? 1 : device == kCpu ? 0 : device + 2; }
 
-// Whether launches with arrays of the CPU are interpreted.
+} // namespace
+
 bool &interpretsAll() {
   static bool interprets = [] {
     for (const char *variable : {"LIBTILE_INTERPRET", "TRITON_INTERPRET"}) {
@@ -28,6 +29,8 @@ bool &interpretsAll() {
   }();
   return interprets;
 }
+
+namespace {
 
 lt_device *orThrowDevice(int device) { return orThrowSet(deviceFor(device)); }
 void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }

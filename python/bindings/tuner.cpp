@@ -58,7 +58,14 @@ PyObject *textOfDevice(int device) {
       return text;
     }
   }
-  return known.emplace_back(device, device < 0 ? intern("cpu") : PyUnicode_FromFormat("cuda:%d", device)).second;
+  return known.emplace_back(device, device == kInterpreter ? intern("interpreter")
+                                    : device == kCpu       ? intern("cpu")
+                                                           : PyUnicode_FromFormat("cuda:%d", device)).second;
+}
+// What a launch runs on.
+int deviceOf(const Call &call) {
+  const int device = call.device == kNoDevice ? kCpu : call.device;
+  return call.isInterpreted || (device == kCpu && interpretsAll()) ? kInterpreter : device;
 }
 
 // Of the values that the caller gives, classified.
@@ -75,7 +82,7 @@ Ref keyOf(const Tuner &tuner, const Call &call) {
       items[count++] = textOfType(call.args[i].dtype);
     }
   }
-  items[count++] = textOfDevice(call.device == kNoDevice ? kCpu : call.device);
+  items[count++] = textOfDevice(deviceOf(call));
   Ref key(PyTuple_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; key && i < count; ++i) {
     PyTuple_SET_ITEM(key.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i]));

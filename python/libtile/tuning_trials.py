@@ -195,7 +195,7 @@ def run(tuner: Any, trials: list[Trial], device: str) -> dict[Any, Result]:
 
     Of trials that are the same code on a CPU the first is tried, and its result is theirs.
     """
-    if device != "cpu" or not tuner._is_measured_by_us():
+    if device.startswith("cuda") or not tuner._is_measured_by_us():
         return _run(tuner, trials, device)
     first: dict[Any, Trial] = {}
     alike = [(trial, first.setdefault(trial.on_cpu(), trial)) for trial in trials]
@@ -212,7 +212,7 @@ def _run(tuner, trials, device):
         if tuner.isolate:
             from . import tuning_child
             child = tuning_child.Child(tuner, device)
-        if device != "cpu":
+        if device.startswith("cuda"):
             _offer_ptxas()
         failed = compile_side_by_side(trials, tuner.time_limit, progress) if child is None else {}
         for trial in trials:

@@ -40,8 +40,7 @@ typedef struct lt_error_info {
   int line, column;
 } lt_error_info;
 LT_API const lt_error_info *lt_error(void);
-/* For host functions that return LT_ERROR. */
-LT_API void lt_set_error(int kind, const char *message);
+LT_API void lt_set_error(int kind, const char *message); /* for host functions that return LT_ERROR */
 
 /* ---- values of the language (frontend/semantics/value.h) */
 typedef struct lt_value lt_value;
@@ -134,8 +133,7 @@ typedef struct lt_param {
   const char *forced_type; /* NULL: none */
   uint8_t is_constexpr, has_default, keyword_only, variadic;
 } lt_param;
-/* How many lines the first statement of a text has, that with its decorators and its block: a function's source. */
-LT_API size_t lt_count_block_lines(const char *text, size_t length);
+LT_API size_t lt_count_block_lines(const char *text, size_t length); /* frontend/syntax/lexer.h */
 /* object: whose globals and defaults the host answers for. */
 LT_API lt_function *lt_function_parse(const char *text, size_t length, const char *file,
                                       int first_line, const char *name, void *object);

@@ -60,10 +60,15 @@ void offerPtxas(std::string path) {
 
 std::string findPtxas() {
   if (const char *named = std::getenv("LIBTILE_PTXAS")) {
-    if (named[0] != 0 && !llvm::sys::fs::can_execute(named)) {
-      throw ir::UserError("LIBTILE_PTXAS is '" + std::string(named) + "'; it takes the path of a program, or nothing");
+    if (named[0] == 0) {
+      return "";
     }
-    return named;
+    const auto found = llvm::sys::findProgramByName(named);
+    if (!found || !llvm::sys::fs::can_execute(*found)) {
+      throw ir::UserError("LIBTILE_PTXAS is '" + std::string(named) +
+                          "'; it takes the path of a program, the name of one on PATH, or nothing");
+    }
+    return *found;
   }
   if (const auto found = llvm::sys::findProgramByName("ptxas")) {
     return *found;

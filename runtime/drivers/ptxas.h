@@ -11,7 +11,7 @@ namespace libtile::runtime {
 // Where one may lie. It is taken if LIBTILE_PTXAS is not set and PATH has none.
 void offerPtxas(std::string path);
 
-// The path of the assembler: LIBTILE_PTXAS ("" is none), `ptxas` on PATH, or what was offered. "": there is none. Throws
+// The path of the assembler: LIBTILE_PTXAS (a path, or a name on PATH; "" is none), `ptxas` on PATH, or what was offered. "": there is none. Throws
 // UserError if LIBTILE_PTXAS names no program.
 [[nodiscard]] std::string findPtxas();
 

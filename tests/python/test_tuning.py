@@ -698,3 +698,13 @@ def test_tuners_are_collected():
     while gone() is not None and time.perf_counter() < until:
         gc.collect()
     assert gone() is None
+
+
+def test_the_key_names_the_interpreter():
+    kernel = libtile.autotune(configs(32, 64), key=["n"], warmup=0, rep=0)(libtile.jit(add_one))
+    x, out = np.zeros(100, np.float32), np.zeros(100, np.float32)
+    kernel[grid](x, out, x.size, device="interpreter")
+    own = "interpreter" if knobs.interpreter.enabled else "cpu"
+    kernel[grid](x, out, x.size)
+    assert (out == 1).all()
+    assert [key[-1] for key in kernel.cache] == list(dict.fromkeys(["interpreter", own]))

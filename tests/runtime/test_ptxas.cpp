@@ -62,6 +62,10 @@ TEST_F(Ptxas, IsFoundByNameThenOnThePathThenWhereOffered) {
   const std::string named = script("other", "");
   setenv("LIBTILE_PTXAS", named.c_str(), 1);
   EXPECT_EQ(findPtxas(), named);
+  setenv("LIBTILE_PTXAS", "other", 1);
+  EXPECT_EQ(findPtxas(), named);
+  setenv("LIBTILE_PTXAS", "nowhere", 1);
+  EXPECT_THROW(findPtxas(), ir::UserError);
   setenv("LIBTILE_PTXAS", "", 1);
   EXPECT_EQ(findPtxas(), "");
   setenv("LIBTILE_PTXAS", "/nowhere/ptxas", 1);
