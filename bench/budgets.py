@@ -79,19 +79,19 @@ def _compile_long(device, kernel):
     return {"ours_s": long, "growth": long / short}
 
 
-def _in_new_process(code):
-    """Seconds that the code itself says on its last line, best of five processes."""
+def _in_new_process(*arguments, **environment):
+    """Seconds that Python, called with these arguments, says itself on its last line; best of five processes."""
     seconds = []
     for _ in range(5):
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                             cwd=ROOT)
+        out = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True,
+                             cwd=ROOT, env={**os.environ, **environment})
         seconds.append(float(out.stdout.strip().splitlines()[-1]))
     return {"ours_s": min(seconds)}
 
 
 def _first_compile(device):
     target = "cpu" if device == "cpu" else "sm_90a"
-    return _in_new_process(f"""
+    return _in_new_process("-c", f"""
 import sys, time
 sys.path.insert(0, {str(ROOT / "python" / "tutorials")!r})
 import importlib, libtile
@@ -103,8 +103,15 @@ print(time.perf_counter() - start)
 
 
 def _import():
-    return _in_new_process("import time; start = time.perf_counter(); import libtile; "
+    return _in_new_process("-c", "import time; start = time.perf_counter(); import libtile; "
                            "print(time.perf_counter() - start)")
+
+
+def _cached_start(device):
+    """The first launches of ten kernels whose code is on disk, beyond the import."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _in_new_process(str(ROOT / "bench" / "start_kernels.py"), device, LIBTILE_CACHE="1",
+                               LIBTILE_CACHE_DIR=folder)
 
 
 def _wheel(installed):
@@ -136,6 +143,7 @@ def rows(device):
     for kernel in compile_kernels.LONG:
         yield f"{device}/compile/long_{kernel.fn.__name__}", lambda kernel=kernel: _compile_long(device, kernel)
     yield f"{device}/compile/first", lambda: _first_compile(device)
+    yield f"{device}/start/cached_ten", lambda: _cached_start(device)
     if device == "cuda":
         yield f"cuda/tune/f16/{len(tuning_rows.CONFIGS)}", tuning_rows.row
     if device == "cpu":
