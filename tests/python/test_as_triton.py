@@ -237,6 +237,20 @@ else:
 """)
 
 
+def test_names_of_a_key_that_are_no_parameters_count_for_nothing():
+    check("""
+from triton.runtime.autotuner import Autotuner, autotune
+assert triton.autotune is autotune and triton.runtime.autotune is autotune
+tuned = triton.autotune([triton.Config({"FACTOR": 3}), triton.Config({"FACTOR": 3}, num_warps=2)], key=["n", "BT"])(scale)
+assert isinstance(tuned, Autotuner) and tuned.keys == ["n"]
+x = np.arange(64, dtype="f4")
+above = triton.heuristics({"BLOCK": lambda args: 64})(scale)
+for kernel, rest in ((tuned, {"BLOCK": 64}), (triton.autotune([triton.Config({"FACTOR": 5})], ["n", "K"])(above), {})):
+    kernel[(1,)](x, 0, **rest)
+assert (x == np.arange(64)).all()
+""")
+
+
 def test_what_has_no_cubin_says_what_is_missing(tmp_path):
     bad = tmp_path / "bad"
     bad.write_text("#!/bin/sh\necho 'no such instruction' >&2\nexit 3\n")

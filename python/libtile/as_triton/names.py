@@ -19,8 +19,8 @@ _CACHE = "triton._cache"
 # module -> {source: names}. "name=other": the name stands for the source's `other`; "*": all that it has.
 MODULES = {
     "triton": {
-        "libtile": "aggregate autotune cdiv Config heuristics must_use_result next_power_of_2 set_allocator",
-        _JIT: "JITFunction KernelInterface MockTensor TensorWrapper constexpr_function jit reinterpret",
+        "libtile": "aggregate cdiv Config heuristics must_use_result next_power_of_2 set_allocator",
+        _JIT: "JITFunction KernelInterface MockTensor TensorWrapper autotune constexpr_function jit reinterpret",
         _COMPILER: "AsyncCompileMode FutureKernel compile",
         _ERRORS: "CompilationError InterpreterError OutOfResources TritonError",
     },
@@ -42,8 +42,8 @@ MODULES = {
     "triton.language.extra.hip.libdevice": {"libtile.language.extra.libdevice": "*"},
 
     "triton.runtime": {
-        "libtile.tuning": "Autotuner Config Heuristics autotune heuristics",
-        _JIT: "JITFunction KernelInterface MockTensor TensorWrapper reinterpret",
+        "libtile.tuning": "Autotuner Config Heuristics heuristics",
+        _JIT: "JITFunction KernelInterface MockTensor TensorWrapper autotune reinterpret",
         _DRIVER: "driver",
         _ERRORS: "InterpreterError OutOfResources",
         "triton.runtime.cache": "RedisRemoteCacheBackend RemoteCacheBackend",
@@ -54,7 +54,8 @@ MODULES = {
         "libtile": "must_use_result",
     },
     "triton.runtime.autotuner": {
-        "libtile.tuning": "Autotuner Config Heuristics autotune heuristics",
+        "libtile.tuning": "Autotuner Config Heuristics heuristics",
+        _JIT: "autotune",
         _ERRORS: "OutOfResources PTXASError",
         _DRIVER: "driver",
     },

@@ -256,6 +256,15 @@ def jit(fn=None, *, version=None, repr=None, launch_metadata=None, do_not_specia
     return decorate if fn is None else decorate(fn)
 
 
+@functools.wraps(libtile.autotune)
+def autotune(configs, key, *args, **kwargs):
+    """libtile.autotune. Names in `key` that are no parameters count for nothing, as they do in Triton."""
+    def decorate(fn):
+        known = getattr(fn, "arg_names", key)
+        return libtile.autotune(configs, [name for name in key if name in known], *args, **kwargs)(fn)
+    return decorate
+
+
 class ConstexprFunction:
     """A Python function that kernels may call on constants; on the host it just runs."""
     __libtile_constexpr__ = True
