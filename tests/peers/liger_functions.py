@@ -1,27 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m libtile.as_triton liger_functions.py [NAME ...]: the functions of liger-kernel, forward and backward, beside torch.
 
-Prints a line for each: its name, and "ok" or what is wrong. A case is a function of no arguments; it gives the function, its
-tensors (floats that require gradients count), its other arguments, and the same in torch.
+Prints a line for each, as beside_torch says.
 """
 import sys
 
 import torch
 import torch.nn.functional as F
+from beside_torch import CASES, DEVICE, case, main, tensor
 from liger_kernel import ops
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-CASES = {}
 ON_GPUS = ("dyt", "mlp")  # they ask torch for a GPU
-
-
-def case(make):
-    CASES[make.__name__] = make
-    return make
-
-
-def tensor(*shape, scale=1.0):
-    return (torch.randn(shape, device=DEVICE) * scale).requires_grad_()
 
 
 def labels(*shape, below):
@@ -340,37 +329,5 @@ def mhc_post_res():
             lambda x, f, post, res: torch.einsum("btoi,btic->btoc", res, x) + post[..., None] * f[..., None, :])
 
 
-# ---- the comparison
-
-def outputs_of(result):
-    return [each for each in (result if isinstance(result, tuple) else (result,)) if isinstance(each, torch.Tensor)]
-
-
-def check(make):
-    """Outputs and gradients against those of fp64, to what fp32 can hold. AssertionError: they differ."""
-    torch.manual_seed(7)
-    function, tensors, rest, reference = make()
-    exact = [each.detach().double().requires_grad_() for each in tensors]
-    wanted = outputs_of(reference(*exact))
-    got = outputs_of(function.apply(*[each.clone() for each in tensors], *rest))[:len(wanted)]
-    assert len(got) == len(wanted)
-    for i, (a, b) in enumerate(zip(got, wanted)):
-        torch.testing.assert_close(a.detach().double(), b.detach(), rtol=1e-4, atol=1e-4, msg=lambda text: f"output {i}: {text}")
-    weights = [torch.randn_like(each) for each in got]
-    grads = torch.autograd.grad(got, tensors, [each.clone() for each in weights])  # some write to what they are given
-    for i, (a, b) in enumerate(zip(grads, torch.autograd.grad(wanted, exact, [each.double() for each in weights]))):
-        torch.testing.assert_close(a.double(), b, rtol=1e-3, atol=2e-4, msg=lambda text: f"gradient {i}: {text}")
-
-
-def main(names):
-    for name in names or [name for name in CASES if DEVICE == "cuda" or name not in ON_GPUS]:
-        try:
-            check(CASES[name])
-            print(name, "ok", flush=True)
-        except Exception as error:
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            print(name, f"{type(error).__name__}:", " | ".join(lines[:12]), flush=True)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1:] or [name for name in CASES if DEVICE == "cuda" or name not in ON_GPUS])
