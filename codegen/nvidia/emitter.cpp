@@ -27,6 +27,35 @@ constexpr bool isElementwiseRow(TypeRule rule) {
          rule == TypeRule::PtrAdd;
 }
 
+// Registers that nothing reads: of index tiles that went into addresses, of masks whose neighbours
+// are equal. Here they cost nothing; instruction selection would look at each.
+void removeUnused(llvm::Function &kernel) {
+  for (llvm::BasicBlock &block : llvm::reverse(kernel)) {
+    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::reverse(block))) {
+      if (llvm::isInstructionTriviallyDead(&instruction)) {
+        instruction.eraseFromParent();
+      }
+    }
+  }
+}
+
+// Instruction selection takes a block at a time, and some of its steps are more than linear in a block's
+// length: what it asks of the bits of a value looks at up to 64 others. The assembler puts the parts
+// together again.
+void splitLongBlocks(llvm::Function &kernel) {
+  constexpr size_t kLongest = 1024;
+  for (llvm::BasicBlock &block : llvm::make_early_inc_range(kernel)) {
+    // From the end, so that each instruction changes its block once.
+    for (size_t length = block.size(); length > 2 * kLongest; length -= kLongest) {
+      const auto first = std::prev(block.end(), kLongest);
+      if (llvm::isa<llvm::PHINode>(*first)) {
+        break; // phis stay together, at the head
+      }
+      block.splitBasicBlock(first);
+    }
+  }
+}
+
 } // namespace
 
 Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
@@ -83,19 +112,8 @@ void Emitter::run() {
   builder_.CreateBr(body);
   builder_.SetInsertPoint(body);
   emitBlock(fn_.body());
-  removeUnused();
-}
-
-// Registers that nothing reads: of index tiles that went into addresses, of masks whose neighbours
-// are equal. Here they cost nothing; instruction selection would look at each.
-void Emitter::removeUnused() {
-  for (llvm::BasicBlock &block : llvm::reverse(*kernel_)) {
-    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::reverse(block))) {
-      if (llvm::isInstructionTriviallyDead(&instruction)) {
-        instruction.eraseFromParent();
-      }
-    }
-  }
+  removeUnused(*kernel_);
+  splitLongBlocks(*kernel_);
 }
 
 void Emitter::emitBlock(ir::BlockId block) {

@@ -67,7 +67,6 @@ private:
   // ---- emitter.cpp: frame and values
   void declareKernel(const std::string &symbol);
   void emitBlock(ir::BlockId block);
-  void removeUnused();
   void emitOp(ir::OpId op);
   // ---- elementwise_runs.cpp
   friend class ElementwiseRun;

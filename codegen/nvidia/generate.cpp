@@ -4,11 +4,13 @@
 #include "codegen/backends.h"
 #include "codegen/llvm_compat.h"
 #include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/forward_copies.h"
 #include "codegen/nvidia/ptxas_faults.h"
 #include "ir/ops.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
+#include <llvm/CodeGen/MachineFunctionPass.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -39,23 +41,41 @@ void initialise() {
 // (some are quadratic in a block's length) and gain nothing: addresses are bases and immediates
 // already, invariants stand in front of their loops, and ptxas, which comes next, has passes of its
 // own for the rest.
-constexpr std::array<llvm::StringLiteral, 7> kLeftOut = {
+constexpr std::array<llvm::StringLiteral, 9> kLeftOut = {
     "Straight line strength reduction", "Nary reassociation",
     "Loop Strength Reduction",          "GPU Load and Store Vectorizer",
     "Early CSE",                        "CodeGen Prepare",
     // It would take index registers out of the loop and keep them alive in it.
     "Early Machine Loop Invariant Code Motion",
+    // Prepares what strength reduction is to find. It calls itself for each loop in front of a loop: a stack
+    // does not hold the calls for some thousands of them.
+    "Canonicalize Freeze Instructions in Loops",
+    // Quadratic in the copies of one register; and it copies anew what a loop starts with.
+    "Peephole Optimizations",
 };
+
+// Finds what blocks compute again. Whatever it finds, it looks at all uses of the first one: quadratic in long
+// code, which goes without. ptxas finds the same: SASS is as long then, from PTX that is up to a third longer.
+constexpr llvm::StringLiteral kQuadratic = "Machine Common Subexpression Elimination";
+constexpr unsigned kLongest = 20000; // instructions: below, it takes less than a tenth of the backend's time
 
 class Passes final : public llvm::legacy::PassManager {
 public:
+  explicit Passes(const llvm::Module &module) : isLong_(module.getInstructionCount() > kLongest) {}
   void add(llvm::Pass *pass) override {
-    if (llvm::is_contained(kLeftOut, pass->getPassName())) {
+    const llvm::StringRef name = pass->getPassName();
+    if (name == kQuadratic) {
+      PassManager::add(makeForwardCopies());
+    }
+    if (llvm::is_contained(kLeftOut, name) || (name == kQuadratic && isLong_)) {
       delete pass;
       return;
     }
     PassManager::add(pass);
   }
+
+private:
+  bool isLong_;
 };
 
 // One machine a target and thread: making one costs more than a small kernel's code.
@@ -148,7 +168,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   }
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
-  Passes passes;
+  Passes passes(*module);
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
     throw ir::InternalError("the NVPTX backend writes no assembly");
   }
