@@ -20,11 +20,12 @@ struct Row {
   int32_t llvmSince;
   bool float8; // converts 8-bit floats
   bool atomicAddBf16;
+  bool wgmma = false;
 };
 constexpr Row kRows[] = {
     {"sm_80", "+ptx80", 163, 19, false, false}, {"sm_86", "+ptx80", 99, 19, false, false},
     {"sm_89", "+ptx81", 99, 19, true, false},   {"sm_90", "+ptx80", 227, 19, true, true},
-    {"sm_90a", "+ptx80", 227, 19, true, true},  {"sm_100", "+ptx86", 227, 20, true, true},
+    {"sm_90a", "+ptx80", 227, 19, true, true, true},  {"sm_100", "+ptx86", 227, 20, true, true},
     {"sm_120", "+ptx87", 99, 20, true, true},
 };
 
@@ -77,6 +78,24 @@ ir::DotUnit m8n8k4F64() {
           .leastN = 8};
 }
 
+// As leastM: a dot has the unit where its text names it.
+constexpr int32_t kOnDemand = INT32_MAX;
+
+// wgmma of four warps, 64 rows: each warp holds 16 of them as by mma.sync. It takes eight columns or any multiple,
+// and operands from shared memory.
+ir::DotUnit wgmma(const char *name, Elem operand) {
+  const ir::DotPart part = {.elem = operand, .inShared = true, .regs = {}, .lanes = {}};
+  return {.name = name,
+          .m = 64,
+          .n = 8,
+          .k = 16,
+          .a = part,
+          .b = part,
+          .acc = {.elem = Elem::F32, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
+          .leastM = kOnDemand,
+          .leastN = 64};
+}
+
 // Fused multiply-adds of every type: four columns a thread, eight threads along a row.
 ir::DotUnit multiplyAdds() {
   return {.name = "multiply_add",
@@ -91,13 +110,21 @@ ir::DotUnit multiplyAdds() {
           .together = false};
 }
 
-std::vector<ir::DotUnit> dotUnits() {
-  return {m16n8("mma_m16n8k16_f16", Elem::F16, Elem::F32),
-          m16n8("mma_m16n8k16_bf16", Elem::BF16, Elem::F32),
-          m16n8("mma_m16n8k32_i8", Elem::I8, Elem::I32),
-          m16n8("mma_m16n8k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32),
-          m8n8k4F64(),
-          multiplyAdds()};
+std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
+  std::vector<ir::DotUnit> units;
+  if (hasWgmma) {
+    units = {wgmma("wgmma_m64k16_f16", Elem::F16), wgmma("wgmma_m64k16_bf16", Elem::BF16)};
+  }
+  const ir::DotUnit others[] = {
+      m16n8("mma_m16n8k16_f16", Elem::F16, Elem::F32),
+      m16n8("mma_m16n8k16_bf16", Elem::BF16, Elem::F32),
+      m16n8("mma_m16n8k32_i8", Elem::I8, Elem::I32),
+      m16n8("mma_m16n8k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32),
+      m8n8k4F64(),
+      multiplyAdds(),
+  };
+  units.insert(units.end(), std::begin(others), std::end(others));
+  return units;
 }
 
 ir::Target makeTarget(const Row &row) {
@@ -127,7 +154,7 @@ ir::Target makeTarget(const Row &row) {
   target.maxVectorBytes = 16;
   target.asyncCopy = true;
   target.atomicAddBf16 = row.atomicAddBf16;
-  target.units = dotUnits();
+  target.units = dotUnits(row.wgmma);
   return target;
 }
 

@@ -8,6 +8,7 @@
 #include "codegen/require_pass.h"
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/layout_maps.h"
+#include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -212,6 +213,9 @@ void Emitter::lowerBufferWrite(ir::OpId op) {
     storeShared(type.element(), elements, addressOf(group[0]),
                 flat ? both(canonical, inTile(type, group[0])) : canonical);
   }
+  if (passes::publishes(fn_, op, target_)) {
+    assembly("fence.proxy.async.shared::cta;", "", builder_.getVoidTy(), {}, true);
+  }
 }
 
 // cp.async of the group's elements, side by side in both memories; masked off, it writes zeros.
@@ -273,7 +277,9 @@ void Emitter::lowerAsyncCommit(ir::OpId) {
 }
 
 void Emitter::lowerAsyncWait(ir::OpId op) {
-  assembly("cp.async.wait_group " + std::to_string(fn_.getInt(op, Attr::count)) + ";", "",
+  // What has arrived is seen by units that read by themselves.
+  const std::string published = passes::publishes(fn_, op, target_) ? "\n\tfence.proxy.async.shared::cta;" : "";
+  assembly("cp.async.wait_group " + std::to_string(fn_.getInt(op, Attr::count)) + ";" + published, "",
            builder_.getVoidTy(), {}, true);
 }
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots by mma.sync. Operands and accumulator are fragments (passes/gpu/fragments.h), so every
+// Dots by matrix instructions.
+//
+// mma.sync: operands and accumulator are fragments (passes/gpu/fragments.h), so every
 // instruction takes registers of this thread: the accumulator's registers are cut into m x n tiles
 // of the dot's unit, and each tile meets the fragments of its rows and columns, k by k, in its slice.
+//
+// wgmma: operands lie in shared memory (passes/gpu/matrix_buffers.h), and one text (wgmma.h) has the instructions
+// of the whole dot.
 #include "codegen/nvidia/emitter.h"
 
 #include "codegen/llvm_compat.h"
+#include "codegen/nvidia/wgmma.h"
 #include "codegen/require_pass.h"
 #include "ir/ops.h"
+#include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -79,7 +86,52 @@ public:
     e_.set(fn_.result(op_), std::move(out));
   }
 
+  // By wgmma.
+  static void runTogether(Emitter &e, ir::OpId op, const ir::DotUnit &unit) {
+    const WgmmaCode code = wgmmaCode(e.fn_, op, unit);
+    Regs out = e.regs(e.fn_.operand(op, 2));
+    llvm::SmallVector<llvm::Value *, 132> operands;
+    llvm::SmallVector<llvm::Type *, 128> types(code.registers.size(), e.builder_.getFloatTy());
+    std::string results, inputs;
+    for (size_t i = 0; i < code.registers.size(); ++i) {
+      operands.push_back(out[static_cast<size_t>(code.registers[i])]);
+      results += "=f,";
+      inputs += std::to_string(i) + ",";
+    }
+    for (const unsigned operand : {0U, 1U}) {
+      llvm::Value *address = e.sharedAddress(e.scalar(e.fn_.operand(op, operand)));
+      if (operand == 0) {
+        address = e.builder_.CreateAdd(address, warpOffset(e, code.warps));
+      }
+      llvm::Value *units = e.builder_.CreateZExt(e.builder_.CreateLShr(address, 4), e.builder_.getInt64Ty());
+      operands.push_back(
+          e.builder_.CreateOr(units, e.builder_.getInt64(static_cast<uint64_t>(code.descriptors[operand]))));
+    }
+    llvm::Value *sums = e.assembly(code.text, results + inputs + "l,l",
+                                   llvm::StructType::get(e.context_, types), operands, true, true);
+    for (size_t i = 0; i < code.registers.size(); ++i) {
+      out[static_cast<size_t>(code.registers[i])] = e.builder_.CreateExtractValue(sums, static_cast<unsigned>(i));
+    }
+    e.set(e.fn_.result(op), std::move(out));
+  }
+
 private:
+  // What the warp's number adds to an address; one value for the whole warp, which ptxas sees.
+  static llvm::Value *warpOffset(Emitter &e, const std::vector<int32_t> &columns) {
+    std::string key = "warp offset";
+    for (const int32_t column : columns) {
+      key += " " + std::to_string(column);
+    }
+    llvm::Value *&known = e.threadValues_[key];
+    if (known == nullptr) {
+      llvm::IRBuilder<>::InsertPointGuard guard(e.builder_);
+      e.builder_.SetInsertPoint(e.prologue_->getTerminator());
+      known = e.assembly("shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", e.builder_.getInt32Ty(),
+                         {e.linear(e.warp_, columns)}, true, true);
+    }
+    return known;
+  }
+
   using Registers = std::map<ir::Coords, int32_t>;
 
   // The register of thread 0's element.
@@ -196,6 +248,9 @@ private:
 void Emitter::lowerDot(ir::OpId op) {
   const ir::DotUnit &unit = passes::unitOf(fn_, op, target_);
   requirePass(fn_.type(fn_.operand(op, 0)).isBuffer() == unit.a.inShared, "lower_conversions");
+  if (passes::readsByItself(unit)) {
+    return MatrixDot::runTogether(*this, op, unit);
+  }
   if (unit.a.inShared) {
     return multiplyAddDot(op);
   }

@@ -3,6 +3,7 @@
 #include "codegen/nvidia/emitter.h"
 
 #include "codegen/llvm_compat.h"
+#include "ir/ops.h"
 
 #include <llvm/IR/InlineAsm.h>
 
@@ -13,6 +14,17 @@ namespace {
 bool isHalf(const llvm::Value *bits) {
   const auto *cast = llvm::dyn_cast<llvm::BitCastInst>(bits);
   return cast != nullptr && cast->getSrcTy()->isHalfTy();
+}
+
+// Of the base: of the buffer that needs most.
+uint64_t arenaAlignment(const ir::Function &fn) {
+  int64_t align = 128;
+  for (const ir::OpId op : fn.walk()) {
+    if (fn.opcode(op) == ir::Opcode::Alloc && fn.hasAttr(op, ir::Attr::align)) {
+      align = std::max(align, fn.getInt(op, ir::Attr::align));
+    }
+  }
+  return static_cast<uint64_t>(align);
 }
 
 } // namespace
@@ -83,7 +95,7 @@ llvm::Value *Emitter::sharedBase() {
     llvm::Type *type = llvm::ArrayType::get(builder_.getInt8Ty(), 0);
     base = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::ExternalLinkage,
                                     nullptr, kName, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
-    base->setAlignment(llvm::Align(128));
+    base->setAlignment(llvm::Align(arenaAlignment(fn_)));
   }
   return base;
 }

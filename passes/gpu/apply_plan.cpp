@@ -72,6 +72,9 @@ private:
       const ir::LayoutId layout = fn_.internLayout(ringLayout(planned.slot, plan_.stages));
       builder.loc = fn_.loc(planned.load);
       rings_.push_back(builder.make(Opcode::Alloc, {}, Type::buffer(shape, tile.elem(), layout)));
+      if (planned.align > 0) {
+        fn_.setAttr(fn_.def(rings_.back()), Attr::align, ir::AttrValue(int64_t{planned.align}));
+      }
     }
     builder.loc = fn_.loc(loop_);
   }

@@ -71,16 +71,18 @@ private:
 
   void fixDot(OpId op) {
     const ir::DotUnit &unit = unitOf(fn_, op, context_.target);
-    if (unit.a.inShared) {
+    if (!unit.together) {
       return;
     }
     const Type acc = fn_.type(fn_.result(op));
     const WarpGrid grid = warpGridOf(fn_, op, warps_);
-    const OperandLayouts operands = operandLayouts(
-        unit, acc.shape(), fn_.type(fn_.operand(op, 0)).shape().back(), grid, warps_);
+    if (!unit.a.inShared) {
+      const OperandLayouts operands = operandLayouts(
+          unit, acc.shape(), fn_.type(fn_.operand(op, 0)).shape().back(), grid, warps_);
+      request(op, 0, operands.a);
+      request(op, 1, operands.b);
+    }
     const Layout sums = accumulatorLayout(unit, acc.shape(), grid, warps_);
-    request(op, 0, operands.a);
-    request(op, 1, operands.b);
     request(op, 2, sums);
     convertResult(op, fn_.result(op), sums);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/fragments.h"
 
+#include "passes/gpu/matrix_buffers.h"
+
 #include <array>
 #include <functional>
 #include <numeric>
@@ -178,7 +180,7 @@ Layout accumulatorLayout(const ir::DotUnit &unit, std::span<const int32_t> acc,
   }
   const auto rank = static_cast<unsigned>(acc.size());
   const unsigned row = rank - 2, column = rank - 1;
-  Fragment sums(rank, unit.m, unit.n, unit.acc);
+  Fragment sums(rank, unit.m / warpsTogether(unit), unit.n, unit.acc);
   growSlices(sums, grid);
   sums.grow(HwDim::Warp, row, grid[row]).grow(HwDim::Warp, column, grid[column]);
   sums.replicate(HwDim::Warp, warps / warpsOf(grid));

@@ -7,6 +7,7 @@
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/lower_across.h"
+#include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 
 #include <numeric>
@@ -58,9 +59,9 @@ bool lowerReshape(ir::Function &fn, OpId op) {
   return true;
 }
 
-// Rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one a for many lanes
-// and neighbours of b.
-ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
+// Where the threads read it, rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one
+// a for many lanes and neighbours of b.
+ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value, const ir::DotUnit &unit) {
   const OpId def = fn.def(value);
   if (def.valid() && fn.opcode(def) == Opcode::BufferRead &&
       fn.type(value).sameShape(fn.type(fn.operand(def, 0)))) {
@@ -68,23 +69,30 @@ ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value) {
   }
   const Type type = fn.type(value);
   const Layout registers = fn.layout(type.layout());
-  const Layout layout =
-      chooseBuffer(type.shape(), {.writers = {&registers, 1},
-                                  .readers = {},
-                                  .elementBytes = static_cast<int32_t>(type.elementBytes()),
-                                  .fastAxis = static_cast<int32_t>(type.rank()) - 1});
+  const unsigned fast = type.rank() - 1;
+  const auto bytes = static_cast<int32_t>(type.elementBytes());
+  const Layout layout = readsByItself(unit)
+                            ? matrixLayout(type.shape(), fast, bytes, registers)
+                            : chooseBuffer(type.shape(), {.writers = {&registers, 1},
+                                                          .readers = {},
+                                                          .elementBytes = bytes,
+                                                          .fastAxis = static_cast<int32_t>(fast)});
   const ValueId buffer = makeBuffer(builder, type.shape(), storedType(type).elem(), layout);
+  if (readsByItself(unit)) {
+    fn.setAttr(fn.def(buffer), ir::Attr::align, ir::AttrValue(int64_t{kMatrixAlignment}));
+  }
   writeBuffer(builder, buffer, asStored(builder, value));
   return buffer;
 }
 
 bool lowerOperands(ir::Function &fn, OpId op, const ir::Target &target) {
-  if (!unitOf(fn, op, target).a.inShared || fn.type(fn.operand(op, 0)).isBuffer()) {
+  const ir::DotUnit &unit = unitOf(fn, op, target);
+  if (!unit.a.inShared || fn.type(fn.operand(op, 0)).isBuffer()) {
     return false;
   }
   ir::Builder builder(fn, op);
   for (const unsigned operand : {0U, 1U}) {
-    fn.setOperand(op, operand, operandBuffer(fn, builder, fn.operand(op, operand)));
+    fn.setOperand(op, operand, operandBuffer(fn, builder, fn.operand(op, operand), unit));
   }
   return true;
 }

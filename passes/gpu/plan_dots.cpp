@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/propose_layouts.h"
 #include "passes/gpu/split_dots.h"
 
@@ -43,9 +44,19 @@ struct Demand {
   Elem a, b, acc;
   int32_t m, n, k;
   ir::Precision precision;
+  uint32_t rank;
+  int32_t warps;   // of the program
+  bool fromMemory; // a loop loads both operands, for this dot alone
 };
 
-Demand demandOf(const ir::Function &fn, OpId dot) {
+bool isLoadedFor(const ir::Function &fn, OpId dot, ValueId operand) {
+  const OpId load = fn.def(operand);
+  const OpId loop = fn.parentOp(fn.block(dot));
+  return load.valid() && fn.opcode(load) == Opcode::Load && fn.block(load) == fn.block(dot) &&
+         fn.uses(operand).size() == 1 && loop.valid() && fn.opcode(loop) == Opcode::For;
+}
+
+Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
   const Type a = fn.type(fn.operand(dot, 0)), acc = fn.type(fn.result(dot));
   return {.a = a.elem(),
           .b = fn.type(fn.operand(dot, 1)).elem(),
@@ -53,12 +64,36 @@ Demand demandOf(const ir::Function &fn, OpId dot) {
           .m = acc.dim(acc.rank() - 2),
           .n = acc.dim(acc.rank() - 1),
           .k = a.dim(a.rank() - 1),
-          .precision = fn.getEnum<ir::Precision>(dot, Attr::precision)};
+          .precision = fn.getEnum<ir::Precision>(dot, Attr::precision),
+          .rank = static_cast<uint32_t>(acc.rank()),
+          .warps = warps,
+          .fromMemory = isLoadedFor(fn, dot, fn.operand(dot, 0)) && isLoadedFor(fn, dot, fn.operand(dot, 1))};
 }
 
 bool takes(const ir::DotPart &part, Elem elem) { return part.elem == Elem::Void || part.elem == elem; }
 bool takesTypes(const DotUnit &unit, const Demand &dot) {
   return takes(unit.a, dot.a) && takes(unit.b, dot.b) && takes(unit.acc, dot.acc);
+}
+
+// Accumulators of one thread beside which a kernel has registers for the rest.
+constexpr int64_t kMostSums = 128;
+
+// Why a unit that reads its operands by itself is not planned for the dot; empty: it may be. All warps stand
+// along the rows, and what it reads is copied there from memory.
+std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
+  const int32_t together = warpsTogether(unit);
+  const int32_t rows = unit.m / together * dot.warps;
+  if (dot.rank != 2) {
+    return "it has more than two axes";
+  }
+  if (dot.warps % together != 0 || dot.m % rows != 0 || dot.n % unit.n != 0) {
+    return "the tile of " + std::to_string(dot.m) + " x " + std::to_string(dot.n) + " does not divide among " +
+           std::to_string(dot.warps) + " warps, " + std::to_string(together) + " of them together";
+  }
+  if (int64_t{dot.m} * dot.n > kMostSums * 32 * dot.warps) {
+    return "its accumulators need more than " + std::to_string(kMostSums) + " registers of a thread";
+  }
+  return dot.fromMemory ? "" : "its operands are not loaded for it alone, in the loop around it";
 }
 
 // Why a unit of the dot's types would not be right; empty: it is.
@@ -74,6 +109,11 @@ std::string misfit(const DotUnit &unit, const Demand &dot) {
   return "";
 }
 
+std::string misfitPlanned(const DotUnit &unit, const Demand &dot) {
+  const std::string why = misfit(unit, dot);
+  return why.empty() && readsByItself(unit) ? misfitTogether(unit, dot) : why;
+}
+
 // Why another unit would be faster; empty: there is no reason.
 std::string drawback(const DotUnit &unit, const Demand &dot) {
   if (dot.m >= unit.leastM && dot.n >= unit.leastN) {
@@ -87,31 +127,37 @@ std::string drawback(const DotUnit &unit, const Demand &dot) {
   throw ir::UserError(message, fn.locationOf(dot));
 }
 
-const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &target) {
+// The unit that the dot names. warps: of the program, for a dot that is still to be planned; else 0.
+const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &target, int32_t warps) {
   const std::string name(fn.getText(dot, Attr::unit));
   const auto unit = std::ranges::find(target.units, name, &DotUnit::name);
   if (unit == target.units.end()) {
     fail(fn, dot, target.name + " has no unit " + name);
   }
-  const Demand demand = demandOf(fn, dot);
-  const std::string why = takesTypes(*unit, demand) ? misfit(*unit, demand) : "it takes other types";
+  const Demand demand = demandOf(fn, dot, warps);
+  const std::string why = !takesTypes(*unit, demand) ? "it takes other types"
+                          : warps > 0                ? misfitPlanned(*unit, demand)
+                                                     : misfit(*unit, demand);
   if (!why.empty()) {
     fail(fn, dot, "the unit " + name + " does not fit this dot: " + why);
   }
   return *unit;
 }
 
-// The first unit that fits; `why` gets the reason against the first of these types, unless it has one.
+// The first unit that fits; `why` gets the reason against the last one of these types that does not, unless it
+// has one.
 const DotUnit &search(const ir::Target &target, const Demand &demand, std::string &why) {
+  std::string last;
   const auto found = std::ranges::find_if(target.units, [&](const DotUnit &unit) {
     if (!takesTypes(unit, demand)) {
       return false;
     }
-    std::string reason = misfit(unit, demand);
+    std::string reason = misfitPlanned(unit, demand);
     reason = reason.empty() ? drawback(unit, demand) : reason;
-    why = why.empty() ? reason : why;
+    last = reason.empty() ? last : reason;
     return reason.empty();
   });
+  why = why.empty() ? last : why;
   ir::check(found != target.units.end(), "the last unit fits every dot");
   return *found;
 }
@@ -126,8 +172,8 @@ Demand partOf(Demand demand, const DotSplit &split) {
 }
 
 // In parts, if these have a faster unit: the dots that stand there then.
-std::vector<OpId> inParts(ir::Function &fn, OpId dot, const ir::Target &target) {
-  const Demand demand = demandOf(fn, dot);
+std::vector<OpId> inParts(ir::Function &fn, OpId dot, const ir::Target &target, int32_t warps) {
+  const Demand demand = demandOf(fn, dot, warps);
   const auto split = fn.hasAttr(dot, Attr::unit) ? std::nullopt : splitFor(demand);
   std::string why;
   if (!split || &search(target, partOf(demand, *split), why) == &target.units.back()) {
@@ -149,7 +195,7 @@ public:
 
   void plan(OpId dot) {
     const bool pinned = fn_.hasAttr(dot, Attr::unit);
-    const DotUnit &unit = pinned ? namedUnit(fn_, dot, target_) : chooseUnit(dot);
+    const DotUnit &unit = pinned ? namedUnit(fn_, dot, target_, warps_) : chooseUnit(dot);
     fn_.setAttr(dot, Attr::unit, ir::AttrValue(unit.name));
     const WarpGrid grid =
         fn_.hasAttr(dot, Attr::warps) ? warpGridOf(fn_, dot, warps_) : chooseGrid(dot, unit);
@@ -159,7 +205,7 @@ public:
 private:
   // The reason against the last unit is that against the parts, where a dot may be split.
   const DotUnit &chooseUnit(OpId dot) {
-    const Demand demand = demandOf(fn_, dot);
+    const Demand demand = demandOf(fn_, dot, warps_);
     std::string why;
     if (const auto split = splitFor(demand)) {
       search(target_, partOf(demand, *split), why);
@@ -187,6 +233,9 @@ private:
   WarpGrid chooseGrid(OpId dot, const DotUnit &unit) const {
     const Type acc = fn_.type(fn_.result(dot));
     const unsigned column = acc.rank() - 1;
+    if (readsByItself(unit)) {
+      return {warps_, 1};
+    }
     const bool wholeRows = unit.together &&
                            acc.numElements() / acc.dim(column) >= int64_t{unit.m} * warps_ &&
                            std::ranges::any_of(
@@ -210,9 +259,10 @@ private:
 
 bool planDots(ir::Function &fn, const PassContext &context) {
   std::vector<OpId> dots;
+  const int32_t warps = chooseWarps(fn, context);
   for (const OpId op : fn.walk()) {
     if (fn.opcode(op) == Opcode::Dot) {
-      const auto parts = inParts(fn, widenAccumulator(fn, op), context.target);
+      const auto parts = inParts(fn, widenAccumulator(fn, op), context.target, warps);
       dots.insert(dots.end(), parts.begin(), parts.end());
     }
   }
@@ -227,7 +277,7 @@ const DotUnit &unitOf(const ir::Function &fn, OpId dot, const ir::Target &target
   if (!fn.hasAttr(dot, Attr::unit) || !fn.hasAttr(dot, Attr::warps)) {
     fail(fn, dot, "a dot has no unit: the pass plan_dots has been left out");
   }
-  return namedUnit(fn, dot, target);
+  return namedUnit(fn, dot, target, 0);
 }
 
 WarpGrid warpGridOf(const ir::Function &fn, OpId dot, int32_t warps) {

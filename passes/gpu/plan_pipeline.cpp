@@ -6,6 +6,7 @@
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/lower_conversions.h"
+#include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
@@ -193,15 +194,28 @@ private:
         readers.push_back(layoutOf(fn_.result(use.op)));
       }
     }
-    PlannedLoad planned{load, {}, vectorBytes, 0};
-    planned.slot = chooseBuffer(type.shape(), {.writers = {&writer, 1},
-                                               .readers = readers,
-                                               .elementBytes = bytes,
-                                               .minUnitBytes = vectorBytes,
-                                               .fastAxis = static_cast<int32_t>(*fast)});
+    PlannedLoad planned{.load = load, .slot = {}, .vectorBytes = vectorBytes};
+    if (feedsUnitItself(value)) {
+      planned.slot = matrixLayout(type.shape(), *fast, bytes, writer);
+      planned.align = kMatrixAlignment;
+    } else {
+      planned.slot = chooseBuffer(type.shape(), {.writers = {&writer, 1},
+                                                 .readers = readers,
+                                                 .elementBytes = bytes,
+                                                 .minUnitBytes = vectorBytes,
+                                                 .fastAxis = static_cast<int32_t>(*fast)});
+    }
     planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * bytes;
     const BufferAccess write = writeAccess(writer, planned.slot, bytes);
     return write.elements * bytes >= vectorBytes ? std::optional(planned) : std::nullopt;
+  }
+
+  // A unit reads the slot, not the threads.
+  [[nodiscard]] bool feedsUnitItself(ValueId value) const {
+    return std::ranges::any_of(fn_.uses(value), [&](ir::Use use) {
+      return fn_.opcode(use.op) == Opcode::Dot &&
+             readsByItself(unitOf(fn_, use.op, context_.target));
+    });
   }
 
   // The axis along which a thread's registers are neighbours; any for one register.

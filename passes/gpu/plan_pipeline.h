@@ -34,6 +34,7 @@ struct PlannedLoad {
   ir::Layout slot;         // of one slot
   int32_t vectorBytes = 0; // of one thread's copy: 4, 8 or 16
   int64_t slotBytes = 0;
+  int32_t align = 0;       // of the ring, if it needs more than others; bytes
 };
 
 struct LoopPlan {

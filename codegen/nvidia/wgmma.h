@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A dot by wgmma, as data: the instructions of four warps over their rows of the accumulator, all columns and
+// all of k, and the descriptors that say where the operands lie in shared memory.
+#pragma once
+
+#include "ir/function.h"
+#include "ir/target.h"
+
+#include <string>
+#include <vector>
+
+namespace libtile::codegen::nvidia {
+
+struct WgmmaCode {
+  // One after the other, then the wait for their end; $0, $1, ... are accumulators, then come these again as
+  // they were, and the descriptors of a and of b.
+  std::string text;
+  std::vector<int32_t> registers; // the accumulator's, in the order of $0, $1, ...
+  int64_t descriptors[2] = {};    // of a and of b but for the address: bits 0..13 are it, in units of 16 bytes
+  std::vector<int32_t> warps;     // bytes by which the bits of the warp's number move a's address
+};
+
+// Requires: operands in buffers. UserError: no descriptor tells where they lie.
+[[nodiscard]] WgmmaCode wgmmaCode(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit);
+
+} // namespace libtile::codegen::nvidia

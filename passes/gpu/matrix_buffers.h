@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers that a unit reads by itself, several warps together (wgmma): how an operand must lie in shared
+// memory, and how the unit is told where it lies.
+//
+// An operand is stored in rows of 32, 64 or 128 bytes along one of its axes, the fast one. With p the byte
+// at which an element would lie were its rows simply one behind the other, eight rows a group,
+//     byte = p XOR (bits 7.. of p, one for 32-byte rows, two for 64, three for 128) << 4
+// A fast axis longer than a row goes on in a next block of rows. Such a map is a Layout from
+// HwDim::Offset, into which threads write like into any other; the unit needs its start at a multiple of
+// kMatrixAlignment.
+#pragma once
+
+#include "ir/function.h"
+#include "ir/target.h"
+
+#include <optional>
+#include <span>
+
+namespace libtile::passes {
+
+inline constexpr int32_t kMatrixAlignment = 1024; // bytes
+
+// The unit reads its operands from shared memory by itself; else the threads read it.
+[[nodiscard]] bool readsByItself(const ir::DotUnit &unit);
+// The warps that issue one instruction together, along the rows of the accumulator.
+[[nodiscard]] int32_t warpsTogether(const ir::DotUnit &unit);
+
+// The buffer for a tile with two axes that threads write under the layout `writer`.
+[[nodiscard]] ir::Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis,
+                                      int32_t elementBytes, const ir::Layout &writer);
+
+// What a unit is told of a part of an operand: where it starts, how long a row is, and from there how far the next
+// row block along the fast axis (`leading`) and the next eight rows (`stride`) are. All in bytes.
+struct MatrixWalk {
+  unsigned fastAxis = 0;
+  int32_t start = 0, rowBytes = 0, leading = 0, stride = 0;
+  // The byte of the part's element at `fast` and `slow` from its first one: what the unit reads.
+  [[nodiscard]] int32_t byteOf(int32_t fast, int32_t slow, int32_t elementBytes) const;
+};
+// For the part of `extents` at `first`; nothing where the buffer is not laid out so.
+[[nodiscard]] std::optional<MatrixWalk> matrixWalk(const ir::Layout &buffer, const ir::Coords &first,
+                                                   const ir::Coords &extents, int32_t elementBytes);
+
+// The op ends writes of threads that a unit reads by itself behind the next barrier: threads have to
+// publish them first. An async_wait or a buffer_write.
+[[nodiscard]] bool publishes(const ir::Function &fn, ir::OpId op, const ir::Target &target);
+
+} // namespace libtile::passes
