@@ -25,7 +25,7 @@ SECTIONS = [
     ("Measuring", "testing", ["do_bench", "do_bench_cudagraph", "assert_close", "get_dram_gbps",
                               "get_max_simd_tflops", "get_max_tensorcore_tflops"]),
     ("", "testing_reports", ["perf_report", "Benchmark", "Mark"]),
-    ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "KernelAssertionError", "KernelFaultError", "UnsupportedError", "InternalError",
+    ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "KernelAssertionError", "KernelFaultError", "UnsupportedError", "OutOfResources", "InternalError",
                           "DeviceError", "AutotunerError"]),
 ]
 

@@ -153,7 +153,9 @@ void Options::set(Option option, int64_t value) {
     throw ir::UserError("option " + std::string(known.name) + "=" + std::to_string(value) + ": it takes " +
                         describeValues(known));
   }
-  values_[static_cast<size_t>(option)] = value;
+  // As in Triton, the variable is stronger than what a launch says.
+  static const int64_t debugs = tritonDebug();
+  values_[static_cast<size_t>(option)] = option == Option::debug ? value | debugs : value;
 }
 
 Options Options::normalised(const ir::Target &target) const {

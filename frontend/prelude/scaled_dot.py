@@ -86,6 +86,11 @@ def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None,
                rhs_k_pack=True, out_dtype=tl.float32):
     """acc + (lhs times its scales) x (rhs times its scales), summed in fp32. fast_math changes nothing."""
     tl.static_assert(out_dtype == tl.float32, "out_dtype of dot_scaled must be fp32")
+    if lhs_scale is not None and rhs_scale is not None:
+        left_run: tl.constexpr = scaled_dot_depth(lhs, lhs_format, lhs_k_pack) // lhs_scale.shape[-1]
+        right_run: tl.constexpr = scaled_dot_depth(tl.trans(rhs), rhs_format, rhs_k_pack) // rhs_scale.shape[-1]
+        tl.static_assert(left_run == right_run, f"the scales of dot_scaled are for runs of one length, got runs of {left_run} in lhs "
+                                                f"and of {right_run} in rhs")
     if scaled_dot_is_wide(lhs_format, lhs_scale) or scaled_dot_is_wide(rhs_format, rhs_scale):
         left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, tl.float32)
         right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, tl.float32)
@@ -94,6 +99,12 @@ def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None,
         left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, tl.bfloat16)
         right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, tl.bfloat16)
         return tl.dot(left, tl.trans(right), acc, out_dtype=tl.float32)
+
+
+@libtile.jit
+def scaled_dot_depth(x, format: tl.constexpr, k_pack: tl.constexpr):
+    """K of an operand whose last axis holds it."""
+    return x.shape[-1] * 2 if format == "e2m1" and k_pack else x.shape[-1]
 
 
 @libtile.jit

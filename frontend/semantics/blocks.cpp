@@ -183,8 +183,23 @@ void storeAt(Semantics &s, const BlockAccess &access, const Value &value) {
 
 using Atomic = Value (*)(Semantics &, operations::Args);
 
+// Whether Triton's descriptors reduce such elements: by the copy engine of an NVIDIA GPU from sm_90 on, elsewhere by atomics.
+bool isPortableReduction(const Semantics &s, Atomic atomic, DType element) {
+  const bool hasEngine = s.target.starts_with("sm_") && std::atoi(s.target.c_str() + 3) >= 90;
+  const bool compares = atomic == operations::atomicMin || atomic == operations::atomicMax;
+  const unsigned bits = ir::bitWidth(element.elem);
+  if (element.isFloat()) {
+    return compares ? bits == 16 && hasEngine : atomic == operations::atomicAdd && (bits == 16 || bits == 32);
+  }
+  return bits >= 32 && !(atomic == operations::atomicAdd && bits == 64 && element.isSigned);
+}
+
 Value reduceAt(Semantics &s, operations::Args args, Atomic atomic) {
   const Aggregate &descriptor = descriptorOf(s, args[0]);
+  if (const DType element = elementOf(descriptor); s.portable && !isPortableReduction(s, atomic, element)) {
+    s.fail(args[0], "Triton's descriptors have no such reduction of " + element.name() +
+                        " on this target; with portable=False it is there");
+  }
   checkValue(s, args[2], blockShape(descriptor));
   const BlockAccess access = accessAt(s, descriptor, args[1]);
   const std::array arguments = {access.pointers, args[2], access.mask, Value::string("relaxed"),

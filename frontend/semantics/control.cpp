@@ -93,7 +93,11 @@ Value makeTuple(Semantics &s, Args args) {
   return Value::tuple(args[0].tuple()->fields);
 }
 
-Value makeConstexprType(Semantics &, Args args) { return Value::aggregate(Class::constexprType(), {args[0]}); }
+// Of a tuple it is what the tuple's `type` is: the types of its constants.
+Value makeConstexprType(Semantics &s, Args args) {
+  return args[0].tuple() != nullptr ? s.attribute(args[0], "type")
+                                    : Value::aggregate(Class::constexprType(), {args[0]});
+}
 
 // types, fields
 Value makeTupleType(Semantics &s, Args args) {

@@ -76,6 +76,17 @@ std::optional<ir::Precision> precisionOf(const Semantics &s, const Value &name,
                    text + "'");
 }
 
+// How many products may be summed in less than fp32: none are, so that any number does.
+void checkImpreciseSums(const Semantics &s, const Value &given, int64_t depth) {
+  if (!given.isNone()) {
+    const int64_t most = s.constantInt(given, "max_num_imprecise_acc");
+    if (most < 0 || most > depth) {
+      s.fail(given, "max_num_imprecise_acc must be 0 to " + std::to_string(depth) + ", the columns of the first operand, got " +
+                        std::to_string(most));
+    }
+  }
+}
+
 // The type of dot's result: fp32 unless the accumulator or out_dtype asks for another.
 DType resultType(const Semantics &s, const Value &acc, const Value &outDtype, DType sums) {
   const DType given = acc.tensor() != nullptr ? acc.tensor()->dtype : sums;
@@ -105,6 +116,7 @@ Value dot(Semantics &s, Args args) {
     s.fail("dot of " + input.dtype.name() + " gives fp32, not fp16; cast the result with .to()");
   }
   const std::optional<ir::Precision> precision = precisionOf(s, args[3], args[4]);
+  checkImpreciseSums(s, args[5], input.shape.back());
 
   Tensor acc;
   if (args[2].isNone()) {

@@ -171,6 +171,7 @@ public:
   // The options: device_assert checks; so do + - * of integers.
   bool debug = false, sanitizesOverflow = false;
   std::optional<ir::Precision> dotPrecision; // of dots of fp32 that ask for none; none: ieee
+  bool portable = false; // descriptors reduce what Triton's do
   // While one lives, arithmetic may wrap: in the library, and where no assertion may stand.
   class Wrapping {
   public:

@@ -197,6 +197,12 @@ const Aggregate *sliceOf(const Value &value) {
   return all != nullptr && all->cls->is(*Class::slice()) ? all : nullptr;
 }
 
+// `:`, which where no axis is left stands for none.
+bool isWhole(const Value &part) {
+  const Aggregate *slice = sliceOf(part);
+  return slice != nullptr && std::ranges::all_of(slice->fields, &Value::isNone);
+}
+
 // A bound of a slice of a sequence of `size` items, clamped as Python does.
 int64_t sliceBound(Semantics &s, const Value &value, int64_t fallback, int64_t size, bool down) {
   if (value.isNone()) {
@@ -283,6 +289,9 @@ Value tensorSubscript(Semantics &s, const Tensor &x, const Value &index) {
   for (const Value &part : parts) {
     if (part.isNone()) {
       result = expandDims(s, result, axis++);
+      continue;
+    }
+    if (used == x.shape.size() && isWhole(part)) {
       continue;
     }
     if (++used > x.shape.size()) {

@@ -67,6 +67,7 @@ struct Signature {
   bool debug = false; // what the kernel asserts is checked
   bool sanitizesOverflow = false; // and that its sums and products fit their types
   std::optional<ir::Precision> dotPrecision; // of dots of fp32 that ask for none
+  bool portable = false; // descriptors reduce what Triton's do
 };
 
 // The kernel as tile IR: stage tile, passes the verifier. Throws UserError, Unsupported.

@@ -166,8 +166,11 @@ Found takeDevice(PyObject *self, By by, PyObject *name, PyObject *value, Call &c
   return Found::Refused;
 }
 
-// Whether that is where the arrays are.
+// Whether what `device` says is where the arrays are. A launch without either goes home.
 bool checkDevice(PyObject *self, Call &call) {
+  if (call.device == kNoDevice && call.deviceName == nullptr) {
+    return findHome(call.device, call.homeStream);
+  }
   if (call.deviceName == nullptr || (call.device == kNoDevice && !std::string_view(call.deviceName).starts_with("cuda"))) {
     return true;
   }

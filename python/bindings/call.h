@@ -19,7 +19,7 @@ struct Param {
 };
 
 // The options that a function may say for its launches, in the order of Jit's arguments.
-constexpr const char *kOwnOptions[] = {"check", "debug", "default_dot_input_precision"};
+constexpr const char *kOwnOptions[] = {"check", "debug", "default_dot_input_precision", "portable"};
 
 struct JitObject {
   PyObject_HEAD
@@ -59,6 +59,7 @@ struct Call {
   bool isInterpreted = false;         // device="interpreter" was given
   const char *deviceName = nullptr;   // what `device` says, as long as the call lasts; null: nothing
   PyObject *deviceArgument = nullptr; // the first array
+  void *homeStream = nullptr;         // where there is none: of the home (devices.cpp)
 };
 
 // Parses the source if this is the first use (jit.cpp).

@@ -186,5 +186,8 @@ bool addTunerType(PyObject *module);
 lt_device *deviceFor(int device);
 // Whether launches with arrays of the CPU are interpreted.
 bool &interpretsAll();
+// Where a launch goes that has no arrays: what the function says that set_home() got; without one nothing is set, and it is
+// the CPU. False with a Python error set.
+bool findHome(int &device, void *&stream);
 
 } // namespace libtile::python

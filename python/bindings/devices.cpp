@@ -146,7 +146,21 @@ py::tuple getCache() {
   return py::make_tuple(cache.is_on != 0, py::bytes(cache.folder), cache.max_bytes);
 }
 
+// A function of Python, or null. One that another replaces lives on: it may be running.
+PyObject *home = nullptr;
+
 } // namespace
+
+bool findHome(int &device, void *&stream) {
+  if (home == nullptr || interpretsAll()) {
+    return true;
+  }
+  const Ref found(takingGil([] { return PyObject_CallNoArgs(home); }));
+  unsigned long long handle = 0;
+  const bool isPair = found && PyArg_ParseTuple(found.get(), "iK", &device, &handle) != 0;
+  stream = pointer(handle);
+  return isPair;
+}
 
 lt_device *deviceFor(int device) {
   const int index = indexOf(device);
@@ -205,6 +219,8 @@ void addDeviceFunctions(py::module_ &module) {
              "Whether the interpreter looks for what only libtile defines.");
   module.def("check_portability", [](bool wanted) { lt_check_portability(wanted ? 1 : 0); },
              "check_portability(wanted)");
+  module.def("set_home", [](const py::object &wanted) { home = wanted.is_none() ? nullptr : Ref::borrowed(wanted.ptr()).release(); },
+             "set_home(function): function() is (device, stream) for launches without arrays; None: the CPU.");
   module.def("set_num_threads", setNumThreads, "Threads that CPU kernels use; 0: all cores.");
   module.def("num_threads", [] {
     const int threads = lt_num_threads();

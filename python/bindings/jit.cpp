@@ -80,7 +80,12 @@ bool parse(PyObject *self) {
     delete rows;
     return true;
   }
-  lt_function_set_flags(function, flags.data());
+  if (lt_function_set_flags(function, flags.data()) != LT_OK) {
+    raiseError(Doing::Compiling);
+    lt_function_free(function);
+    delete rows;
+    return false;
+  }
   asJit(self)->params = rows;
   asJit(self)->function = function;
   asJit(self)->parsedFrom = Py_NewRef(behind.get());
@@ -127,8 +132,8 @@ bool checkFunction(PyObject *fn) {
 }
 
 int jitInit(PyObject *self, PyObject *args, PyObject *) {
-  PyObject *fn = nullptr, *own[std::size(kOwnOptions)] = {Py_None, Py_None, Py_None};
-  if (!PyArg_ParseTuple(args, "O|OOO", &fn, &own[0], &own[1], &own[2])) {
+  PyObject *fn = nullptr, *own[std::size(kOwnOptions)] = {Py_None, Py_None, Py_None, Py_None};
+  if (!PyArg_ParseTuple(args, "O|OOOO", &fn, &own[0], &own[1], &own[2], &own[3])) {
     return -1;
   }
   if (!checkFunction(fn)) {

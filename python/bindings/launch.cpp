@@ -316,13 +316,13 @@ PyObject *launcherOfJit(PyObject *jit, PyObject *grid) { return makeLauncher(jit
 PyObject *launchClassified(PyObject *jit, PyObject *grid, Call &call) {
   Plan plan;
   int64_t extents[3];
-  void *stream = nullptr;
+  void *stream = call.homeStream;
   if (!evaluateGrid(jit, grid, call, extents)) {
     return nullptr;
   }
   lt_device *device = deviceOf(call);
   if (device == nullptr ||
-      (call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream))) {
+      (call.deviceArgument != nullptr && call.device >= 0 && !currentStream(call.deviceArgument, call.device, stream))) {
     return nullptr;
   }
   if (!findPlan(jit, device, call, plan)) {

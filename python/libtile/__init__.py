@@ -96,7 +96,7 @@ from __future__ import annotations
 from . import _libtile, errors
 from .aggregates import aggregate
 from .errors import (CompilationError, DeviceError, Error, InternalError, KernelAssertionError, KernelFaultError,
-                     OutOfBoundsError, UnsupportedError)
+                     OutOfBoundsError, OutOfResources, UnsupportedError)
 from .jit import CompiledKernel, JITFunction, constexpr_function, jit, must_use_result
 from .device import DeviceArray, available_devices, num_threads, set_allocator, set_num_threads, to_device
 from .math import cdiv, next_power_of_2
@@ -106,12 +106,12 @@ __version__: str = _libtile.version
 
 __all__ = [
     "CompilationError", "CompiledKernel", "DeviceArray", "DeviceError", "Error", "InternalError",
-    "JITFunction", "KernelAssertionError", "KernelFaultError", "OutOfBoundsError", "UnsupportedError", "aggregate", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
+    "JITFunction", "KernelAssertionError", "KernelFaultError", "OutOfBoundsError", "OutOfResources", "UnsupportedError", "aggregate", "available_devices", "cdiv", "constexpr_function", "hooks", "jit",
     "language", "must_use_result", "next_power_of_2", "num_threads", "set_allocator", "set_num_threads", "targets", "to_device",
 ]
 
 
-_LATER = ("AsyncCompileMode", "FutureKernel", "KernelInterface", "MockTensor", "OutOfResources",
+_LATER = ("AsyncCompileMode", "FutureKernel", "KernelInterface", "MockTensor",
           "TensorWrapper", "backends", "compile", "compiler", "reinterpret", "runtime")
 
 

@@ -67,6 +67,19 @@ class UnsupportedError(Error):
     kind = 1
 
 
+class OutOfResources(UnsupportedError):
+    """The kernel needs more than a program of the device may have: `required` of `name` ("shared memory", "threads"), where
+    there is `limit`. Autotuning skips such a configuration."""
+
+    def __init__(self, required: int, limit: int, name: str, text: str | None = None, message: str | None = None,
+                 file: str | None = None, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(text or f"out of resource: {name}, required: {required}, limit: {limit}", message, file, line, column)
+        self.required, self.limit, self.name = required, limit, name
+
+    def __reduce__(self):
+        return type(self), (self.required, self.limit, self.name, *self.args), self.__dict__
+
+
 class NotThereYet(UnsupportedError, AttributeError):
     """A name of Triton's that libtile does not have yet: hasattr() is False, an import fails."""
 
@@ -94,12 +107,27 @@ def missing(owner: str, name: str, later: Collection[str]) -> AttributeError:
     return AttributeError(f"{owner} has no attribute '{name}'", name=name)
 
 
-# What a package that stands in for another makes of an exception of the compiler, before it is raised; None: nothing.
+# What a package that stands in for another makes of an exception before it is raised; None: nothing.
 translate: Callable[[Error], None] | None = None
 
 _CLASSES = {1: UnsupportedError, 2: InternalError, 3: DeviceError}
 _CALLING, _COMPILING, _RUNNING, _ASSERTING, _INTERPRETING = range(5)
 _FOUND = {_RUNNING: OutOfBoundsError, _ASSERTING: KernelAssertionError, _INTERPRETING: KernelFaultError}
+
+
+def _needing(message):
+    """OutOfResources of what the compiler says of a kernel that needs too much."""
+    import functools
+    import re
+    needed = re.match(r"the kernel needs (\d+)(?: bytes of)? (shared memory|threads); \S+ has (\d+)", message)
+    return functools.partial(OutOfResources, int(needed[1]), int(needed[3]), needed[2]) if needed else UnsupportedError
+
+
+def translated(error: Error) -> Error:
+    """The error, in the words of the package that stands in for another."""
+    if translate is not None:
+        translate(error)
+    return error
 
 
 def make(kind, text, message, line, column, reproducer, doing):
@@ -108,11 +136,11 @@ def make(kind, text, message, line, column, reproducer, doing):
     if kind == 0 and (doing == _CALLING or (doing == _COMPILING and not line)):
         return ValueError(text)
     cls = _FOUND.get(doing, CompilationError) if kind == 0 else _CLASSES[kind]
+    if cls is UnsupportedError and message.startswith("the kernel needs "):
+        cls = _needing(message)
     if cls is CompilationError and message.startswith("static assertion failed"):
         cls = StaticAssertionError
     error = cls(text, message, None, line or None, column or None)
     if kind == 2:
         error.reproducer = reproducer
-    if translate is not None:
-        translate(error)
-    return error
+    return translated(error)

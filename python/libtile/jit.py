@@ -103,8 +103,8 @@ class JITFunction(_libtile.Jit):
     _kernel_class = CompiledKernel
 
     def __init__(self, fn, do_not_specialize=None, do_not_specialize_on_alignment=None, launch_metadata=None,
-                 check=None, debug=None, default_dot_input_precision=None):
-        super().__init__(fn, check, debug, default_dot_input_precision)
+                 check=None, debug=None, default_dot_input_precision=None, portable=None):
+        super().__init__(fn, check, debug, default_dot_input_precision, portable)
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__

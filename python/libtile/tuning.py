@@ -280,7 +280,7 @@ class Autotuner(_Wrapper, _libtile.Tuner):
         if self.early_config_prune is not None:
             configs = self.early_config_prune(configs, self.nargs, **kwargs)
             if not configs:
-                raise errors.AutotunerError(f"{self.__name__}(): early_config_prune leaves no configuration")
+                raise errors.translated(errors.AutotunerError(f"{self.__name__}(): early_config_prune leaves no configuration"))
         if self.perf_model is None:
             return configs
         top = self.configs_top_k

@@ -144,7 +144,7 @@ LT_API const lt_param *lt_function_params(const lt_function *function, size_t *c
 LT_API void lt_function_clear(lt_function *function); /* without the interpreter's lock */
 /* Flags for each parameter: no value-dependent specialisation; no alignment. Before the first use. */
 enum { LT_NO_SPECIALIZE = 1, LT_NO_ALIGNMENT = 2 };
-LT_API void lt_function_set_flags(lt_function *function, const uint8_t *flags);
+LT_API lt_status lt_function_set_flags(lt_function *function, const uint8_t *flags);
 
 /* ---- arguments */
 typedef enum lt_arg_kind {

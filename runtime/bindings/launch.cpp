@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // bindings.h: functions, compiling and launching, over runtime/launcher.h.
+#include "frontend/syntax/ast.h"
 #include "runtime/bindings/internal.h"
 
 #include "frontend/syntax/lexer.h"
@@ -127,8 +128,19 @@ void lt_function_clear(lt_function *function) {
     return 0;
   });
 }
-void lt_function_set_flags(lt_function *function, const uint8_t *flags) {
-  function->launcher.setFlags({flags, function->params.size()});
+lt_status lt_function_set_flags(lt_function *function, const uint8_t *flags) {
+  return guarded(LT_ERROR, [&] {
+    const frontend::FunctionSource &source = function->launcher.source();
+    const frontend::AstFunction &tree = *source.ast->find(source.name);
+    for (size_t i = 0; i < source.params.size(); ++i) {
+      if (source.params[i].isConstexpr && flags[i] != 0) {
+        throw ir::UserError("`" + source.params[i].name + "` is constexpr and listed in do_not_specialize",
+                            source.ast->location(tree.params[i].range));
+      }
+    }
+    function->launcher.setFlags({flags, source.params.size()});
+    return LT_OK;
+  });
 }
 lt_value *lt_value_function(const lt_function *function) {
   return guarded<lt_value *>(nullptr, [&] {

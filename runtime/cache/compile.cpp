@@ -381,6 +381,10 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
                                                frontend::Host &host) {
   const CompileScope scope;
   const Options options = given.normalised(target);
+  if (const int32_t warps = options.number(Option::num_warps); warps > std::max(target.maxWarps, 1)) {
+    throw ir::Unsupported("the kernel needs " + std::to_string(warps * target.warpSize) + " threads; " + target.name +
+                          " has " + std::to_string(target.maxWarps * target.warpSize) + " a program: take fewer warps");
+  }
   const std::string wanted = fullKey(signature, target, options);
   std::vector<Result> known;
   {
@@ -412,6 +416,7 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   const bool isDebugged = options[Option::debug] != 0;
   full.debug = isDebugged || codegen::isInterpreted(target);
   full.sanitizesOverflow = isDebugged && options[Option::sanitize_overflow] != 0;
+  full.portable = options[Option::portable] != 0;
   if (const int64_t precision = options[Option::default_dot_input_precision]; precision > 0) {
     full.dotPrecision = static_cast<ir::Precision>(precision - 1);
   }

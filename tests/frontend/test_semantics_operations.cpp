@@ -268,8 +268,10 @@ TEST(Operations, Subscripts) {
   EXPECT_EQ(k.s.subscript(x, Value::none()).describe(), "tensor of fp32[1, 4]");
   EXPECT_EQ(k.s.subscript(k.param("f32"), Value::none()).describe(), "tensor of fp32[1]");
   EXPECT_USER_ERROR(k.s.subscript(x, integer(4)), "index 4 is outside of a tensor's axis of 4");
-  EXPECT_USER_ERROR(k.s.subscript(x, Value::tuple({whole, whole})),
-                    "too many indices for shape [4]");
+  EXPECT_EQ(k.s.subscript(x, Value::tuple({whole, whole})).describe(), "tensor of fp32[4]");
+  EXPECT_EQ(k.s.subscript(k.param("f32"), Value::tuple({Value::none(), whole})).describe(), "tensor of fp32[1]");
+  const Value half = Value::aggregate(Class::slice(), {Value::none(), integer(2), Value::none()});
+  EXPECT_USER_ERROR(k.s.subscript(x, Value::tuple({whole, half})), "too many indices for shape [4]");
   EXPECT_EQ(k.text(),
             "%0 = splat %a : tile<4xf32>\n%1 = expand_dims %0 {axis=1} : tile<4x1xf32>\n"
             "%2 = expand_dims %0 {axis=0} : tile<1x4xf32>\n"

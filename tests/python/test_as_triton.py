@@ -411,7 +411,164 @@ def failing(kernel):
         return error
 error = failing(outer)
 assert "at 3:4:" in str(error) and "at 2:8:" in str(error.__cause__) and "missing" in str(error.__cause__)
+
+@triton.jit
+def returning(x, y, n):
+    if n > 1:
+        return x
+    return y
+
+@triton.jit
+def either(x, y, n):
+    if n > 2:
+        out = x
+    else:
+        out = y
+    tl.store(out, 1)
+
+@triton.jit
+def calling(x, y, n):
+    tl.store(returning(x, y, n), 1)
+
+for kernel in (calling, either):
+    try:
+        kernel.warmup("*fp32", "*fp16", "i32", grid=(1,))
+    except triton.CompilationError as error:
+        assert error.message.startswith("Return type mismatch: " if kernel is calling else "Mismatched type for out"), error
+    else:
+        raise AssertionError
 assert str(failing(twice).__cause__) == "duplicate axes, normalized axes = [0, 0]"
+""")
+
+
+def test_errors_have_the_words_of_triton():
+    check("""
+import pickle
+
+@triton.jit
+def imprecise():
+    x = tl.full((64, 64), 0.0, tl.float8e5)
+    tl.dot(x, x, max_num_imprecise_acc=128)
+
+@triton.jit
+def scaled(n: tl.constexpr):
+    a, b = tl.full((32, 64), 0, tl.uint8), tl.full((64, 32), 0, tl.uint8)
+    tl.dot_scaled(a, tl.full((32, n), 0, tl.uint8), "e5m2", b, tl.full((32, 2), 0, tl.uint8), "e5m2")
+
+@triton.jit(do_not_specialize=["N"])
+def constant(x, N: tl.constexpr):
+    pass
+
+@triton.jit
+def large(a, b, c, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    at = i[:, None] * SIZE + i[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
+
+def failing(call, kind=triton.CompilationError):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError
+
+assert str(failing(lambda: imprecise.warmup(grid=(1,))).__cause__) == "max_num_imprecise_acc (128) must be <= K (64)"
+words = "Operands must have the same scale factor; (lhs: 16 vs rhs: 32)"
+assert str(failing(lambda: scaled.warmup(4, grid=(1,))).__cause__) == words
+scaled.warmup(2, grid=(1,))
+for call in (lambda: constant.warmup("*fp32", 5, grid=(1,)), lambda: constant[(1,)](np.zeros(1), 5)):
+    error = failing(call)
+    assert "N marked as constexpr and listed in do_not_specialize" in str(error) and error.line is not None
+for warps, size, words in ((64, 16, "out of resource: threads, Required: 2048, Hardware limit: 1024"),
+                           (4, 512, "out of resource: shared memory, Required: ")):
+    error = failing(lambda: large.warmup("*fp32", "*fp32", "*fp32", size, grid=(1,), num_warps=warps, target="sm_80"), triton.OutOfResources)
+    assert str(error).startswith(words), str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+tuned = triton.autotune([triton.Config({"SIZE": 16}), triton.Config({"SIZE": 8})], [], prune_configs_by={"early_config_prune": lambda *args, **kwargs: []})(large)
+assert str(failing(lambda: tuned[(1,)](*[np.zeros(256, "f4")] * 3), triton.TritonError)) == (
+    "Autotuner error: No valid autotuner configs after pruning. `early_config_prune` should return at least one config.")
+""")
+
+
+def test_descriptors_reduce_the_types_of_triton():
+    check("""
+@triton.jit
+def reduce(x, KIND: tl.constexpr):
+    desc = tl.make_tensor_descriptor(x, [4, 16], [16, 1], [4, 16])
+    value = tl.full((4, 16), 1, x.dtype.element_ty)
+    if KIND == "add":
+        desc.atomic_add([0, 0], value)
+    elif KIND == "max":
+        desc.atomic_max([0, 0], value)
+    else:
+        desc.atomic_xor([0, 0], value)
+
+def refuses(kind, dtype, **options):
+    try:
+        reduce.warmup("*" + dtype, kind, grid=(1,), **options)
+    except triton.CompilationError as error:
+        assert "no such reduction" in str(error) and error.line is not None
+        return True
+    return False
+
+whole = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
+types = [*whole, "fp16", "bf16", "fp32", "fp64"]
+taken = lambda kind, **options: {dtype for dtype in types if kind != "xor" or dtype in whole if not refuses(kind, dtype, **options)}
+words = {"i32", "i64", "u32", "u64"}
+for target in ("avx512", "sm_80", "sm_90a"):
+    assert taken("add", target=target) == words - {"i64"} | {"fp16", "bf16", "fp32"}
+    assert taken("max", target=target) == words | ({"fp16", "bf16"} if target == "sm_90a" else set())
+    assert taken("xor", target=target) == words
+assert taken("max", portable=False, target="avx512") == set(types)
+""")
+
+
+def test_the_type_of_a_constant_tuple():
+    check("""
+from triton.language.core import constexpr_type
+LITERAL = tl.constexpr((5, 6, 7))
+
+@triton.jit
+def kernel(given: tl.constexpr):
+    tl.static_assert(given.type == constexpr_type((5, 6, 7)) and given.type != constexpr_type((5, 6, 8)))
+    same: tl.constexpr = given
+    tl.static_assert(same.type == constexpr_type(LITERAL) and same == LITERAL)
+
+kernel.warmup((5, 6, 7), grid=(1,))
+""")
+
+
+def test_a_launch_without_arrays_is_on_the_active_driver():
+    check("""
+import libtile
+from triton.backends.driver import GPUDriver
+
+@triton.jit
+def printing(n):
+    print("n", n)
+
+class Elsewhere(GPUDriver):
+    def get_current_device(self):
+        return 63
+
+    def get_current_stream(self, index=None):
+        return 0
+
+triton.runtime.driver.set_active_to_cpu()
+printing[(1,)](3)
+assert printing[(1,)](3, device="cpu").target == printing[(1,)](3).target
+import sys
+sys.modules.setdefault("torch", np)
+triton.runtime.driver.set_active(Elsewhere())
+try:
+    printing[(1,)](3)
+except libtile.DeviceError:
+    pass
+else:
+    raise AssertionError
+printing[(1,)](3, device="cpu")
+scale[(1,)](np.ones(4, "f4"), 4, 3, 4)
 """)
 
 

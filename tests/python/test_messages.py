@@ -662,6 +662,15 @@ def test_the_environment(variable, value, is_on):
     assert ("libtile.errors.KernelAssertionError" in shown.stderr) == is_on and (shown.returncode != 0) == is_on
 
 
+@pytest.mark.parametrize("variable, is_on", [("LIBTILE_DEBUG", False), ("TRITON_DEBUG", True)])
+def test_the_environment_and_a_launch_that_says_no(variable, is_on):
+    paths = [str(Path(libtile.__file__).resolve().parents[1]), str(Path(__file__).parent)]
+    shown = subprocess.run([sys.executable, "-c", PROGRAM.replace("4, 4)", "4, 4, debug=False)")],
+                           capture_output=True, text=True,
+                           env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), variable: "1"})
+    assert ("libtile.errors.KernelAssertionError" in shown.stderr) == is_on and (shown.returncode != 0) == is_on
+
+
 FAILS = """
 import sys
 import numpy as np, test_messages as t

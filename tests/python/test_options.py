@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of launches and compilations: what is taken, refused, dropped and heeded."""
+import pickle
 import re
 import threading
 from pathlib import Path
@@ -25,6 +26,13 @@ def multiply_add(x, out, BLOCK: tl.constexpr):
 def told(out, num_warps: tl.constexpr, debug: tl.constexpr = False):
     tl.store(out, num_warps)
     tl.store(out + 1, 1 if debug else 0)
+
+
+@libtile.jit
+def product(a, b, c, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    at = i[:, None] * SIZE + i[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
 
 
 @libtile.jit
@@ -77,6 +85,25 @@ def test_num_warps_on_a_gpu():
     assert [compiled("sm_80", num_warps=n).metadata["threads"] for n in (1, 2, 4)] == [32, 64, 128]
 
 
+def test_more_warps_than_a_program_may_have():
+    assert launched(num_warps=128) is launched()
+    for warps, target in ((64, "sm_80"), (1024, "sm_90a")):
+        with pytest.raises(libtile.OutOfResources, match=f"^the kernel needs {32 * warps} threads; {target} has 1024 a program") as told:
+            compiled(target, num_warps=warps)
+        assert (told.value.required, told.value.limit, told.value.name) == (32 * warps, 1024, "threads")
+
+
+def test_more_shared_memory_than_a_program_may_have():
+    with pytest.raises(libtile.OutOfResources) as told:
+        product.warmup(*[tl.float32] * 3, SIZE=512, target="sm_80")
+    error = told.value
+    assert error.name == "shared memory" and error.required > error.limit == 166912
+    assert f"the kernel needs {error.required} bytes of shared memory; sm_80 has 166912" in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is libtile.OutOfResources and str(again) == str(error) and again.__dict__ == error.__dict__
+    assert str(libtile.OutOfResources(2, 1, "threads")) == "out of resource: threads, required: 2, limit: 1"
+
+
 def test_fp_fusion_on_a_gpu():
     fused, apart = compiled("sm_80").asm["ptx"], compiled("sm_80", enable_fp_fusion=False).asm["ptx"]
     assert "fma.rn.f32" in fused
@@ -93,7 +120,7 @@ def test_registers_on_a_gpu():
     ({"num_stages": 65}, "'num_stages' is 65; it takes 0 .. 64"), ({"num_ctas": 0}, "it takes 1 .. 16"),
     ({"num_warp": 4}, "no parameter or option 'num_warp'"), ({"stream": 0}, "no parameter or option 'stream'"),
     *[({"num_warps": value}, re.escape(f"multiply_add(): 'num_warps' is {value!r}; it takes 0 or a power of two "
-                                       "up to 32")) for value in (-1, 3, 12, 33, 64, 2.0, 1.5, "3", 2**63, -2**63)],
+                                       "up to 1024")) for value in (-1, 3, 12, 33, 2048, 2.0, 1.5, "3", 2**63, -2**63)],
     *[({"check": value}, re.escape(f"multiply_add(): 'check' is {value!r}; it takes 0 or 1"))
       for value in ("yes", "", 2, -1, [], (), 0.5)],
     ({"debug": np.ones(2)}, "it takes 0 or 1")])
@@ -140,7 +167,7 @@ def test_a_constexpr_parameter_and_the_option():
     assert told.warmup(tl.int32, num_warps=2, target="sm_80").metadata["num_warps"] == 2
     assert told.warmup(tl.int32, num_warps=8, target="sm_80").metadata["num_warps"] == 8
     assert told.warmup(tl.int32, 8, target="sm_80").metadata["num_warps"] != 8, "a parameter alone"
-    with pytest.raises(ValueError, match="'num_warps' is 100; it takes 0 or a power of two up to 32"):
+    with pytest.raises(ValueError, match="'num_warps' is 100; it takes 0 or a power of two up to 1024"):
         told[(1,)](out, num_warps=100)
 
 

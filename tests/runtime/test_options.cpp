@@ -35,20 +35,20 @@ TEST(Options, Range) {
 
 TEST(Options, PowersOfTwo) {
   Options options;
-  for (const int64_t warps : {0, 1, 2, 4, 8, 16, 32}) {
+  for (const int64_t warps : {0, 1, 2, 4, 8, 16, 32, 128, 1024}) {
     options.set(Option::num_warps, warps);
     EXPECT_EQ(options[Option::num_warps], warps);
   }
-  for (const int64_t warps : {int64_t{-1}, int64_t{3}, int64_t{33}, int64_t{64}, INT64_MIN, INT64_MAX}) {
+  for (const int64_t warps : {int64_t{-1}, int64_t{3}, int64_t{33}, int64_t{2048}, INT64_MIN, INT64_MAX}) {
     try {
       options.set(Option::num_warps, warps);
       ADD_FAILURE() << warps;
     } catch (const ir::UserError &error) {
       EXPECT_EQ(std::string(error.what()), "option num_warps=" + std::to_string(warps) +
-                                               ": it takes 0 or a power of two up to 32");
+                                               ": it takes 0 or a power of two up to 1024");
     }
   }
-  EXPECT_EQ(options[Option::num_warps], 32);
+  EXPECT_EQ(options[Option::num_warps], 1024);
 }
 
 TEST(Options, Normalised) {

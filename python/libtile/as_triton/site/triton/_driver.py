@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`triton.runtime.driver` and `triton.backends`: the devices of this machine as Triton's programs ask for them.
 
-Where a kernel runs is told by its arrays, never by the active driver: that only answers questions about "the" device, and is
-the first GPU where there is one.
+Where a kernel runs is told by its arrays; one that has none runs on the current device of the active driver, which is that of
+the GPUs where there is one.
 """
 import os
+import sys
 from collections import namedtuple
 
 import libtile
@@ -197,3 +198,17 @@ class DriverConfig:
 
 
 driver = DriverConfig()
+
+
+def home():
+    """The device and the stream of a launch without arrays."""
+    active = driver.active
+    if getattr(active, "kind", "") != "cuda":
+        return -1, 0
+    if "torch" not in sys.modules:
+        return 0, 0
+    device = active.get_current_device()
+    return device, active.get_current_stream(device)
+
+
+_libtile.set_home(home)

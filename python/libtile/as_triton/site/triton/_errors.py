@@ -22,20 +22,8 @@ class PTXASError(TritonError):
     """NVIDIA's assembler, or another of its tools, is not there or fails."""
 
 
-class _OutOfResources(TritonError):
-    """A kernel needs more than the device has: `required` of `name`, where `limit` is there."""
-
-    def __init__(self, required, limit, name):
-        super().__init__(f"out of resource: {name}, required: {required}, limit: {limit}. Smaller blocks or fewer stages "
-                         "(num_stages) may help.")
-        self.required, self.limit, self.name = required, limit, name
-
-    def __reduce__(self):
-        return type(self), (self.required, self.limit, self.name)
-
-
 AutotunerError = errors.AutotunerError
-OutOfResources = getattr(errors, "OutOfResources", None) or _OutOfResources
+OutOfResources = libtile.OutOfResources
 
 # libtile's message -> the words by which programs know the error in Triton.
 _WORDS = [(re.compile(ours), theirs) for ours, theirs in (
@@ -45,11 +33,20 @@ _WORDS = [(re.compile(ours), theirs) for ours, theirs in (
     (r"store cannot write through a pointer that is const", "Cannot store to a constant pointer"),
     (r"a conditional expression would be (.*) on one side of the condition and (.*) on the other",
      r"Ternary expression with dynamic condition has inconsistent types \1 and \2"),
+    (r"`(\w+)` would be (.*) on one side of the condition and (.*) on the other",
+     r"Mismatched type for \1 between then block (\2) and else block (\3)"),
+    (r"a function must return one type: (.*) on one path, (.*) on another", r"Return type mismatch: \1 and \2"),
     (r"the result of ([\w.]+) is not used(?:: (.*))?", r"The result of \1 is not being used. \2"),
     (r"too many indices for shape .*", "unsupported tensor index"),
     (r"axis (-?\d+) is outside of a tile with (\d+) ax[ei]s.*", r"invalid axis \1 of \2"),
     (r"expand_dims got axis (\d+) twice", r"duplicate axes, normalized axes = [\1, \1]"),
     (r"the axis of program_id must be 0, 1 or 2, got (-?\d+)", r"program_id axis must be 0, 1, or 2 but got \1"),
+    (r"`(\w+)` is constexpr and listed in do_not_specialize", r"\1 marked as constexpr and listed in do_not_specialize"),
+    (r"max_num_imprecise_acc must be 0 to (\d+), .* got (\d+)", r"max_num_imprecise_acc (\2) must be <= K (\1)"),
+    (r"static assertion failed: the scales of dot_scaled are for runs of one length, got runs of (\d+) in lhs and of (\d+) in rhs",
+     r"Operands must have the same scale factor; (lhs: \1 vs rhs: \2)"),
+    (r"\w+\(\): early_config_prune leaves no configuration",
+     "Autotuner error: No valid autotuner configs after pruning. `early_config_prune` should return at least one config."),
     (r"`(\w+)` is a plain global variable.*", r"Cannot access global variable \1 from within a jit function"),
 )]
 _PLACE = re.compile(r"(?:\A| *called from )(.+):(\d+):(\d+)(?:: error: .*)?$", re.MULTILINE)
@@ -78,9 +75,14 @@ def _place(file, line, column):
 def _translate(error):
     """Adds the place and the message as Triton writes them. Of an error in a function that a kernel calls, the exception is
     that of the call, and its cause that of the function."""
+    words = _in_words(error.message)
+    if isinstance(error, OutOfResources):
+        error.args = (f"out of resource: {error.name}, Required: {error.required}, Hardware limit: {error.limit}. {error}",)
+    elif isinstance(error, AutotunerError) and words:
+        error.args = (words,)
     if not isinstance(error, CompilationError):
         return
-    text, words = str(error), _in_words(error.message)
+    text = str(error)
     said = words or error.message
     places = [(file, int(line), int(column)) for file, line, column in _PLACE.findall(text)]
     cause = ValueError(words) if words else None

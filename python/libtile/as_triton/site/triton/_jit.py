@@ -8,7 +8,7 @@ import sys
 
 import libtile
 from libtile import host
-from triton import _errors, knobs  # noqa: F401  (the words of errors)
+from triton import _driver, _errors, knobs  # noqa: F401  (the home of launches, the words of errors)
 
 # A signature's names of types -> those of a pointer's elements or of a scalar.
 _DEF = re.compile(r"^def\s+\w+\s*\(", re.MULTILINE)
@@ -190,7 +190,7 @@ class JITFunction(JITCallable, libtile.JITFunction, KernelInterface):
     def __init__(self, fn, version=None, do_not_specialize=None, do_not_specialize_on_alignment=None, debug=None,
                  noinline=None, repr=None, launch_metadata=None):
         super().__init__(fn, do_not_specialize, do_not_specialize_on_alignment, launch_metadata, None, debug,
-                         knobs.language.fp32_default or "tf32")
+                         knobs.language.fp32_default or "tf32", True)
         self.version, self.debug, self.noinline = version, debug, noinline
         self._repr = repr
         self.pre_run_hooks = []
