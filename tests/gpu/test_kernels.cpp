@@ -86,6 +86,37 @@ TEST(Kernels, SameTextEveryTime) {
   }
 }
 
+size_t countOf(const std::string &text, std::string_view word) {
+  size_t count = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// Two times 64 rows, two times 16 of k: four instructions of four warps; what copies have brought is published.
+TEST(Kernels, MatmulByAUnitOfFourWarps) {
+  const ir::Target &target = codegen::findTarget("sm_90a");
+  const auto path = std::filesystem::path(LIBTILE_GPU_KERNELS) / "matmul_128_128_32_f16.txt";
+  ir::Function fn = ir::parse(readFile(path), path.filename().string());
+  for (const ir::OpId op : fn.walk()) {
+    if (fn.opcode(op) == Opcode::Dot) {
+      fn.setAttr(op, ir::Attr::unit, ir::AttrValue(std::string("wgmma_m64k16_f16")));
+    }
+  }
+  passes::PipelineOptions options;
+  options.verifyEach = true;
+  passes::runPipeline(fn, {target, 4, 0}, options);
+  const std::string text = codegen::generate(fn, target).assembly;
+  EXPECT_EQ(countOf(text, "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"), 4U);
+  EXPECT_EQ(countOf(text, "wgmma.fence.sync.aligned"), 1U);
+  EXPECT_EQ(countOf(text, "wgmma.wait_group.sync.aligned 0"), 1U);
+  EXPECT_EQ(countOf(text, "mma.sync"), 0U);
+  EXPECT_EQ(countOf(text, "ldmatrix"), 0U);
+  EXPECT_EQ(countOf(text, "fence.proxy.async.shared::cta"), countOf(text, "cp.async.wait_group"));
+  EXPECT_EQ(countOf(text, ".align 1024 .b8 libtile_shared[]"), 1U);
+}
+
 TEST(Kernels, MatmulRunsAhead) {
   const ir::Target &target = codegen::findTarget("sm_80");
   ir::Function fn =
