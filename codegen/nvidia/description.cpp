@@ -78,9 +78,6 @@ ir::DotUnit m8n8k4F64() {
           .leastN = 8};
 }
 
-// As leastM: a dot has the unit where its text names it.
-constexpr int32_t kOnDemand = INT32_MAX;
-
 // wgmma of four warps, 64 rows: each warp holds 16 of them as by mma.sync. It takes eight columns or any multiple,
 // and operands from shared memory.
 ir::DotUnit wgmma(const char *name, Elem operand) {
@@ -92,7 +89,7 @@ ir::DotUnit wgmma(const char *name, Elem operand) {
           .a = part,
           .b = part,
           .acc = {.elem = Elem::F32, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
-          .leastM = kOnDemand,
+          .leastM = 64,
           .leastN = 64};
 }
 

@@ -178,10 +178,12 @@ def test_a_row_is_multiplied_by_one_reciprocal():
     assert products.count(32) >= 2, products
 
 
-def test_tensor_cores_are_fed_by_copies_ahead():
+@pytest.mark.parametrize("target, instructions", [("sm_90", ["ldmatrix", "mma.sync.aligned.m16n8k16"]),
+                                                  ("sm_90a", ["fence.proxy.async", "wgmma.mma_async"])])
+def test_tensor_cores_are_fed_by_copies_ahead(target, instructions):
     kernel, types, constants = KERNELS["matmul_f16"]
-    ptx = kernel.warmup(*types, grid=(1,), target="sm_90a", **constants).asm["ptx"]
-    for instruction in ("cp.async.cg.shared.global", "ldmatrix", "mma.sync.aligned.m16n8k16"):
+    ptx = kernel.warmup(*types, grid=(1,), target=target, **constants).asm["ptx"]
+    for instruction in ("cp.async.cg.shared.global", *instructions):
         assert instruction in ptx
 
 
