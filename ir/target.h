@@ -23,7 +23,8 @@ struct DotPart {
 };
 
 // What executes a dot on a GPU: instructions that compute acc (m x n) += a (m x k) * b (k x n) each,
-// by one warp. A dot names its unit (attribute `unit`), which passes/gpu/plan_dots.h chooses.
+// by as many warps as its m rows need, where one holds those of acc's registers and lanes: mostly by one. A dot
+// names its unit (attribute `unit`), which passes/gpu/plan_dots.h chooses.
 struct DotUnit {
   std::string name;
   int32_t m, n, k;
