@@ -74,6 +74,7 @@ struct ContractUnit {
   int32_t rows = 1, words = 1; // of a and along k that an instruction takes
   int32_t registers = 0;   // for sums, rows of b and numbers of a; 0: the target's vector registers
   int32_t inFlight = 8;    // with fewer sums they wait for each other: latency times instructions in a cycle
+  std::string withheld;    // why this machine may not use it though it has it; empty: it may
   [[nodiscard]] bool ofTiles() const { return rows > 1; }
   // What numbers of k are padded to.
   [[nodiscard]] int32_t stepK() const { return group * words; }
@@ -120,7 +121,7 @@ struct Target {
   bool maskedAccess = false;   // masked loads and stores of any element size
   int32_t widestAtomic = 8;    // bytes of the widest compare and swap
   int32_t l1Bytes = 0, l2Bytes = 0;
-  std::vector<ContractUnit> contractUnits; // a dot takes the first that fits; with none it is plain folds
+  std::vector<ContractUnit> contractUnits; // a dot takes the first that fits and is not withheld; with none it is plain folds
 };
 
 } // namespace libtile::ir

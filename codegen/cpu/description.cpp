@@ -11,6 +11,7 @@
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace libtile::codegen::cpu {
@@ -21,8 +22,22 @@ using ir::ContractUnit;
 using ir::Elem;
 using ir::MultiplyAdd;
 
+// The fields that every unit has; `bytes` of a vector register or of a row of a tile.
+ContractUnit unitOf(const char *name, Elem operand, Elem packed, Elem accumulator, int32_t group, int32_t bytes,
+                    MultiplyAdd instruction) {
+  ContractUnit unit;
+  unit.name = name;
+  unit.operand = operand;
+  unit.packed = packed;
+  unit.accumulator = accumulator;
+  unit.group = group;
+  unit.lanes = bytes / int32_t(ir::byteSize(accumulator));
+  unit.instruction = instruction;
+  return unit;
+}
+
 ContractUnit multiplyAdds(const char *name, Elem operand, Elem packed, int32_t bytes) {
-  return {name, operand, packed, packed, 1, bytes / int32_t(ir::byteSize(packed))};
+  return unitOf(name, operand, packed, packed, 1, bytes, MultiplyAdd::Lanes);
 }
 
 // Floats in the accumulator's type; `bytes` of a vector register.
@@ -37,7 +52,7 @@ std::vector<ContractUnit> fusedMultiplyAdds(int32_t bytes) {
 
 // Groups of i16, which hold i8 as they are.
 ContractUnit pairsOfI16(const char *name, MultiplyAdd instruction, int32_t bytes) {
-  ContractUnit unit{name, Elem::I8, Elem::I16, Elem::I32, 2, bytes / 4, instruction};
+  ContractUnit unit = unitOf(name, Elem::I8, Elem::I16, Elem::I32, 2, bytes, instruction);
   unit.temporaries = instruction == MultiplyAdd::Vpdpwssd512 ? 0 : 1; // the product
   return unit;
 }
@@ -45,14 +60,14 @@ ContractUnit pairsOfI16(const char *name, MultiplyAdd instruction, int32_t bytes
 // a's bytes are unsigned to the instruction, so they are packed with a bias. What it adds is taken off by one
 // row more of the same instructions: with one row pairs are as fast.
 ContractUnit groupsOfI8() {
-  ContractUnit unit{"vpdpbusd", Elem::I8, Elem::I8, Elem::I32, 4, 16, MultiplyAdd::Vpdpbusd512};
+  ContractUnit unit = unitOf("vpdpbusd", Elem::I8, Elem::I8, Elem::I32, 4, 64, MultiplyAdd::Vpdpbusd512);
   unit.bias = 128;
   unit.leastM = 2;
   return unit;
 }
 
 ContractUnit pairsOfBf16() {
-  ContractUnit unit{"vdpbf16ps", Elem::BF16, Elem::BF16, Elem::F32, 2, 16, MultiplyAdd::Vdpbf16ps512};
+  ContractUnit unit = unitOf("vdpbf16ps", Elem::BF16, Elem::BF16, Elem::F32, 2, 64, MultiplyAdd::Vdpbf16ps512);
   unit.flushes = true;
   return unit;
 }
@@ -60,7 +75,7 @@ ContractUnit pairsOfBf16() {
 // Instructions of tiles (AMX), each register of 16 rows of 64 bytes. They have a latency of 52 cycles and start
 // every 16th (Intel, Optimization Reference Manual, section 20.5).
 ContractUnit tiles(const char *name, Elem operand, Elem accumulator, int32_t group, MultiplyAdd instruction) {
-  ContractUnit unit{name, operand, operand, accumulator, group, 16, instruction};
+  ContractUnit unit = unitOf(name, operand, operand, accumulator, group, 64, instruction);
   unit.rows = 16;
   unit.words = 16;
   unit.registers = 8;
@@ -130,7 +145,7 @@ const std::vector<ir::Target> &rows() {
           {groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
           {pairsOfBf16(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
-      // Without vdpbf16ps: where there are tiles, it takes twice as long as multiply-adds of f32.
+      // Without vdpbf16ps, which takes twice as long as multiply-adds of f32 on CPUs with tiles.
       x86("amx", "x86-64-v4",
           "-prefer-256-bit,+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8", 64,
           {tilesOfBf16(), tilesOfI8(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
@@ -148,16 +163,18 @@ const ir::Target *row(std::string_view name) {
   return nullptr;
 }
 
+constexpr const char *kNotPermitted = "the operating system does not permit the registers of AMX";
+
+bool usesTiles(const ir::Target &target) {
+  return std::ranges::any_of(target.contractUnits, &ContractUnit::ofTiles);
+}
+
+bool has(std::initializer_list<const char *> names) {
+  static const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  return std::ranges::all_of(names, [&](const char *name) { return features.lookup(name); });
+}
+
 const ir::Target *detectHost() {
-  const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
-  const auto has = [&](std::initializer_list<const char *> names) {
-    for (const char *name : names) {
-      if (!features.lookup(name)) {
-        return false;
-      }
-    }
-    return true;
-  };
 #if defined(__aarch64__)
   return row("aarch64");
 #endif
@@ -173,29 +190,32 @@ const ir::Target *detectHost() {
   if (!has({"avx512bf16"})) {
     return row("avx512vnni");
   }
-  return row(has({"amx-tile", "amx-bf16", "amx-int8"}) && tilesPermitted() ? "amx" : "avx512bf16");
+  return row(has({"amx-tile", "amx-bf16", "amx-int8"}) ? "amx" : "avx512bf16");
 }
 
+// All that the instruction set has; tiles may lack the leave of the operating system.
 const ir::Target *machine() {
   static const ir::Target *const best = detectHost();
   return best;
 }
 
-// What is taken unless LIBTILE_CPU_TARGET names another: tiles are taken on demand only.
-const ir::Target &preferred() { return machine()->name == "amx" ? *row("avx512bf16") : *machine(); }
+// The fastest that it runs. Tiles are taken only where LIBTILE_CPU_TARGET names them.
+const ir::Target &fastest() { return usesTiles(*machine()) ? *row("avx512bf16") : *machine(); }
 
+// LIBTILE_CPU_TARGET asks for less than the machine has.
 const ir::Target &chooseHost() {
   if (machine() == nullptr) {
     throw ir::Unsupported("this CPU has neither AVX2 with FMA and F16C, nor is it an AArch64");
   }
   const char *wanted = std::getenv("LIBTILE_CPU_TARGET");
   if (wanted == nullptr || *wanted == 0) {
-    return preferred();
+    return fastest();
   }
   const ir::Target *target = row(wanted);
   if (target == nullptr || !runsHere(*target)) {
     throw ir::Unsupported("LIBTILE_CPU_TARGET is '" + std::string(wanted) + "'; this machine runs " +
-                          machine()->name + " and what that includes");
+                          machine()->name + " and what that includes" +
+                          (usesTiles(*machine()) && !tilesPermitted() ? std::string("; ") + kNotPermitted : ""));
   }
   return *target;
 }
@@ -212,7 +232,8 @@ const ir::Target &host() {
 bool runsHere(const ir::Target &target) {
   const ir::Target *best = machine();
   const ir::Target *known = row(target.name);
-  return best != nullptr && known != nullptr && known->triple == best->triple && known <= best;
+  return best != nullptr && known != nullptr && known->triple == best->triple && known <= best &&
+         (!usesTiles(*known) || tilesPermitted());
 }
 
 } // namespace libtile::codegen::cpu

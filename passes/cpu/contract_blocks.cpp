@@ -61,13 +61,17 @@ int32_t ContractShape::rowB() const {
 
 std::optional<ContractShape> contractShape(const ir::Target &target, Elem operand,
                                            Elem accumulator, int32_t m, int32_t n) {
+  ContractShape shape;
   const auto unit = std::ranges::find_if(target.contractUnits, [&](const ContractUnit &u) {
-    return u.operand == operand && u.accumulator == accumulator && m >= u.leastM;
+    const bool fits = u.operand == operand && u.accumulator == accumulator && m >= u.leastM;
+    if (fits && !u.withheld.empty()) {
+      shape.fallback = "dot without " + u.name + ": " + u.withheld;
+    }
+    return fits && u.withheld.empty();
   });
   if (unit == target.contractUnits.end()) {
     return std::nullopt;
   }
-  ContractShape shape;
   shape.unit = *unit;
   shape.m = m;
   shape.n = n;

@@ -36,6 +36,7 @@ struct ContractShape {
   int32_t m = 0, n = 0;                // of the dot
   int32_t paddedM = 0, paddedN = 0;    // of acc, and the rows of a
   int32_t blockM = 0, blockN = 0;
+  std::string fallback;                // which unit was withheld, and why; empty: none
   // Extents of the packed buffers for a reduction over k elements, rounded up to what the unit takes.
   [[nodiscard]] int32_t packedK(int32_t k) const {
     return (k + unit.stepK() - 1) / unit.stepK() * unit.stepK();
@@ -44,7 +45,7 @@ struct ContractShape {
   [[nodiscard]] int32_t rowB() const;
 };
 
-// By the first unit that fits; nullopt: the target has none for these types, the dot goes through plain
+// By the first unit that fits and is not withheld; nullopt: the target has none for these types, the dot goes through plain
 // nests.
 [[nodiscard]] std::optional<ContractShape> contractShape(const ir::Target &target, ir::Elem operand,
                                                          ir::Elem accumulator, int32_t m,

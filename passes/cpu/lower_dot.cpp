@@ -436,6 +436,9 @@ void packOperands(NestState &state, OpId dot, OpId position, const ContractShape
 void emitContract(NestState &state, OpId position, const ContractShape &shape,
                   const PackedOperands &packed, ValueId acc, ValueId k) {
   Builder before(state.fn, position);
+  if (!shape.fallback.empty()) {
+    state.fn.fallbacks.push_back(state.fn.locationOf(position).place().str() + ": " + shape.fallback);
+  }
   const OpId contract =
       before.op(Opcode::Contract, std::array{packed.a, packed.b, acc, k});
   state.fn.setAttr(contract, Attr::unit, AttrValue(shape.unit.name));

@@ -356,6 +356,28 @@ void checkBatch(const std::string &target, const char *in, const char *out, cons
   }
 }
 
+// A unit that the machine may not use is passed over, and that is said.
+TEST(NestsOfDots, WithheldUnits) {
+  ir::Target target = codegen::findTarget("amx");
+  passes::PassContext context{target};
+  const std::string text =
+      fill(kMatmul, [] {
+        Replacements values = shapes(32, 48, 16);
+        values.insert(values.end(), {{"MWORD", "32"}, {"IN", "bf16"}, {"OUT", "f32"}, {"ZERO", "0.0"}});
+        return values;
+      }());
+  ir::Function allowed = ir::parse(text);
+  passes::formNests(allowed, context);
+  EXPECT_TRUE(allowed.fallbacks.empty());
+  EXPECT_NE(ir::print(allowed).find("unit=\"tdpbf16ps\""), std::string::npos);
+  target.contractUnits.front().withheld = "not today";
+  ir::Function refused = ir::parse(text);
+  passes::formNests(refused, context);
+  ASSERT_EQ(refused.fallbacks.size(), 1U);
+  EXPECT_TRUE(refused.fallbacks[0].ends_with(": dot without tdpbf16ps: not today")) << refused.fallbacks[0];
+  EXPECT_NE(ir::print(refused).find("unit=\"fma_bf16\""), std::string::npos);
+}
+
 TEST_P(NestDots, BatchBf16) { checkBatch<Bf16, float>(GetParam(), "bf16", "f32", "0.0"); }
 TEST_P(NestDots, BatchI8) { checkBatch<int8_t, int32_t>(GetParam(), "i8", "i32", "0"); }
 
