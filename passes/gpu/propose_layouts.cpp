@@ -2,6 +2,7 @@
 #include "passes/gpu/propose_layouts.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/op_properties.h"
 
@@ -293,9 +294,10 @@ struct Sizes {
   int64_t dot = 0, allDots = 0; // registers of the largest accumulator, and of all
   int64_t row = 0;              // elements of the largest tile that is reduced, scanned or sorted
   int64_t widest = 0;           // bytes of the largest tile that is loaded or stored
+  int64_t live = 0;             // registers of the tiles that are live at once
   bool carried = false;         // a reduced tile holds partial results of a loop
 
-  explicit Sizes(const ir::Function &fn) {
+  explicit Sizes(const ir::Function &fn) : live(liveRegisters(fn)) {
     for (const OpId op : fn.walk()) {
       const Opcode opcode = fn.opcode(op);
       if (opcode == Opcode::Dot) {
@@ -353,14 +355,17 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     return std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
   }
   const Sizes sizes(fn);
+  const auto share = [](int64_t elements, int64_t registers) {
+    return ceilPowerOfTwo((elements + 32 * registers - 1) / (32 * registers));
+  };
   int64_t warps = 0;
   if (sizes.dot > 0) {
-    // All accumulators in 128 registers a thread; four warps where each has 64 of the largest.
-    const auto share = [](int64_t elements, int64_t registers) {
-      return ceilPowerOfTwo((elements + 32 * registers - 1) / (32 * registers));
-    };
-    warps = std::clamp(share(sizes.allDots, 128), std::min(share(sizes.dot, 64), 4), 8);
-  } else if (sizes.row > 0) {
+    // All accumulators in 128 registers a thread, with what is live beside them in 192; four warps where
+    // each has 64 of the largest.
+    const int32_t held = std::max(share(sizes.allDots, 128), share(sizes.live, 192));
+    return std::min(std::clamp(held, std::min(share(sizes.dot, 64), 4), 8), floorPowerOfTwo(most));
+  }
+  if (sizes.row > 0) {
     // 32 elements to a thread, counted as f32, but beyond a few warps as many as its registers hold:
     // what a warp does once for a row (shuffles, waiting for the others) then counts less. Partial
     // results take registers of their own.
@@ -374,6 +379,7 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 2048), 1, 8);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 8192), warps, 16);
   }
+  warps = std::clamp<int64_t>(share(sizes.live, 128), warps, 16);
   return static_cast<int32_t>(std::min<int64_t>(warps, floorPowerOfTwo(most)));
 }
 
@@ -386,7 +392,8 @@ int32_t chooseResident(const ir::Function &fn, const PassContext &context, int32
   // Beside the row: addresses, what is being computed. A loop holds partial results, the next elements
   // and what they are multiplied by or added to. A tile that is larger than any row needs its registers too.
   const int64_t elements = std::max(sizes.row, sizes.widest / 4) / threads;
-  const int64_t registers = sizes.carried ? 3 * elements + 32 : elements + 40;
+  const int64_t row = sizes.carried ? 3 * elements + 32 : elements + 40;
+  const int64_t registers = std::max(row, sizes.live / threads + 16);
   return static_cast<int32_t>(
       std::clamp<int64_t>(context.target.registers / (threads * registers), 1, 24));
 }

@@ -38,7 +38,8 @@ struct LayoutProblem {
 };
 
 // Number of warps: the user's, or from the dots' accumulators (128 registers a thread), the reduced
-// rows (32 to 128 elements a thread), or the widest tile.
+// rows (32 to 128 elements a thread), or the widest tile; more where the tiles that are live at once
+// (live_tiles.h) need their registers, up to 16, which have all that a multiprocessor has.
 [[nodiscard]] int32_t chooseWarps(const ir::Function &fn, const PassContext &context);
 // Programs that a multiprocessor shall hold, for kernels that reduce rows: as many as leave a thread the
 // registers that its part of the row and the work on it need. Left alone, the assembler saves registers

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many registers a program's tiles take where most of them are live at once.
+//
+// A tile lives from its definition to its last use; what a loop reads from outside, as long as the loop.
+// Registers are counted where an op takes whole tiles: elementwise ops take one element after the other.
+// Not counted is what need not be held:
+// - pointers, constants, and integers made of indices alone: a thread makes them again from a few numbers
+// - a broadcast: it repeats the registers of what it is made of
+// - operands of dots, most of which lie in shared memory
+// - a load with one use in its block: it can wait for it
+#pragma once
+
+#include "ir/function.h"
+
+namespace libtile::passes {
+
+// Registers of 32 bits, over all threads. A number takes one at least; of f16 and bf16 two share one.
+[[nodiscard]] int64_t liveRegisters(const ir::Function &fn);
+
+} // namespace libtile::passes
