@@ -237,6 +237,45 @@ TEST(Warps, OfReducedRowsHold32To128Elements) {
   EXPECT_EQ(rowWarps(1 << 20), 16);
 }
 
+// A loop adds a row to `sums` tiles that it carries, and what it adds needs the row's sum.
+int32_t carriedWarps(int32_t extent, int32_t sums) {
+  std::string types, inits, results, args, adds, yields, stores;
+  for (int32_t i = 0; i < sums; ++i) {
+    const std::string n = std::to_string(i), comma = i > 0 ? ", " : "";
+    types += comma + "tile<Nxf32>";
+    inits += ", %v";
+    results += comma + "%r" + n;
+    args += ", %c" + n + ": tile<Nxf32>";
+    adds += "    %s" + n + " = add %c" + n + ", %t : tile<Nxf32>\n";
+    yields += comma + "%s" + n;
+    stores += "  store %p, %r" + n + "\n";
+  }
+  const std::string loop = "%lo = constant {value=0} : i32\n  %step = constant {value=1} : i32\n  " +
+                           results + " = for %lo, %step, %step" + inits + " : " + types + R"( {
+  ^(%iv: i32)" + args + R"():
+    %w = load %p : tile<Nxf32>
+    %m = reduce %w {axis=0} : f32 {
+    ^(%a: f32, %b: f32):
+      %ab = add %a, %b : f32
+      yield %ab
+    }
+    %ms = splat %m : tile<Nxf32>
+    %t = mul %w, %ms : tile<Nxf32>
+)" + adds + "    yield " + yields + "\n  }\n" + stores;
+  return warpsOf(replaced(loadText(extent, loop), "xI>", "xi32>"));
+}
+
+TEST(Warps, OfTilesLiveAtOnceHold128Registers) {
+  // The row is held beside the sums while it is reduced.
+  EXPECT_EQ(carriedWarps(1024, 1), 1);
+  EXPECT_EQ(carriedWarps(1024, 3), 1);
+  EXPECT_EQ(carriedWarps(1024, 4), 2);
+  EXPECT_EQ(carriedWarps(4096, 3), 4);
+  EXPECT_EQ(carriedWarps(4096, 7), 8);
+  EXPECT_EQ(carriedWarps(4096, 8), 16);
+  EXPECT_EQ(carriedWarps(4096, 20), 16);
+}
+
 int32_t dotWarps(int32_t m, int32_t n, int32_t asked = 0) {
   std::string text = R"(
 func @f stage=tile warps=4 stages=3 (%x: ptr<f32>) {
