@@ -151,6 +151,11 @@ class CpuDriver(DriverBase):
 class GPUDriver(DriverBase):
     kind = backend = "cuda"
 
+    def get_active_torch_device(self):
+        """With its number, as tensors have it."""
+        import torch
+        return torch.device("cuda", torch.cuda.current_device())
+
     def get_current_device(self):
         import torch
         return torch.cuda.current_device()
