@@ -34,7 +34,7 @@ COMPILES = {
     # Nothing known of pointers and strides: no wide access is possible.
     "matmul_unaligned": (kernels.matmul.matmul, ["*FLOAT"] * 3 + ["i32"] * 3 + ["i32", 1] * 3, TILE),
 }
-LONG = 2000  # statements
+LONG, LONGEST = 2000, 10000  # statements
 
 
 def _types(what, device):
@@ -72,10 +72,10 @@ def _compile(device, what):
     return {"ours_s": _compile_seconds(device, kernel, _types(what, device), constants, 9)}
 
 
-def _compile_long(device, kernel):
+def _compile_long(device, kernel, length=LONG, rounds=3):
     """Beside the seconds: how many times those of a quarter of the length they are; linear is 4."""
-    short, long = (_compile_seconds(device, kernel, ["*fp32:16", "*fp32:16", "i32"], {"N": length}, 3)
-                   for length in (LONG // 4, LONG))
+    short, long = (_compile_seconds(device, kernel, ["*fp32:16", "*fp32:16", "i32"], {"N": statements}, rounds)
+                   for statements in (length // 4, length))
     return {"ours_s": long, "growth": long / short}
 
 
@@ -142,6 +142,9 @@ def rows(device):
         yield f"{device}/compile/{what}", lambda what=what: _compile(device, what)
     for kernel in compile_kernels.LONG:
         yield f"{device}/compile/long_{kernel.fn.__name__}", lambda kernel=kernel: _compile_long(device, kernel)
+    for kernel in compile_kernels.LONGEST:
+        yield (f"{device}/compile/longest_{kernel.fn.__name__}",
+               lambda kernel=kernel: _compile_long(device, kernel, LONGEST, 1))
     yield f"{device}/compile/first", lambda: _first_compile(device)
     yield f"{device}/start/cached_ten", lambda: _cached_start(device)
     if device == "cuda":

@@ -105,4 +105,5 @@ def dots(x, out, n, N: tl.constexpr):
     tl.store(out + i, total)
 
 
+LONGEST = (scalars, arithmetic, loops)  # of 10,000 statements
 LONG = (copies, sums, scalars, arithmetic, chain, masked, reductions, branches, loops, asserts, atomics, dots)

@@ -111,11 +111,15 @@ std::string symbolFor(const std::string &name) {
 
 // LLVM numbers the calls of all kernels of a thread in comments, "// callseq 3, 0". Without them the text of a kernel is
 // the same each time.
-void dropCallNumbers(std::string &text) {
-  constexpr std::string_view kComment = " // callseq ";
-  for (size_t at = text.find(kComment); at != std::string::npos; at = text.find(kComment, at)) {
-    text.erase(at, text.find('\n', at) - at);
+std::string withoutCallNumbers(llvm::StringRef text) {
+  std::string kept;
+  kept.reserve(text.size());
+  while (!text.empty()) {
+    const auto [before, comment] = text.split(" // callseq ");
+    kept += before;
+    text = comment.drop_until([](char c) { return c == '\n'; });
   }
+  return kept;
 }
 
 // Of the errors that LLVM finds in the user's assembly the first; without a handler it ends the process.
@@ -179,8 +183,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   if (!error.empty()) {
     throw ir::UserError("in the kernel's assembly: " + error);
   }
-  code.assembly = avoidPtxasFaults(text);
-  dropCallNumbers(code.assembly);
+  code.assembly = withoutCallNumbers(avoidPtxasFaults(text));
   return code;
 }
 

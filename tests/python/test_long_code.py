@@ -179,6 +179,20 @@ def stores_in_branches(x, out, n, N: tl.constexpr):
             tl.store(out + k * 64 + i, tl.load(x + k * 64 + i) + k)
 
 
+@libtile.jit
+def halvings(x, out, N: tl.constexpr):
+    a = tl.load(x)
+    for k in tl.static_range(N):
+        while a > k:
+            a = a // 2
+    tl.store(out, a)
+
+
+def test_thousands_of_loops_are_compiled():
+    ptx = halvings.warmup("*i32", "*i32", target="sm_90a", N=3000).asm["ptx"]
+    assert ptx.count("bra") >= 3000
+
+
 def test_accesses_in_branches_wait_for_few_barriers():
     ptx = stores_in_branches.warmup("*fp32:16", "*fp32:16", "i32", target="sm_90a", N=300).asm["ptx"]
     assert ptx.count("st.global") >= 300
