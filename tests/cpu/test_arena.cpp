@@ -85,7 +85,10 @@ TEST(ContractShape, FitsTheRegisters) {
           const auto shape = passes::contractShape(target, elem, ir::Elem::F32, m, n);
           ASSERT_TRUE(shape);
           const int vectors = shape->blockN / shape->unit.lanes;
-          EXPECT_LE(shape->blockM * vectors + vectors + 1, target.vectorRegisters);
+          const int rows = shape->blockM / shape->unit.rows;
+          const int registers = shape->unit.registers > 0 ? shape->unit.registers : target.vectorRegisters;
+          EXPECT_LE(rows * vectors + vectors + 1, registers);
+          EXPECT_EQ(shape->blockM % shape->unit.rows, 0);
           EXPECT_EQ(shape->blockN % shape->unit.lanes, 0);
           EXPECT_EQ(shape->paddedM % shape->blockM, 0);
           EXPECT_EQ(shape->paddedN % shape->blockN, 0);

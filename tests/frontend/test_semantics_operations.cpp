@@ -275,7 +275,8 @@ TEST(Operations, Subscripts) {
   EXPECT_EQ(k.text(),
             "%0 = splat %a : tile<4xf32>\n%1 = expand_dims %0 {axis=1} : tile<4x1xf32>\n"
             "%2 = expand_dims %0 {axis=0} : tile<1x4xf32>\n"
-            "%3 = expand_dims %0 {axis=0} : tile<1x4xf32>\n%4 = splat %b : tile<1xf32>\n");
+            "%3 = expand_dims %0 {axis=0} : tile<1x4xf32>\n%4 = splat %b : tile<1xf32>\n"
+            "%5 = splat %c : tile<1xf32>\n");
 }
 
 TEST(Operations, Dot) {
