@@ -245,8 +245,8 @@ static void library(void) {
   REFUSED(libtile_set_num_threads(1025), "1025 is no number of threads");
   EXPECT(libtile_num_threads() == 2);
   OK(libtile_set_num_threads(threads));
-  REFUSED(libtile_options_create(&wide, 1, &options), "num_warps=1073741824: it takes 0 or a power of two up to 32");
-  REFUSED(libtile_options_create(&odd, 1, &options), "num_warps=3: it takes 0 or a power of two up to 32");
+  REFUSED(libtile_options_create(&wide, 1, &options), "num_warps=1073741824: it takes 0 or a power of two up to 1024");
+  REFUSED(libtile_options_create(&odd, 1, &options), "num_warps=3: it takes 0 or a power of two up to 1024");
   REFUSED(libtile_options_create(&nameless, 1, &options), "the option's name is NULL");
   REFUSED(libtile_options_create(NULL, 1, &options), "the list of options is NULL");
   expect_error(__LINE__, libtile_device_open("tpu", &device), LIBTILE_ERROR_DEVICE, "no device 'tpu'");
