@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import libtile
 
 HERE = Path(__file__).resolve().parent
@@ -148,24 +146,6 @@ def test_what_is_another_language_says_so():
         assert result.returncode == 1 and "ImportError: " in result.stderr and " is not there: " in result.stderr
     named = python("-c", "import libtile.as_triton\nfrom triton._C.libtriton import ir")
     assert named.returncode == 1 and "ImportError: triton._C.libtriton.ir is not there: " in named.stderr
-
-
-def test_products_to_measure_beside_are_those_of_torch():
-    pytest.importorskip("torch")
-    assert output("-m", "libtile.as_triton", "-c", """
-import torch
-from triton._C.libtriton import nvidia
-a, b, c = torch.randn(5, 7), torch.randn(3, 7), torch.randn(5, 3)
-blas, d = nvidia.cublas.CublasLt(torch.empty(16)), torch.full((5, 3), float("nan"))
-blas.matmul(a, b, d)
-torch.testing.assert_close(d, a @ b.T)
-blas.gemm(a, b, c, d, 2.0, -0.5)
-torch.testing.assert_close(d, 2 * (a @ b.T) - c / 2)
-a, b, d = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn), torch.empty(5, 3, dtype=torch.float16)
-blas.matmul(a, b, d)
-torch.testing.assert_close(d, (a.double() @ b.double().T).half())
-print("right")
-""") == "right\n"
 
 
 def test_a_profile_of_nothing_can_be_shown():
