@@ -19,6 +19,7 @@ struct CodeOptions {
   // NVIDIA: a product may be fused with the sum that it goes into; on CPUs nothing is.
   bool contracts = true;
   int32_t maxRegisters = 0; // NVIDIA: that a thread may have; 0: the assembler's choice
+  bool lines = false;       // NVIDIA: the code names lines of the kernel's source
 };
 
 // An access that the code compares with the extents of arrays (passes/cpu/mark_accesses.h).
@@ -52,6 +53,7 @@ struct KernelInfo {
   std::vector<CheckedAccess> accesses; // CPU: those that are checked
   std::vector<Message> messages;       // CPU: its prints and asserts, as records number them
   bool asserts = false;                // NVIDIA: an assertion may end it
+  bool lines = false;                  // NVIDIA: its code names lines of the kernel's source
 };
 
 struct Code {

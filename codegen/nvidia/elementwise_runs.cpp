@@ -153,6 +153,7 @@ void Emitter::elementwise(ir::OpId op, size_t first, size_t end, int32_t alike,
     return castPairs(op, first, end);
   }
   const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
+  const LineScope line(builder_, lines_, op);
   Regs &out = values_[fn_.result(op).index];
   for (size_t r = first; r < end; ++r) {
     const auto same = r & ~static_cast<size_t>(alike);
@@ -161,6 +162,7 @@ void Emitter::elementwise(ir::OpId op, size_t first, size_t end, int32_t alike,
 }
 
 void Emitter::castPairs(ir::OpId op, size_t first, size_t end) {
+  const LineScope line(builder_, lines_, op);
   const ir::ValueId operand = fn_.operand(op, 0);
   Regs &out = values_[fn_.result(op).index];
   for (; first + 1 < end; first += 2) {

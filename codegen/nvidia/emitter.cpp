@@ -64,6 +64,9 @@ Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOpt
       builder_(context_), elementwise_(builder_), facts_(passes::computeFacts(fn)),
       values_(fn.numValues()), contracts_(options.contracts) {
   declareKernel(symbol);
+  if (options.lines) {
+    lines_.emplace(fn, *kernel_);
+  }
 }
 
 // One parameter an argument; i1 travels as i8.
@@ -112,6 +115,9 @@ void Emitter::run() {
   builder_.CreateBr(body);
   builder_.SetInsertPoint(body);
   emitBlock(fn_.body());
+  if (lines_) {
+    lines_->finish();
+  }
   removeUnused(*kernel_);
   splitLongBlocks(*kernel_);
 }
@@ -130,6 +136,7 @@ void Emitter::emitBlock(ir::BlockId block) {
 }
 
 void Emitter::emitOp(ir::OpId op) {
+  const LineScope line(builder_, lines_, op);
   switch (fn_.opcode(op)) {
 #define OP(Name, mnemonic, operands, attributes, regions, rule, effects, stages, doc)              \
   case Opcode::Name:                                                                               \

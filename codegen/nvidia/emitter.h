@@ -17,6 +17,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/nvidia/elementwise.h"
+#include "codegen/nvidia/line_table.h"
 #include "codegen/nvidia/tile_addresses.h"
 #include "passes/analysis/facts.h"
 
@@ -199,8 +200,7 @@ private:
     // Pointers that an access has made, by what was XORed.
     std::map<int32_t, llvm::Value *> made;
   };
-  BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer,
-                              unsigned elementBytes);
+  BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer, unsigned elementBytes);
   // The same with other bits of the lane: columns of the lane's bits, in elements.
   BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer,
                               unsigned elementBytes, std::span<const int32_t> laneColumns);
@@ -263,6 +263,7 @@ private:
   llvm::LLVMContext &context_;
   llvm::IRBuilder<> builder_;
   NvidiaElementwise elementwise_;
+  std::optional<LineTable> lines_; // with the option
   passes::Facts facts_;
   llvm::Function *kernel_ = nullptr;
   llvm::BasicBlock *prologue_ = nullptr; // ends in a branch to the body
@@ -276,8 +277,7 @@ private:
   bool contracts_; // a product may be fused with the sum that it goes into
   // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
   std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
-  std::map<std::string, llvm::Value *>
-      threadValues_; // of this thread, made in the prologue, by text
+  std::map<std::string, llvm::Value *> threadValues_; // of this thread, made in the prologue, by text
 };
 
 // The addresses of one pointer tile's elements, made where the builder stands.

@@ -231,6 +231,7 @@ codegen::CodeOptions Compiled::codeOptions() const {
   codegen::CodeOptions options;
   options.contracts = options_[Option::enable_fp_fusion] != 0;
   options.maxRegisters = options_.number(Option::maxnreg);
+  options.lines = options_[Option::line_info] != 0;
   return options;
 }
 

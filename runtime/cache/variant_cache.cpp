@@ -27,7 +27,7 @@ CacheKey keyOf(const VariantSource &source, Places places) {
 
 bool namesPlaces(const Variant &variant) {
   const codegen::KernelInfo &info = variant.code.info;
-  return !variant.fallbacks.empty() || !info.accesses.empty() || !info.messages.empty() || info.asserts;
+  return !variant.fallbacks.empty() || !info.accesses.empty() || !info.messages.empty() || info.asserts || info.lines;
 }
 
 std::optional<Variant> find(const DiskCache &cache, const CacheKey &key) {

@@ -200,16 +200,16 @@ private:
   void load(const std::string &ptx, const std::string &architecture) {
     const Assembling scope;
     const std::string ptxas = scope.isAlone ? "" : findPtxas();
-    const auto code = ptxas.empty() ? std::nullopt : assemble(ptxas, ptx, architecture);
+    const auto code = ptxas.empty() ? std::nullopt : assemble(ptxas, ptx, architecture, info.lines);
     if (!code || api().cuModuleLoadDataEx(&module_, code->data(), 0, nullptr, nullptr) != 0) {
       loadPtx(ptx);
     }
   }
   void loadPtx(const std::string &ptx) {
     char log[8192] = "";
-    int options[] = {cuda::kJitErrorLog, cuda::kJitErrorLogBytes};
-    void *values[] = {log, reinterpret_cast<void *>(sizeof log)};
-    const cuda::Result result = api().cuModuleLoadDataEx(&module_, ptx.c_str(), 2, options, values);
+    int options[] = {cuda::kJitErrorLog, cuda::kJitErrorLogBytes, cuda::kJitLineInfo};
+    void *values[] = {log, reinterpret_cast<void *>(sizeof log), reinterpret_cast<void *>(size_t{info.lines})};
+    const cuda::Result result = api().cuModuleLoadDataEx(&module_, ptx.c_str(), 3, options, values);
     if (result != 0) {
       std::string message = describe(result, ("assembling " + info.symbol).c_str());
       throw DeviceError(log[0] != 0 ? message + ":\n" + log : message);

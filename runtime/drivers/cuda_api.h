@@ -39,6 +39,7 @@ enum : int {
   kPointerDeviceOrdinal = 9,
   kJitErrorLog = 5,
   kJitErrorLogBytes = 6,
+  kJitLineInfo = 13,
 };
 
 // name, parameter types

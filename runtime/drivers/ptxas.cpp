@@ -77,7 +77,8 @@ std::string findPtxas() {
   return offered;
 }
 
-std::optional<std::string> assemble(const std::string &ptxas, const std::string &ptx, const std::string &architecture) {
+std::optional<std::string> assemble(const std::string &ptxas, const std::string &ptx, const std::string &architecture,
+                                    bool lines) {
   TemporaryFile source("ptx");
   TemporaryFile result("cubin");
   if (!source.isThere() || !result.isThere() || !source.write(ptx) || !result.write("")) {
@@ -86,7 +87,11 @@ std::optional<std::string> assemble(const std::string &ptxas, const std::string 
   const std::string option = "-arch=" + architecture;
   // Without a word: what it says of a kernel, the driver says again.
   const std::optional<llvm::StringRef> silent[] = {"", "", ""};
-  if (llvm::sys::ExecuteAndWait(ptxas, {ptxas, option, source.path(), "-o", result.path()}, std::nullopt, silent) != 0) {
+  llvm::SmallVector<llvm::StringRef, 6> arguments = {ptxas, option, source.path(), "-o", result.path()};
+  if (lines) {
+    arguments.push_back("-lineinfo");
+  }
+  if (llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, silent) != 0) {
     return std::nullopt;
   }
   const auto code = llvm::MemoryBuffer::getFile(result.path());

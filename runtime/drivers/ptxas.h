@@ -15,9 +15,9 @@ void offerPtxas(std::string path);
 // UserError if LIBTILE_PTXAS names no program.
 [[nodiscard]] std::string findPtxas();
 
-// The machine code for an architecture, "sm_90a". Nothing if the assembler does not give it, for whatever reason: the
+// The machine code for an architecture, "sm_90a"; with `lines` it keeps those that the text names. Nothing if the assembler does not give it, for whatever reason: the
 // driver's may, or says why not. Any number of threads may be here.
 [[nodiscard]] std::optional<std::string> assemble(const std::string &ptxas, const std::string &ptx,
-                                                  const std::string &architecture);
+                                                  const std::string &architecture, bool lines = false);
 
 } // namespace libtile::runtime

@@ -88,6 +88,12 @@ TEST_F(Ptxas, TakesTextsOfManyThreads) {
   EXPECT_EQ(files(), 1U) << "files are left behind";
 }
 
+TEST_F(Ptxas, KeepsLinesIfAsked) {
+  const std::string says = script("says", "echo $* > $4");
+  EXPECT_EQ(assemble(says, "", "sm_80")->find("-lineinfo"), std::string::npos);
+  EXPECT_NE(assemble(says, "", "sm_80", /*lines=*/true)->find("-lineinfo"), std::string::npos);
+}
+
 TEST_F(Ptxas, WithoutAResultThereIsNone) {
   EXPECT_EQ(assemble("/nowhere/ptxas", ".version 8.0", "sm_90a"), std::nullopt);
   EXPECT_EQ(assemble(script("fails", "echo half > $4; exit 1"), "", "sm_90a"), std::nullopt);
