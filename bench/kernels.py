@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
+import model_kernels
 import row_kernels
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tutorials"))
@@ -192,6 +193,10 @@ def cases(device):
     for cols in (1024, 4096, 8192, 16384):
         yield Case(f"cuda/layer_norm/f16/{cols}", "triton",
                    _layer_norm(device, f16, 4096, cols, "triton"))
+    for name, (_, sizes, _) in model_kernels.ROWS.items():
+        for size in sizes:
+            yield Case(f"cuda/{name}/bf16/{size}", "triton",
+                       lambda name=name, size=size: Prepared(*model_kernels.prepare(name, size, triton_twin)))
     tiles = {"block_m": 128, "block_n": 128, "block_k": 32, "group_m": 8, "num_stages": 4}
     for dtype, name in ((f16, "f16"), (bf16, "bf16")):
         yield Case(f"cuda/matmul/{name}/4096", "cublas",

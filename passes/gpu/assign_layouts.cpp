@@ -5,6 +5,7 @@
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/separate_stores.h"
 #include "passes/gpu/split_flat_reduces.h"
 
 #include <map>
@@ -128,36 +129,11 @@ private:
         op.valid() && (fn_.opcode(op) == Opcode::Broadcast ||
                        fn_.opcode(op) == Opcode::ExpandDims || fn_.opcode(op) == Opcode::Trans);
     int32_t budget = 16;
-    const ValueId result = moves && (throughShape || isCheap(value, budget))
+    const ValueId result = moves && (throughShape || isCheap(fn_, value, budget))
                                ? computeAgain(op, layout)
                                : insertConversion(value, id);
     made_[{value.index, id.index}] = result;
     return result;
-  }
-
-  // The value is made of indices and constants by at most `budget` ops.
-  [[nodiscard]] bool isCheap(ValueId value, int32_t &budget) const {
-    const OpId op = fn_.def(value);
-    if (!fn_.type(value).isTile()) {
-      return true;
-    }
-    if (!op.valid() || --budget < 0) {
-      return false;
-    }
-    const Opcode opcode = fn_.opcode(op);
-    const bool leaf =
-        opcode == Opcode::Constant || opcode == Opcode::Splat || opcode == Opcode::Arange;
-    const bool inner = ir::isElementwise(opcode) || opcode == Opcode::Hint ||
-                       opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast;
-    if (!leaf && (!inner || fn_.type(value).isFloating())) {
-      return false;
-    }
-    for (const ValueId operand : fn_.operands(op)) {
-      if (!leaf && !isCheap(operand, budget)) {
-        return false;
-      }
-    }
-    return true;
   }
 
   ValueId computeAgain(OpId op, const Layout &layout) {
@@ -208,7 +184,10 @@ bool assignLayouts(ir::Function &fn, const PassContext &context) {
   splitFlatReduces(fn);
   const int32_t warps = chooseWarps(fn, context);
   fn.resident = chooseResident(fn, context, warps);
-  const Facts facts = computeFacts(fn);
+  Facts facts = computeFacts(fn);
+  if (separateStores(fn, facts)) {
+    facts = computeFacts(fn);
+  }
   const LayoutProblem problem = proposeLayouts(fn, facts, context, warps);
   const std::vector<Layout> layouts = chooseLayouts(fn, problem, warps);
   Rewriter(fn, context, warps).run(problem, layouts);

@@ -120,7 +120,7 @@ private:
             proposals.push_back({std::move(*layout), weight(value, use.op)});
           }
         }
-      } else if (opcode == Opcode::Store && use.operand == 1) {
+      } else if (opcode == Opcode::Store && use.operand == 1 && !problem_.across[use.op]) {
         if (const Layout *pointers = chosen(fn_.operand(use.op, 0))) {
           proposals.push_back({*pointers, weight(value, use.op)});
         }

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/separate_stores.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -44,7 +45,7 @@ private:
 
 class Components {
 public:
-  explicit Components(const ir::Function &fn) : fn_(fn), sets_(fn.numValues()) {
+  Components(const ir::Function &fn, const ir::IndexMap<OpId, bool> &across) : fn_(fn), across_(across), sets_(fn.numValues()) {
     const std::vector<OpId> ops = fn.walk();
     for (const OpId op : ops) {
       tie(op);
@@ -115,7 +116,7 @@ private:
     }
   }
 
-  // What is stored takes the layout of the access, unless a dot decides it.
+  // What is stored takes the layout of the access, unless a dot decides it or the store goes across.
   void tieStores(std::span<const OpId> ops) {
     std::vector<uint32_t> dots;
     for (const OpId op : ops) {
@@ -130,13 +131,14 @@ private:
       const uint32_t value = sets_.find(fn_.operand(op, 1).index);
       const bool fixed = std::any_of(dots.begin(), dots.end(),
                                      [&](uint32_t dot) { return sets_.find(dot) == value; });
-      if (!fixed) {
+      if (!fixed && !across_[op]) {
         unite(fn_.operand(op, 0), fn_.operand(op, 1));
       }
     }
   }
 
   const ir::Function &fn_;
+  const ir::IndexMap<OpId, bool> &across_;
   UnionFind sets_;
 };
 
@@ -177,8 +179,13 @@ public:
       : fn_(fn), facts_(facts), context_(context), warps_(warps) {}
 
   LayoutProblem run() {
-    Components components(fn_);
     const std::vector<OpId> ops = fn_.walk();
+    for (const OpId op : ops) {
+      if (goesAcross(fn_, facts_, op)) {
+        problem_.across.set(op, true);
+      }
+    }
+    Components components(fn_, problem_.across);
     const auto place = [&](ValueId value) {
       if (!fn_.type(value).isTile()) {
         return;

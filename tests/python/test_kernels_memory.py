@@ -42,6 +42,65 @@ def test_transpose(device, dtype, how):
 
 
 @libtile.jit
+def stored_both_ways(x, out, back, rows, cols, BM: tl.constexpr, BN: tl.constexpr):
+    r = (tl.program_id(0) * BM + tl.arange(0, BM))[:, None]
+    for first in range(0, cols, BN):
+        c = (first + tl.arange(0, BN))[None, :]
+        inside = (r < rows) & (c < cols)
+        a = tl.load(x + r * cols + c, inside)
+        tl.store(out + c * rows + r, a + a, inside)  # across
+        tl.store(back + r * cols + c, tl.where(inside & (c % 3 == 0), a, 1), inside)
+        tl.store(out + cols * rows + c * rows + r, c * rows + r, inside)  # of no load
+
+
+@everywhere
+@numbers
+@pytest.mark.parametrize("rows, cols, bm, bn", [(64, 128, 64, 32), (70, 61, 32, 32), (129, 64, 16, 64), (33, 40, 24, 40)])
+def test_a_tile_is_stored_along_and_across(device, dtype, rows, cols, bm, bn):
+    x = np.random.default_rng(1).integers(-20, 20, (rows, cols)).astype(np.int8).astype(dtype)
+    on = OnDevice(device)
+    out, back = on(poisoned((2, cols, rows), dtype)), on(poisoned((rows, cols), dtype))
+    stored_both_ways[(libtile.cdiv(rows, bm),)](on(x), out, back, rows, cols, bm, bn)
+    np.testing.assert_array_equal(on.back(out)[0], (x + x).T)
+    np.testing.assert_array_equal(on.back(out)[1], np.arange(rows * cols).astype(dtype).reshape(cols, rows))
+    np.testing.assert_array_equal(on.back(back), np.where(np.arange(cols) % 3 == 0, x, np.ones((), dtype)))
+
+
+@libtile.jit
+def axes_in_another_order(x, out, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    a, b, c = tl.arange(0, A)[:, None, None], tl.arange(0, B)[None, :, None], tl.arange(0, C)[None, None, :]
+    tl.store(out + (c * A + a) * B + b, tl.load(x + (a * B + b) * C + c))
+
+
+@everywhere
+@numbers
+def test_three_axes_are_stored_across(device, dtype):
+    on = OnDevice(device)
+    for a, b, c in ((1, 1, 1), (4, 32, 32), (3, 20, 24), (2, 64, 16)):
+        x = random(np.random.default_rng(2), (a, b, c), dtype)
+        out = on(poisoned((c, a, b), dtype))
+        axes_in_another_order[(1,)](on(x), out, a, b, c)
+        np.testing.assert_array_equal(on.back(out), x.transpose(2, 0, 1))
+
+
+@libtile.jit
+def transpose_in_place(x, SIZE: tl.constexpr):
+    r, c = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
+    tl.store(x + c * SIZE + r, tl.load(x + r * SIZE + c))
+
+
+@everywhere
+@numbers
+@pytest.mark.parametrize("size", [8, 32, 48, 64])
+def test_a_transpose_in_place(device, dtype, size):
+    x = random(np.random.default_rng(3), (size, size), dtype)
+    on = OnDevice(device)
+    there = on(x.copy())
+    transpose_in_place[(1,)](there, size)
+    np.testing.assert_array_equal(on.back(there), x.T)
+
+
+@libtile.jit
 def read_back_turned(x, scratch, out, M: tl.constexpr, N: tl.constexpr):
     i, j = tl.arange(0, M), tl.arange(0, N)
     tl.store(scratch + i[:, None] * N + j[None, :], tl.load(x + i[:, None] * N + j[None, :]) * 2)

@@ -130,3 +130,18 @@ def test_hints(cache, evict, volatile, text, tmp_path):
                         grid=(1,)).asm["ptx"]
     assert text in ptx
     assemble(ptx, "sm_80", tmp_path)
+
+
+@libtile.jit
+def transpose(x, out, rows, cols, BLOCK: tl.constexpr):
+    r = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    c = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK))[None, :]
+    inside = (r < rows) & (c < cols)
+    tl.store(out + c * rows + r, tl.load(x + r * cols + c, mask=inside), mask=inside)
+
+
+@pytest.mark.parametrize("dtype, vector", [("bf16", "v4.b32"), ("fp32", "v4.b32"), ("i8", "v4.b32"), ("fp64", "v2.b64")])
+def test_a_transpose_by_pointers_has_wide_accesses_on_both_sides(dtype, vector):
+    ptx = transpose.warmup(*[f"*{dtype}:16"] * 2, "i32:16", "i32:16", BLOCK=64, target="sm_90a", grid=(1,)).asm["ptx"]
+    accesses = re.findall(r"(ld|st)\.global\.(\S+)", ptx)
+    assert {("ld", vector), ("st", vector)} == set(accesses)

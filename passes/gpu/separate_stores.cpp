@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/separate_stores.h"
+
+#include "ir/ops.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Opcode;
+using ir::OpId;
+using ir::ValueId;
+
+constexpr int64_t kRunBytes = 32;   // of memory's sectors
+constexpr int32_t kMostAgain = 64;  // ops of a store's pointers and mask: addresses are a few sums of scalars
+constexpr size_t kMostBetween = 64; // ops between loads and a store
+
+// The axis of the one long run; -1: there is none, or two.
+int32_t runAxis(const ir::Function &fn, const Facts &facts, ValueId pointers) {
+  const ir::Type type = fn.type(pointers);
+  int32_t found = -1;
+  for (unsigned axis = 0; axis < type.rank(); ++axis) {
+    if (facts.access().run(pointers, axis).elements * type.pointee().elementBytes() >= kRunBytes) {
+      if (found >= 0) {
+        return -1;
+      }
+      found = static_cast<int32_t>(axis);
+    }
+  }
+  return found;
+}
+
+// Loads that the value is computed from, element by element, by few ops.
+std::vector<OpId> loadsOf(const ir::Function &fn, ValueId value) {
+  std::vector<OpId> loads;
+  std::vector<ValueId> open = {value};
+  std::set<uint32_t> seen;
+  while (!open.empty() && seen.size() < kMostBetween) {
+    const OpId op = fn.def(open.back());
+    open.pop_back();
+    if (!op.valid() || !seen.insert(op.index).second) {
+      continue;
+    }
+    if (fn.opcode(op) == Opcode::Load) {
+      loads.push_back(op);
+    } else if (ir::isElementwise(fn.opcode(op))) {
+      const auto operands = fn.operands(op);
+      std::ranges::copy_if(operands, std::back_inserter(open), [&](ValueId v) { return fn.type(v).isTile(); });
+    }
+  }
+  return loads;
+}
+
+// Copies what is computed from tiles, each op behind the original.
+class Copier {
+public:
+  explicit Copier(ir::Function &fn) : fn_(fn) {}
+
+  ValueId copy(ValueId value) {
+    if (!fn_.type(value).isTile()) {
+      return value;
+    }
+    const auto known = made_.find(value.index);
+    if (known != made_.end()) {
+      return known->second;
+    }
+    const OpId op = fn_.def(value);
+    ir::Values operands;
+    for (const ValueId operand : fn_.operands(op)) {
+      operands.push_back(copy(operand));
+    }
+    const ir::Type type = fn_.type(value);
+    const OpId made = fn_.createOp(fn_.opcode(op), operands, {&type, 1}, fn_.loc(op));
+    fn_.copyAttrs(op, made);
+    fn_.insertAfter(op, made);
+    return made_[value.index] = fn_.result(made);
+  }
+
+private:
+  ir::Function &fn_;
+  std::map<uint32_t, ValueId> made_;
+};
+
+} // namespace
+
+bool isCheap(const ir::Function &fn, ValueId value, int32_t &budget) {
+  const OpId op = fn.def(value);
+  if (!fn.type(value).isTile()) {
+    return true;
+  }
+  if (!op.valid() || --budget < 0) {
+    return false;
+  }
+  const Opcode opcode = fn.opcode(op);
+  const bool leaf = opcode == Opcode::Constant || opcode == Opcode::Splat || opcode == Opcode::Arange;
+  const bool inner = ir::isElementwise(opcode) || opcode == Opcode::Hint || opcode == Opcode::ExpandDims ||
+                     opcode == Opcode::Broadcast;
+  if (!leaf && (!inner || fn.type(value).isFloating())) {
+    return false;
+  }
+  return leaf || std::ranges::all_of(fn.operands(op), [&](ValueId operand) { return isCheap(fn, operand, budget); });
+}
+
+bool goesAcross(const ir::Function &fn, const Facts &facts, OpId store) {
+  if (fn.opcode(store) != Opcode::Store || !fn.type(fn.operand(store, 0)).isTile() ||
+      fn.type(fn.operand(store, 0)).rank() < 2) {
+    return false;
+  }
+  const int32_t axis = runAxis(fn, facts, fn.operand(store, 0));
+  if (axis < 0) {
+    return false;
+  }
+  const std::vector<OpId> loads = loadsOf(fn, fn.operand(store, 1));
+  const auto isAcross = [&](OpId load) {
+    const int32_t other = runAxis(fn, facts, fn.operand(load, 0));
+    return other >= 0 && other != axis;
+  };
+  int32_t budget = kMostAgain;
+  return !loads.empty() && std::ranges::all_of(loads, isAcross) && isCheap(fn, fn.operand(store, 0), budget) &&
+         (fn.numOperands(store) < 3 || isCheap(fn, fn.operand(store, 2), budget));
+}
+
+bool separateStores(ir::Function &fn, const Facts &facts) {
+  std::vector<OpId> across = fn.walk();
+  std::erase_if(across, [&](OpId op) { return !goesAcross(fn, facts, op); });
+  for (const OpId store : across) {
+    Copier copier(fn);
+    for (const unsigned operand : {0U, 2U}) {
+      if (operand < fn.numOperands(store)) {
+        fn.setOperand(store, operand, copier.copy(fn.operand(store, operand)));
+      }
+    }
+  }
+  return !across.empty();
+}
+
+} // namespace libtile::passes

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores that go across: their addresses run along another axis than those of the loads that the values come from, as in
+// a transpose by pointers. In one layout one of the two sides would access its elements one by one; so such a store has a
+// layout of its own, and what it stores is converted, which costs a way through shared memory.
+//
+//   %p = ptradd %out, ...            %p = ptradd %out, ...    // for loads, if one has it, too
+//   store %p, %v, %mask       ->     %q = ptradd %out, ...
+//                                    store %q, %v, %mask2
+#pragma once
+
+#include "passes/analysis/facts.h"
+
+namespace libtile::passes {
+
+// The value is made of indices and constants by at most `budget` ops, which is counted down.
+[[nodiscard]] bool isCheap(const ir::Function &fn, ir::ValueId value, int32_t &budget);
+
+// The store goes across: runs of 32 bytes (what memory moves at once) and more along one axis, those of all loads that
+// its value is computed from element by element along others; and its pointers and mask are cheap to compute again.
+[[nodiscard]] bool goesAcross(const ir::Function &fn, const Facts &facts, ir::OpId store);
+
+// Requires: tile stage. Ensures: pointers and masks of stores that go across are theirs alone. Returns whether there
+// are some.
+bool separateStores(ir::Function &fn, const Facts &facts);
+
+} // namespace libtile::passes
