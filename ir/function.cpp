@@ -197,8 +197,8 @@ void Function::eraseResult(OpId op, unsigned i) {
 
 Effects Function::ownEffects(OpId op) const {
   Effects own = opInfo(op).effects;
-  // A dot may read its operands from buffers.
-  if (opcode(op) == Opcode::Dot && type(operand(op, 0)).isBuffer()) {
+  // A dot may read operands from buffers: the second one then.
+  if (opcode(op) == Opcode::Dot && type(operand(op, 1)).isBuffer()) {
     own = own | Effects(Effects::ReadsBuffer);
   }
   return getBool(op, Attr::is_volatile) ? own | Effects(Effects::Ordered) : own;

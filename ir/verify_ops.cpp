@@ -179,7 +179,8 @@ template <> void OpChecks::check<Opcode::Trans>(OpId op) {
   const Type from = c.operandType(op, 0);
   const Type to = c.resultType(op);
   const std::span<const int64_t> order = fn.getInts(op, Attr::order);
-  if (!reshapes(op, from, to)) {
+  const bool isView = from.isBuffer() && to.isBuffer() && from.element() == to.element();
+  if (!isView && !reshapes(op, from, to)) {
     return;
   }
   bool ok = order.size() == from.rank() && to.rank() == from.rank();
@@ -188,8 +189,20 @@ template <> void OpChecks::check<Opcode::Trans>(OpId op) {
     ok = order[i] >= 0 && order[i] < int64_t{from.rank()} && to.dim(i) == from.dim(order[i]);
     seen |= ok ? 1u << order[i] : 0;
   }
-  c.require(ok && seen == (1u << from.rank()) - 1, 17, op,
-            "order is no permutation to the result's shape");
+  ok = ok && seen == (1u << from.rank()) - 1;
+  c.require(ok, 17, op, "order is no permutation to the result's shape");
+  if (!ok || !isView) {
+    return;
+  }
+  // Offsets count repeats along several axes in the order of the axes.
+  const auto liesThere = [&](const Layout &own, const Layout &permuted) {
+    return own.rank() == from.rank() &&
+           std::ranges::count_if(own.repeats(), [](int32_t times) { return times > 1; }) <= 1 &&
+           own.trans(order) == permuted;
+  };
+  c.require(from.layout().valid() && to.layout().valid() &&
+                liesThere(fn.layout(from.layout()), fn.layout(to.layout())),
+            17, op, "the permuted buffer lies elsewhere");
 }
 
 template <> void OpChecks::check<Opcode::Slice>(OpId op) {
@@ -279,9 +292,9 @@ template <> void OpChecks::check<Opcode::Dot>(OpId op) {
   const Type b = c.operandType(op, 1);
   const Type acc = c.operandType(op, 2);
   const unsigned rank = acc.rank();
-  // Once conversions are lowered, a dot by multiply-adds reads its operands from buffers.
+  // Once conversions are lowered, some units read both operands, or the second one, from buffers.
   const bool tiles = a.isTile() && b.isTile();
-  const bool buffers = a.isBuffer() && b.isBuffer() && fn.stage != Stage::Tile;
+  const bool buffers = (a.isTile() || a.isBuffer()) && b.isBuffer() && fn.stage != Stage::Tile;
   if (!c.require((tiles || buffers) && acc.isTile() && rank >= 2 && a.rank() == rank &&
                      b.rank() == rank && acc == c.resultType(op),
                  20, op, "dot takes three tiles of one rank >= 2 and gives the type of the last")) {

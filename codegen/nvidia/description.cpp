@@ -79,15 +79,16 @@ ir::DotUnit m8n8k4F64() {
 }
 
 // wgmma of four warps, 64 rows: each warp holds 16 of them as by mma.sync. It takes eight columns or any multiple,
-// and operands from shared memory.
-ir::DotUnit wgmma(const char *name, Elem operand) {
-  const ir::DotPart part = {.elem = operand, .inShared = true, .regs = {}, .lanes = {}};
+// b from shared memory, and a from there or from registers, which hold it as by mma.sync.
+ir::DotUnit wgmma(const char *name, Elem operand, bool aInShared) {
+  const ir::DotPart shared = {.elem = operand, .inShared = true, .regs = {}, .lanes = {}};
+  const ir::DotPart held = {.elem = operand, .regs = {{0, 1}, {8, 0}, {0, 8}}, .lanes = fourByEight(2)};
   return {.name = name,
           .m = 64,
           .n = 8,
           .k = 16,
-          .a = part,
-          .b = part,
+          .a = aInShared ? shared : held,
+          .b = shared,
           .acc = {.elem = Elem::F32, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
           .leastM = 64,
           .leastN = 64};
@@ -110,7 +111,8 @@ ir::DotUnit multiplyAdds() {
 std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
   std::vector<ir::DotUnit> units;
   if (hasWgmma) {
-    units = {wgmma("wgmma_m64k16_f16", Elem::F16), wgmma("wgmma_m64k16_bf16", Elem::BF16)};
+    units = {wgmma("wgmma_m64k16_f16", Elem::F16, true), wgmma("wgmma_m64k16_bf16", Elem::BF16, true),
+             wgmma("wgmma_m64k16_f16_regs", Elem::F16, false), wgmma("wgmma_m64k16_bf16_regs", Elem::BF16, false)};
   }
   const ir::DotUnit others[] = {
       m16n8("mma_m16n8k16_f16", Elem::F16, Elem::F32),

@@ -5,8 +5,8 @@
 // instruction takes registers of this thread: the accumulator's registers are cut into m x n tiles
 // of the dot's unit, and each tile meets the fragments of its rows and columns, k by k, in its slice.
 //
-// wgmma: operands lie in shared memory (passes/gpu/matrix_buffers.h), and one text (wgmma.h) has the instructions
-// of the whole dot.
+// wgmma: operands lie in shared memory (passes/gpu/matrix_buffers.h), or a in registers, and one text (wgmma.h) has
+// the instructions of the whole dot.
 #include "codegen/nvidia/emitter.h"
 
 #include "codegen/llvm_compat.h"
@@ -98,7 +98,16 @@ public:
       results += "=f,";
       inputs += std::to_string(i) + ",";
     }
+    std::string others;
+    for (size_t i = 0; i < code.fragments.size(); i += 2) {
+      operands.push_back(wordOf(e, e.fn_.operand(op, 0), {code.fragments[i], code.fragments[i + 1]}));
+      others += "r,";
+    }
     for (const unsigned operand : {0U, 1U}) {
+      if (operand == 0 && !unit.a.inShared) {
+        continue;
+      }
+      others += "l,";
       llvm::Value *address = e.sharedAddress(e.scalar(e.fn_.operand(op, operand)));
       if (operand == 0) {
         address = e.builder_.CreateAdd(address, warpOffset(e, code.warps));
@@ -107,7 +116,8 @@ public:
       operands.push_back(
           e.builder_.CreateOr(units, e.builder_.getInt64(static_cast<uint64_t>(code.descriptors[operand]))));
     }
-    llvm::Value *sums = e.assembly(code.text, results + inputs + "l,l",
+    others.pop_back();
+    llvm::Value *sums = e.assembly(code.text, results + inputs + others,
                                    llvm::StructType::get(e.context_, types), operands, true, true);
     for (size_t i = 0; i < code.registers.size(); ++i) {
       out[static_cast<size_t>(code.registers[i])] = e.builder_.CreateExtractValue(sums, static_cast<unsigned>(i));
@@ -202,25 +212,33 @@ private:
     const int32_t first = registerAt(operand, start);
     llvm::Value *&known = known_[operand][first];
     if (known == nullptr) {
-      known = e_.builder_.CreateBitCast(rounded(packed(operand, start, first)),
+      known = e_.builder_.CreateBitCast(rounded(packed(operand, start)),
                                         instruction_->getArg(0)->getType());
     }
     return known;
   }
 
-  llvm::Value *packed(unsigned operand, const ir::Coords &start, int32_t first) {
-    const ir::ValueId value = fn_.operand(op_, operand);
-    if (const auto read = e_.units_.find(value.index); read != e_.units_.end()) {
-      return read->second.at(first);
-    }
-    llvm::SmallVector<llvm::Value *, 4> elements;
+  llvm::Value *packed(unsigned operand, const ir::Coords &start) {
+    llvm::SmallVector<int32_t, 4> neighbours;
     for (int32_t i = 0; i < perRegister_; ++i) {
       ir::Coords coords = start;
       coords[operand == 0 ? row_ + 1 : row_] += i;
-      elements.push_back(e_.regs(value)[static_cast<size_t>(registerAt(operand, coords))]);
+      neighbours.push_back(registerAt(operand, coords));
     }
-    const unsigned bytes = std::max(4u, ir::byteSize(unit_.a.elem));
-    return e_.packWords(fn_.type(value).element(), elements, bytes)[0];
+    return wordOf(e_, fn_.operand(op_, operand), neighbours);
+  }
+
+  // One word of these registers of the value.
+  static llvm::Value *wordOf(Emitter &e, ir::ValueId value, llvm::ArrayRef<int32_t> registers) {
+    if (const auto read = e.units_.find(value.index); read != e.units_.end()) {
+      return read->second.at(registers[0]);
+    }
+    llvm::SmallVector<llvm::Value *, 4> elements;
+    for (const int32_t reg : registers) {
+      elements.push_back(e.regs(value)[static_cast<size_t>(reg)]);
+    }
+    const ir::Type element = e.fn_.type(value).element();
+    return e.packWords(element, elements, std::max(4u, static_cast<unsigned>(element.elementBytes())))[0];
   }
 
   // In the precision of the unit.
@@ -247,7 +265,9 @@ private:
 
 void Emitter::lowerDot(ir::OpId op) {
   const ir::DotUnit &unit = passes::unitOf(fn_, op, target_);
-  requirePass(fn_.type(fn_.operand(op, 0)).isBuffer() == unit.a.inShared, "lower_conversions");
+  requirePass(fn_.type(fn_.operand(op, 0)).isBuffer() == unit.a.inShared &&
+                  fn_.type(fn_.operand(op, 1)).isBuffer() == unit.b.inShared,
+              "lower_conversions");
   if (passes::readsByItself(unit)) {
     return MatrixDot::runTogether(*this, op, unit);
   }

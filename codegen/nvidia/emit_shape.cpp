@@ -79,7 +79,12 @@ void Emitter::renameRegisters(ir::OpId op) {
 void Emitter::lowerBroadcast(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerExpandDims(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerReshape(ir::OpId op) { renameRegisters(op); }
-void Emitter::lowerTrans(ir::OpId op) { renameRegisters(op); }
+void Emitter::lowerTrans(ir::OpId op) {
+  if (fn_.type(fn_.result(op)).isBuffer()) {
+    return set(fn_.result(op), scalar(fn_.operand(op, 0)));
+  }
+  renameRegisters(op);
+}
 void Emitter::lowerSlice(ir::OpId op) { renameRegisters(op); }
 void Emitter::lowerHint(ir::OpId op) {
   if (!addressOp(op) && !indexOp(op)) {

@@ -25,45 +25,67 @@ int64_t descriptorOf(const passes::MatrixWalk &walk) {
   return static_cast<int64_t>(units(walk.leading) << 16 | units(walk.stride) << 32 | mode << 62);
 }
 
+using Registers = std::map<Coords, int32_t>;
+
+// The register of thread 0's element.
+Registers registersOf(const Layout &layout) {
+  Registers result;
+  for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
+    result.try_emplace(layout.applyOne(HwDim::Reg, reg), reg);
+  }
+  return result;
+}
+
 class Writer {
 public:
   Writer(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit)
-      : fn_(fn), dot_(dot), unit_(unit), sums_(fn.layout(fn.type(fn.result(dot)).layout())) {
+      : fn_(fn), dot_(dot), unit_(unit), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
     const ir::Type acc = fn.type(fn.result(dot)), a = fn.type(fn.operand(dot, 0));
     m_ = acc.dim(0);
     n_ = acc.dim(1);
     k_ = a.dim(1);
-    for (int32_t reg = 0; reg < sums_.size(HwDim::Reg); ++reg) {
-      registerAt_.try_emplace(sums_.applyOne(HwDim::Reg, reg), reg);
+    rows_ = unit_.m / passes::warpsTogether(unit_) * sums_.size(HwDim::Warp);
+    // Of a thread: the accumulators, and the words of a.
+    const int32_t sums = m_ / rows_ * n_ / 2;
+    words_ = 2 * sums;
+    addresses_ = words_ + (unit_.a.inShared ? 0 : m_ / rows_ * k_ / 4);
+    if (!unit_.a.inShared) {
+      a_ = registersOf(layoutOf(fn.operand(dot, 0)));
     }
   }
 
   WgmmaCode run() {
     const int32_t columns = widest();
     // Rows of all warps: in the next ones each warp has its next registers.
-    const int32_t rows = unit_.m / passes::warpsTogether(unit_) * sums_.size(HwDim::Warp);
-    for (int32_t row = 0; row < m_; row += rows) {
+    for (int32_t row = 0; row < m_; row += rows_) {
+      std::vector<std::string> fragments;
+      for (int32_t k = 0; k < k_ && !unit_.a.inShared; k += unit_.k) {
+        fragments.push_back(fragmentOf(row, k));
+      }
       for (int32_t column = 0; column < n_; column += columns) {
         const std::string accumulators = accumulatorsOf(row, column, columns);
         for (int32_t k = 0; k < k_; k += unit_.k) {
-          multiply(accumulators, row, column, k, columns);
+          const std::string a = unit_.a.inShared ? describe(0, "a", {row, k}, {unit_.m, unit_.k})
+                                                 : fragments[static_cast<size_t>(k / unit_.k)];
+          const std::string b = describe(1, "b", {k, column}, {unit_.k, columns});
+          multiply(accumulators, a, b, columns);
         }
       }
     }
-    moveWarps();
+    if (unit_.a.inShared) {
+      moveWarps();
+    }
     code_.text = "{ .reg .b64 a, b;\n\t.reg .pred adds;\n\tsetp.eq.b32 adds, 0, 0;\n\t"
                  "wgmma.fence.sync.aligned;\n\t" +
-                 numbered() + "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0; }";
+                 steps_ + "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0; }";
     return std::move(code_);
   }
 
 private:
-  [[nodiscard]] const Layout &bufferOf(unsigned operand) const {
-    return fn_.layout(fn_.type(fn_.operand(dot_, operand)).layout());
-  }
+  [[nodiscard]] const Layout &layoutOf(ir::ValueId value) const { return fn_.layout(fn_.type(value).layout()); }
   [[nodiscard]] std::optional<passes::MatrixWalk> walkOf(unsigned operand, const Coords &first,
                                                          const Coords &extents) const {
-    return passes::matrixWalk(bufferOf(operand), first, extents,
+    return passes::matrixWalk(layoutOf(fn_.operand(dot_, operand)), first, extents,
                               static_cast<int32_t>(ir::byteSize(unit_.a.elem)));
   }
 
@@ -77,22 +99,38 @@ private:
     fail();
   }
 
+  [[nodiscard]] int32_t registerAt(const Registers &registers, const Coords &coords) const {
+    const auto found = registers.find(coords);
+    if (found == registers.end()) {
+      throw ir::UserError("the layouts of a dot are not those of its unit", fn_.locationOf(dot_));
+    }
+    return found->second;
+  }
+
   // `{$0, $1, ...}` of one instruction: pairs of columns, eight rows below, the next columns.
   std::string accumulatorsOf(int32_t row, int32_t column, int32_t columns) {
     std::string list;
     for (int32_t i = 0; i < columns / 2; ++i) {
-      const auto found = registerAt_.find({row + i / 2 % 2 * 8, column + i / 4 * 8 + i % 2});
-      if (found == registerAt_.end()) {
-        throw ir::UserError("the layouts of a dot are not those of its unit", fn_.locationOf(dot_));
-      }
-      list += (list.empty() ? "$" : ", $") + std::to_string(code_.registers.size());
-      code_.registers.push_back(found->second);
+      list += (list.empty() ? "{$" : ", $") + std::to_string(code_.registers.size());
+      code_.registers.push_back(registerAt(acc_, {row + i / 2 % 2 * 8, column + i / 4 * 8 + i % 2}));
     }
-    return list;
+    return list + "}";
   }
 
-  // `%name` takes the operand's descriptor, that of the part at `first`.
-  void describe(unsigned operand, const char *name, const Coords &first, const Coords &extents) {
+  // The words of one instruction's part of a: neighbours along k, eight rows below, the other half of k.
+  std::string fragmentOf(int32_t row, int32_t k) {
+    std::string list;
+    for (int32_t word = 0; word < 4; ++word) {
+      list += (list.empty() ? "{$" : ", $") + std::to_string(words_ + code_.fragments.size() / 2);
+      for (const int32_t neighbour : {0, 1}) {
+        code_.fragments.push_back(registerAt(a_, {row + word % 2 * 8, k + word / 2 * 8 + neighbour}));
+      }
+    }
+    return list + "}";
+  }
+
+  // `name` takes the operand's descriptor, that of the part at `first`.
+  std::string describe(unsigned operand, const std::string &name, const Coords &first, const Coords &extents) {
     const auto walk = walkOf(operand, first, extents);
     if (!walk) {
       fail();
@@ -102,34 +140,22 @@ private:
               "parts of an operand lie alike");
     code_.descriptors[operand] = descriptor;
     transposed_[operand] = walk->fastAxis != (operand == 0 ? 1U : 0U);
-    steps_.push_back(std::string("add.s64 ") + name + ", #" + name + ", " + std::to_string(walk->start / 16) + ";\n\t");
+    const int32_t number = addresses_ + (operand == 1 && unit_.a.inShared ? 1 : 0);
+    steps_ += "add.s64 " + name + ", $" + std::to_string(number) + ", " + std::to_string(walk->start / 16) + ";\n\t";
+    return name;
   }
 
-  void multiply(const std::string &accumulators, int32_t row, int32_t column, int32_t k, int32_t columns) {
-    describe(0, "a", {row, k}, {unit_.m, unit_.k});
-    describe(1, "b", {k, column}, {unit_.k, columns});
+  void multiply(const std::string &accumulators, const std::string &a, const std::string &b, int32_t columns) {
     const std::string type = unit_.a.elem == ir::Elem::F16 ? "f16" : "bf16";
-    steps_.push_back("wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type +
-                     " {" + accumulators + "}, a, b, adds, 1, 1, " + (transposed_[0] ? "1" : "0") + ", " +
-                     (transposed_[1] ? "1" : "0") + ";\n\t");
-  }
-
-  // The steps with the numbers of the descriptors: behind the accumulators, which come twice.
-  [[nodiscard]] std::string numbered() const {
-    std::string text;
-    for (const std::string &step : steps_) {
-      const size_t place = step.find('#');
-      const size_t number = 2 * code_.registers.size() + (place != std::string::npos && step[place + 1] == 'b' ? 1 : 0);
-      text += place == std::string::npos
-                  ? step
-                  : step.substr(0, place) + "$" + std::to_string(number) + step.substr(place + 2);
-    }
-    return text;
+    const auto flag = [](bool set) { return std::string(set ? ", 1" : ", 0"); };
+    steps_ += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type + " " +
+              accumulators + ", " + a + ", " + b + ", adds, 1, 1" + (unit_.a.inShared ? flag(transposed_[0]) : "") +
+              flag(transposed_[1]) + ";\n\t";
   }
 
   // Of the warps' bits the lower ones name the warp among those that issue together.
   void moveWarps() {
-    const ir::LayoutInverse inverse(bufferOf(0));
+    const ir::LayoutInverse inverse(layoutOf(fn_.operand(dot_, 0)));
     const int32_t together = passes::warpsTogether(unit_);
     const auto bytes = static_cast<int32_t>(ir::byteSize(unit_.a.elem));
     const Layout::Bases &warps = sums_.bases(HwDim::Warp);
@@ -146,9 +172,12 @@ private:
   const ir::OpId dot_;
   const ir::DotUnit &unit_;
   const Layout &sums_;
+  const Registers acc_;
+  Registers a_;
   int32_t m_ = 0, n_ = 0, k_ = 0;
-  std::map<Coords, int32_t> registerAt_; // of thread 0's elements
-  std::vector<std::string> steps_;
+  int32_t rows_ = 0;                  // of all warps at once
+  int32_t words_ = 0, addresses_ = 0; // numbers of the first word of a, and of the first descriptor
+  std::string steps_;
   bool transposed_[2] = {};
   WgmmaCode code_;
 };

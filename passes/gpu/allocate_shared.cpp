@@ -33,10 +33,10 @@ public:
   }
 
 private:
-  // Covers the uses of the buffer and of its slots.
+  // Covers the uses of the buffer and of its views.
   void extend(Lifetime &life, ir::ValueId buffer, BlockId home, bool &first, bool &async) const {
     for (const ir::Use use : fn_.uses(buffer)) {
-      if (fn_.opcode(use.op) == Opcode::BufferSlot) {
+      if (isBufferView(fn_, use.op)) {
         extend(life, fn_.result(use.op), home, first, async);
         continue;
       }

@@ -77,11 +77,12 @@ private:
     }
     const Type acc = fn_.type(fn_.result(op));
     const WarpGrid grid = warpGridOf(fn_, op, warps_);
+    const int32_t depth = fn_.type(fn_.operand(op, 0)).shape().back();
     if (!unit.a.inShared) {
-      const OperandLayouts operands = operandLayouts(
-          unit, acc.shape(), fn_.type(fn_.operand(op, 0)).shape().back(), grid, warps_);
-      request(op, 0, operands.a);
-      request(op, 1, operands.b);
+      request(op, 0, leftLayout(unit, acc.shape(), depth, grid, warps_));
+    }
+    if (!unit.b.inShared) {
+      request(op, 1, rightLayout(unit, acc.shape(), depth, grid, warps_));
     }
     const Layout sums = accumulatorLayout(unit, acc.shape(), grid, warps_);
     request(op, 2, sums);

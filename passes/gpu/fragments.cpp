@@ -155,22 +155,29 @@ WarpGrid chooseWarpGrid(std::span<const int32_t> acc, int32_t warps, UnitExtents
   return best;
 }
 
-OperandLayouts operandLayouts(const ir::DotUnit &unit, std::span<const int32_t> acc, int32_t k,
-                              const WarpGrid &grid, int32_t warps) {
+Layout leftLayout(const ir::DotUnit &unit, std::span<const int32_t> acc, int32_t k, const WarpGrid &grid,
+                  int32_t warps) {
   const auto rank = static_cast<unsigned>(acc.size());
   const unsigned row = rank - 2, column = rank - 1;
-  const int32_t rest = warps / warpsOf(grid);
-  Fragment a(rank, unit.m, unit.k, unit.a), b(rank, unit.k, unit.n, unit.b);
+  Fragment a(rank, unit.m / warpsTogether(unit), unit.k, unit.a);
   growSlices(a, grid);
+  a.grow(HwDim::Warp, row, grid[row]).replicate(HwDim::Warp, grid[column] * (warps / warpsOf(grid)));
+  std::vector<int32_t> left(acc.begin(), acc.end());
+  left[column] = k;
+  return a.fill(column, k).fill(row, acc[row]).cover(left);
+}
+
+Layout rightLayout(const ir::DotUnit &unit, std::span<const int32_t> acc, int32_t k, const WarpGrid &grid,
+                   int32_t warps) {
+  const auto rank = static_cast<unsigned>(acc.size());
+  const unsigned row = rank - 2, column = rank - 1;
+  Fragment b(rank, unit.k, unit.n, unit.b);
   growSlices(b, grid);
-  a.grow(HwDim::Warp, row, grid[row]).replicate(HwDim::Warp, grid[column] * rest);
   b.replicate(HwDim::Warp, grid[row]).grow(HwDim::Warp, column, grid[column]);
-  b.replicate(HwDim::Warp, rest);
-  a.fill(column, k).fill(row, acc[row]);
-  b.fill(row, k).fill(column, acc[column]);
-  std::vector<int32_t> left(acc.begin(), acc.end()), right(acc.begin(), acc.end());
-  left[column] = right[row] = k;
-  return {a.cover(left), b.cover(right)};
+  b.replicate(HwDim::Warp, warps / warpsOf(grid));
+  std::vector<int32_t> right(acc.begin(), acc.end());
+  right[row] = k;
+  return b.fill(row, k).fill(column, acc[column]).cover(right);
 }
 
 Layout accumulatorLayout(const ir::DotUnit &unit, std::span<const int32_t> acc,

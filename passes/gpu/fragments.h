@@ -30,11 +30,10 @@ struct UnitExtents {
 // The accumulator of a dot over `warps` warps, of which the grid's share it.
 [[nodiscard]] ir::Layout accumulatorLayout(const ir::DotUnit &unit, std::span<const int32_t> acc,
                                            const WarpGrid &grid, int32_t warps);
-// Its operands, for a unit that takes them from registers; k: the extent of the sum.
-struct OperandLayouts {
-  ir::Layout a, b;
-};
-[[nodiscard]] OperandLayouts operandLayouts(const ir::DotUnit &unit, std::span<const int32_t> acc,
-                                            int32_t k, const WarpGrid &grid, int32_t warps);
+// Its operands a and b, for a unit that takes them from registers; k: the extent of the sum.
+[[nodiscard]] ir::Layout leftLayout(const ir::DotUnit &unit, std::span<const int32_t> acc, int32_t k,
+                                    const WarpGrid &grid, int32_t warps);
+[[nodiscard]] ir::Layout rightLayout(const ir::DotUnit &unit, std::span<const int32_t> acc, int32_t k,
+                                     const WarpGrid &grid, int32_t warps);
 
 } // namespace libtile::passes

@@ -9,8 +9,11 @@
 #include "passes/gpu/lower_across.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/op_properties.h"
 
+#include <map>
 #include <numeric>
+#include <tuple>
 
 namespace libtile::passes {
 namespace {
@@ -59,43 +62,96 @@ bool lowerReshape(ir::Function &fn, OpId op) {
   return true;
 }
 
-// Where the threads read it, rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one
-// a for many lanes and neighbours of b.
-ValueId operandBuffer(ir::Function &fn, ir::Builder &builder, ValueId value, const ir::DotUnit &unit) {
-  const OpId def = fn.def(value);
-  if (def.valid() && fn.opcode(def) == Opcode::BufferRead &&
-      fn.type(value).sameShape(fn.type(fn.operand(def, 0)))) {
-    return fn.operand(def, 0);
-  }
-  const Type type = fn.type(value);
-  const Layout registers = fn.layout(type.layout());
-  const unsigned fast = type.rank() - 1;
-  const auto bytes = static_cast<int32_t>(type.elementBytes());
-  const Layout layout = readsByItself(unit)
-                            ? matrixLayout(type.shape(), fast, bytes, registers)
-                            : chooseBuffer(type.shape(), {.writers = {&registers, 1},
-                                                          .readers = {},
-                                                          .elementBytes = bytes,
-                                                          .fastAxis = static_cast<int32_t>(fast)});
-  const ValueId buffer = makeBuffer(builder, type.shape(), storedType(type).elem(), layout);
-  if (readsByItself(unit)) {
-    fn.setAttr(fn.def(buffer), ir::Attr::align, ir::AttrValue(int64_t{kMatrixAlignment}));
-  }
-  writeBuffer(builder, buffer, asStored(builder, value));
-  return buffer;
-}
+// Buffers of dots' operands.
+class OperandBuffers {
+public:
+  OperandBuffers(ir::Function &fn, const ir::Target &target) : fn_(fn), target_(target) {}
 
-bool lowerOperands(ir::Function &fn, OpId op, const ir::Target &target) {
-  const ir::DotUnit &unit = unitOf(fn, op, target);
-  if (!unit.a.inShared || fn.type(fn.operand(op, 0)).isBuffer()) {
-    return false;
+  bool lower(OpId dot) {
+    const ir::DotUnit &unit = unitOf(fn_, dot, target_);
+    if (fn_.type(fn_.operand(dot, 1)).isBuffer()) {
+      return false;
+    }
+    for (const unsigned operand : {0U, 1U}) {
+      if ((operand == 0 ? unit.a : unit.b).inShared) {
+        const ValueId tile = fn_.operand(dot, operand);
+        fn_.setOperand(dot, operand, readsByItself(unit) ? viewOf(tile, dot) : bufferOf(tile, dot, false));
+      }
+    }
+    return unit.b.inShared;
   }
-  ir::Builder builder(fn, op);
-  for (const unsigned operand : {0U, 1U}) {
-    fn.setOperand(op, operand, operandBuffer(fn, builder, fn.operand(op, operand), unit));
+
+private:
+  // For a unit that reads it by itself: a transposed tile is another view of the same bytes.
+  ValueId viewOf(ValueId tile, OpId dot) {
+    const OpId def = fn_.def(tile);
+    if (!def.valid() || fn_.opcode(def) != Opcode::Trans) {
+      return bufferOf(tile, dot, true);
+    }
+    const ValueId buffer = viewOf(fn_.operand(def, 0), dot);
+    const Layout &own = fn_.layout(fn_.type(buffer).layout());
+    if (std::ranges::count_if(own.repeats(), [](int32_t times) { return times > 1; }) > 1) {
+      return bufferOf(tile, dot, true); // no layout says where it lies then
+    }
+    const Type type = fn_.type(tile);
+    const ir::LayoutId layout = fn_.internLayout(own.trans(fn_.getInts(def, ir::Attr::order)));
+    ir::Builder builder(fn_, dot);
+    const ValueId view = builder.make(Opcode::Trans, {buffer}, Type::buffer(type.shape(), type.elem(), layout));
+    fn_.copyAttrs(def, fn_.def(view));
+    return view;
   }
-  return true;
-}
+
+  // What is read from a buffer is there already.
+  ValueId bufferOf(ValueId tile, OpId dot, bool byUnit) {
+    const OpId def = fn_.def(tile);
+    if (def.valid() && fn_.opcode(def) == Opcode::BufferRead &&
+        fn_.type(tile).sameShape(fn_.type(fn_.operand(def, 0)))) {
+      return fn_.operand(def, 0);
+    }
+    const OpId place = byUnit ? inFrontOfLoops(tile, dot) : dot;
+    ValueId &known = written_[{tile, fn_.block(place), byUnit}];
+    if (!known.valid() || !byUnit) {
+      known = write(tile, place, byUnit);
+    }
+    return known;
+  }
+
+  // Where the threads read it, rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one
+  // a for many lanes and neighbours of b.
+  ValueId write(ValueId tile, OpId place, bool byUnit) {
+    const Type type = fn_.type(tile);
+    const Layout registers = fn_.layout(type.layout());
+    const unsigned fast = type.rank() - 1;
+    const auto bytes = static_cast<int32_t>(type.elementBytes());
+    const Layout layout = byUnit ? matrixLayout(type.shape(), fast, bytes, registers)
+                                 : chooseBuffer(type.shape(), {.writers = {&registers, 1},
+                                                               .readers = {},
+                                                               .elementBytes = bytes,
+                                                               .fastAxis = static_cast<int32_t>(fast)});
+    ir::Builder builder(fn_, place);
+    const ValueId buffer = makeBuffer(builder, type.shape(), storedType(type).elem(), layout);
+    if (byUnit) {
+      fn_.setAttr(fn_.def(buffer), ir::Attr::align, ir::AttrValue(int64_t{kMatrixAlignment}));
+    }
+    writeBuffer(builder, buffer, asStored(builder, tile));
+    return buffer;
+  }
+
+  // The outermost loop around the dot that does not make the tile: it is written once.
+  [[nodiscard]] OpId inFrontOfLoops(ValueId tile, OpId dot) const {
+    OpId place = dot;
+    for (ir::BlockId block = fn_.block(dot); block != fn_.body() && fn_.isDefinedOutside(tile, block);) {
+      const OpId owner = fn_.parentOp(block);
+      place = isLoop(fn_.opcode(owner)) ? owner : place;
+      block = fn_.block(owner);
+    }
+    return place;
+  }
+
+  ir::Function &fn_;
+  const ir::Target &target_;
+  std::map<std::tuple<ValueId, ir::BlockId, bool>, ValueId> written_;
+};
 
 bool holdsReplicas(const Layout &layout) {
   const auto all = [&](ir::HwDim dim) { return layout.subtileSize(dim) - 1; };
@@ -132,13 +188,14 @@ bool spreadElements(ir::Function &fn, OpId op) {
 
 bool lowerConversions(ir::Function &fn, const PassContext &context) {
   bool changed = false;
+  OperandBuffers operands(fn, context.target);
   for (const OpId op : fn.walk()) {
     if (fn.opcode(op) == Opcode::ConvertLayout) {
       changed |= lowerConversion(fn, op);
     } else if (fn.opcode(op) == Opcode::Reshape) {
       changed |= lowerReshape(fn, op);
     } else if (fn.opcode(op) == Opcode::Dot) {
-      changed |= lowerOperands(fn, op, context.target);
+      changed |= operands.lower(op);
     } else {
       changed |= lowerAcross(fn, op) || spreadElements(fn, op);
     }

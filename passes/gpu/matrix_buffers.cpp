@@ -3,6 +3,7 @@
 
 #include "ir/ops.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/shared_accesses.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ template <class Check> bool allSteps(int32_t extent, Check check) {
 
 bool isReadByItself(const ir::Function &fn, ir::ValueId buffer, const ir::Target &target) {
   return std::ranges::any_of(fn.uses(buffer), [&](ir::Use use) {
-    return fn.opcode(use.op) == Opcode::BufferSlot
+    return isBufferView(fn, use.op)
                ? isReadByItself(fn, fn.result(use.op), target)
                : fn.opcode(use.op) == Opcode::Dot && readsByItself(unitOf(fn, use.op, target));
   });
@@ -49,7 +50,7 @@ bool isReadByItself(const ir::Function &fn, ir::ValueId buffer, const ir::Target
 
 } // namespace
 
-bool readsByItself(const ir::DotUnit &unit) { return unit.together && unit.a.inShared; }
+bool readsByItself(const ir::DotUnit &unit) { return unit.together && unit.b.inShared; }
 
 int32_t warpsTogether(const ir::DotUnit &unit) {
   int32_t rows = 1;
@@ -61,6 +62,11 @@ int32_t warpsTogether(const ir::DotUnit &unit) {
   return unit.m / rows;
 }
 
+ir::ValueId untransposed(const ir::Function &fn, ir::ValueId tile) {
+  const OpId op = fn.def(tile);
+  return op.valid() && fn.opcode(op) == Opcode::Trans ? untransposed(fn, fn.operand(op, 0)) : tile;
+}
+
 Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis, int32_t elementBytes,
                     const Layout &writer) {
   const unsigned slowAxis = 1 - fastAxis;
@@ -70,9 +76,11 @@ Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis, int32_t e
   std::array<int32_t, 2> extents{};
   extents[fastAxis] = std::max(row, writer.subtile()[fastAxis]);
   extents[slowAxis] = std::max(8, writer.subtile()[slowAxis]);
-  const auto padded = [&](int32_t step) { return (shape[slowAxis] + step - 1) / step * step; };
-  while (extents[slowAxis] < shape[slowAxis] && padded(2 * extents[slowAxis]) <= padded(extents[slowAxis])) {
-    extents[slowAxis] *= 2;
+  for (const unsigned axis : {0U, 1U}) {
+    const auto padded = [&](int32_t step) { return (shape[axis] + step - 1) / step * step; };
+    while (extents[axis] < shape[axis] && padded(2 * extents[axis]) <= padded(extents[axis])) {
+      extents[axis] *= 2;
+    }
   }
   std::array<Layout::Bases, ir::kNumHwDims> bases;
   const auto add = [&](int32_t fast, int32_t slow) {

@@ -20,10 +20,13 @@ namespace libtile::passes {
 
 inline constexpr int32_t kMatrixAlignment = 1024; // bytes
 
-// The unit reads its operands from shared memory by itself; else the threads read it.
+// The unit reads what it takes from shared memory by itself: b, and a unless it takes that from registers.
 [[nodiscard]] bool readsByItself(const ir::DotUnit &unit);
 // The warps that issue one instruction together, along the rows of the accumulator.
 [[nodiscard]] int32_t warpsTogether(const ir::DotUnit &unit);
+
+// The tile that this one is, but for the order of axes: a buffer of it serves both.
+[[nodiscard]] ir::ValueId untransposed(const ir::Function &fn, ir::ValueId tile);
 
 // The buffer for a tile with two axes that threads write under the layout `writer`.
 [[nodiscard]] ir::Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis,

@@ -14,6 +14,7 @@ namespace libtile::passes {
 namespace {
 
 using ir::Attr;
+using ir::BlockId;
 using ir::DotUnit;
 using ir::Elem;
 using ir::Opcode;
@@ -39,21 +40,63 @@ OpId widenAccumulator(ir::Function &fn, OpId op) {
   return dot;
 }
 
+// Where an operand of a dot in a loop comes from.
+enum class Source : uint8_t {
+  Memory, // loaded there, for dots alone, or there before the loop: it need not pass through registers
+  Sums,   // element by element from the sums of another dot there
+  Other,
+};
+
 // What a dot asks of a unit.
 struct Demand {
   Elem a, b, acc;
   int32_t m, n, k;
   ir::Precision precision;
   uint32_t rank;
-  int32_t warps;   // of the program
-  bool fromMemory; // a loop loads both operands, for this dot alone
+  int32_t warps; // of the program
+  Source fromA, fromB;
 };
 
-bool isLoadedFor(const ir::Function &fn, OpId dot, ValueId operand) {
-  const OpId load = fn.def(operand);
-  const OpId loop = fn.parentOp(fn.block(dot));
-  return load.valid() && fn.opcode(load) == Opcode::Load && fn.block(load) == fn.block(dot) &&
-         fn.uses(operand).size() == 1 && loop.valid() && fn.opcode(loop) == Opcode::For;
+// All that looks at the tile is dots, maybe at it transposed.
+bool feedsDots(const ir::Function &fn, ValueId tile) {
+  return std::ranges::all_of(fn.uses(tile), [&](ir::Use use) {
+    return fn.opcode(use.op) == Opcode::Dot ? use.operand < 2
+                                            : fn.opcode(use.op) == Opcode::Trans && feedsDots(fn, fn.result(use.op));
+  });
+}
+
+bool comesFromSums(const ir::Function &fn, BlockId body, ValueId tile) {
+  std::vector<ValueId> tiles = {tile};
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const OpId op = fn.def(tiles[i]);
+    if (!op.valid() || fn.block(op) != body) {
+      continue;
+    }
+    if (fn.opcode(op) == Opcode::Dot) {
+      return true;
+    }
+    for (const ValueId operand : fn.operands(op)) {
+      if (ir::isElementwise(fn.opcode(op)) && std::ranges::find(tiles, operand) == tiles.end()) {
+        tiles.push_back(operand);
+      }
+    }
+  }
+  return false;
+}
+
+Source sourceOf(const ir::Function &fn, OpId dot, ValueId operand) {
+  const BlockId body = fn.block(dot);
+  const OpId loop = fn.parentOp(body);
+  if (!loop.valid() || fn.opcode(loop) != Opcode::For) {
+    return Source::Other;
+  }
+  const ValueId tile = untransposed(fn, operand);
+  const OpId op = fn.def(tile);
+  const bool isLoaded = op.valid() && fn.opcode(op) == Opcode::Load && fn.block(op) == body && feedsDots(fn, tile);
+  if (isLoaded || fn.isDefinedOutside(tile, body)) {
+    return Source::Memory;
+  }
+  return comesFromSums(fn, body, operand) ? Source::Sums : Source::Other;
 }
 
 Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
@@ -67,7 +110,8 @@ Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
           .precision = fn.getEnum<ir::Precision>(dot, Attr::precision),
           .rank = static_cast<uint32_t>(acc.rank()),
           .warps = warps,
-          .fromMemory = isLoadedFor(fn, dot, fn.operand(dot, 0)) && isLoadedFor(fn, dot, fn.operand(dot, 1))};
+          .fromA = sourceOf(fn, dot, fn.operand(dot, 0)),
+          .fromB = sourceOf(fn, dot, fn.operand(dot, 1))};
 }
 
 bool takes(const ir::DotPart &part, Elem elem) { return part.elem == Elem::Void || part.elem == elem; }
@@ -79,7 +123,7 @@ bool takesTypes(const DotUnit &unit, const Demand &dot) {
 constexpr int64_t kMostSums = 128;
 
 // Why a unit that reads its operands by itself is not planned for the dot; empty: it may be. All warps stand
-// along the rows, and what it reads is copied there from memory.
+// along the rows, what it reads is copied there from memory, and what it takes from registers is there: sums.
 std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
   const int32_t together = warpsTogether(unit);
   const int32_t rows = unit.m / together * dot.warps;
@@ -93,7 +137,10 @@ std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
   if (int64_t{dot.m} * dot.n > kMostSums * 32 * dot.warps) {
     return "its accumulators need more than " + std::to_string(kMostSums) + " registers of a thread";
   }
-  return dot.fromMemory ? "" : "its operands are not loaded for it alone, in the loop around it";
+  if (dot.fromB != Source::Memory || (unit.a.inShared && dot.fromA != Source::Memory)) {
+    return "what it reads from shared memory is not loaded for it in the loop around it, or before";
+  }
+  return unit.a.inShared || dot.fromA == Source::Sums ? "" : "its left operand is not made of another dot's sums";
 }
 
 // Why a unit of the dot's types would not be right; empty: it is.

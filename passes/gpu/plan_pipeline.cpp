@@ -87,7 +87,7 @@ private:
              if (fn_.block(use.op) != fn_.block(load)) {
                return false;
              }
-             if (fn_.opcode(use.op) == Opcode::Dot) {
+             if (fn_.opcode(use.op) == Opcode::Dot || isReadInPlace(use)) {
                return true;
              }
              const ValueId converted =
@@ -212,10 +212,21 @@ private:
 
   // A unit reads the slot, not the threads.
   [[nodiscard]] bool feedsUnitItself(ValueId value) const {
-    return std::ranges::any_of(fn_.uses(value), [&](ir::Use use) {
-      return fn_.opcode(use.op) == Opcode::Dot &&
-             readsByItself(unitOf(fn_, use.op, context_.target));
-    });
+    return std::ranges::any_of(fn_.uses(value), [&](ir::Use use) { return isReadInPlace(use); });
+  }
+  // By a unit, or so transposed.
+  [[nodiscard]] bool isReadInPlace(ir::Use use) const {
+    if (fn_.opcode(use.op) == Opcode::Trans) {
+      const auto uses = fn_.uses(fn_.result(use.op));
+      return !uses.empty() && std::ranges::all_of(uses, [&](ir::Use next) { return isReadInPlace(next); });
+    }
+    return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2 &&
+           readsByItself(unitOf(fn_, use.op, context_.target)) && isInShared(use);
+  }
+  // Of a dot.
+  [[nodiscard]] bool isInShared(ir::Use use) const {
+    const ir::DotUnit &unit = unitOf(fn_, use.op, context_.target);
+    return use.operand == 2 ? false : use.operand == 0 ? unit.a.inShared : unit.b.inShared;
   }
 
   // The axis along which a thread's registers are neighbours; any for one register.
@@ -318,9 +329,14 @@ private:
     for (const OpId op : fn_.walk()) {
       const Opcode opcode = fn_.opcode(op);
       if (opcode == Opcode::ConvertLayout || opcode == Opcode::Reshape || opcode == Opcode::Reduce ||
-          opcode == Opcode::Slice || opcode == Opcode::Gather ||
-          (opcode == Opcode::Dot && unitOf(fn_, op, context_.target).a.inShared)) {
+          opcode == Opcode::Slice || opcode == Opcode::Gather) {
         std::ranges::for_each(fn_.operands(op), add);
+      } else if (opcode == Opcode::Dot) {
+        for (const unsigned operand : {0U, 1U}) {
+          if (isInShared({op, operand})) {
+            add(untransposed(fn_, fn_.operand(op, operand)));
+          }
+        }
       } else if (opcode == Opcode::Histogram) {
         add(fn_.result(op));
       }

@@ -43,9 +43,14 @@ std::vector<SharedObject> sharedObjects(const ir::Function &fn) {
   return objects;
 }
 
+bool isBufferView(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::BufferSlot ||
+         (fn.opcode(op) == Opcode::Trans && fn.type(fn.operand(op, 0)).isBuffer());
+}
+
 OpId allocOf(const ir::Function &fn, ir::ValueId buffer) {
   OpId op = fn.def(buffer);
-  while (op.valid() && fn.opcode(op) == Opcode::BufferSlot) {
+  while (op.valid() && isBufferView(fn, op)) {
     op = fn.def(fn.operand(op, 0));
   }
   ir::check(op.valid() && fn.opcode(op) == Opcode::Alloc, "a buffer comes from an alloc");
@@ -63,7 +68,7 @@ std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, OpId op) {
   std::vector<SharedAccess> accesses;
   const bool writes = fn.ownEffects(op).has(ir::Effects::WritesBuffer);
   for (const ir::ValueId operand : fn.operands(op)) {
-    if (fn.type(operand).isBuffer() && fn.opcode(op) != Opcode::BufferSlot) {
+    if (fn.type(operand).isBuffer() && !isBufferView(fn, op)) {
       accesses.push_back({allocOf(fn, operand), writes});
     }
   }

@@ -21,7 +21,9 @@ struct SharedObject {
 };
 [[nodiscard]] std::vector<SharedObject> sharedObjects(const ir::Function &fn);
 
-// The alloc that the buffer is (a slot of).
+// The op names bytes of a buffer anew and touches none: a slot of it, or its axes permuted.
+[[nodiscard]] bool isBufferView(const ir::Function &fn, ir::OpId op);
+// The alloc that the buffer is a view of, or is.
 [[nodiscard]] ir::OpId allocOf(const ir::Function &fn, ir::ValueId buffer);
 
 struct SharedAccess {

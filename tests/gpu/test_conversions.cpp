@@ -113,7 +113,7 @@ TEST(Conversion, AccumulatorOfHalvesIsAFragment) {
     next.back() = 64;
     grid[shape.size() - 2] = 4;
     const Layout acc = passes::accumulatorLayout(unit, shape, grid, 4);
-    const Layout a = passes::operandLayouts(unit, next, 32, grid, 4).a;
+    const Layout a = passes::leftLayout(unit, next, 32, grid, 4);
     EXPECT_EQ(expectConverts(acc, a, shape, 2), Conversion::Kind::Registers);
   }
 }
@@ -138,7 +138,8 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
     const ir::DotUnit &unit = unitFor(c.elem);
     const std::vector<int32_t> acc = {c.m, c.n};
     const passes::WarpGrid grid = passes::chooseWarpGrid(acc, c.warps, {unit.m, unit.n});
-    const passes::OperandLayouts dot = passes::operandLayouts(unit, acc, c.k, grid, c.warps);
+    const Layout aHeld = passes::leftLayout(unit, acc, c.k, grid, c.warps);
+    const Layout bHeld = passes::rightLayout(unit, acc, c.k, grid, c.warps);
     const std::vector<int32_t> aShape = {c.m, c.k}, bShape = {c.k, c.n}, rowMajor = {1, 0},
                                columnMajor = {0, 1};
     const Layout aGlobal = Layout::blocked(aShape, rowMajor, 16 / bytes, c.warps);
@@ -158,8 +159,8 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
           << "read " << c.m << "x" << c.n << "x" << c.k << " " << buffer.str();
       expectConverts(from, to, shape, bytes);
     };
-    expectFree(aGlobal, dot.a, aShape);
-    expectFree(bGlobal, dot.b, bShape);
+    expectFree(aGlobal, aHeld, aShape);
+    expectFree(bGlobal, bHeld, bShape);
     // The result on its way to memory.
     const std::vector<int32_t> shape = {c.m, c.n};
     const Layout out = Layout::blocked(shape, rowMajor, 4, c.warps);

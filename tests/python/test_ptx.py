@@ -120,6 +120,7 @@ def assemble(ptx, target, folder):
     result = subprocess.run([PTXAS, f"-arch={target}", "-v", str(source), "-o", str(folder / "kernel")],
                             capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+    assert not re.search(r"C75\d\d", result.stderr), f"wgmma is serialised: {result.stderr}"
     spills = [int(word.split()[0]) for line in result.stderr.splitlines() if "spill" in line
               for word in line.split(",") if "spill" in word]
     assert spills, f"ptxas said nothing of spills: {result.stderr}"
