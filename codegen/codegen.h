@@ -20,6 +20,7 @@ struct CodeOptions {
   bool contracts = true;
   int32_t maxRegisters = 0; // NVIDIA: that a thread may have; 0: the assembler's choice
   bool lines = false;       // NVIDIA: the code names lines of the kernel's source
+  bool cooperative = false; // NVIDIA: all programs of a launch run at once
 };
 
 // An access that the code compares with the extents of arrays (passes/cpu/mark_accesses.h).
@@ -54,6 +55,7 @@ struct KernelInfo {
   std::vector<Message> messages;       // CPU: its prints and asserts, as records number them
   bool asserts = false;                // NVIDIA: an assertion may end it
   bool lines = false;                  // NVIDIA: its code names lines of the kernel's source
+  bool cooperative = false;            // NVIDIA: a launch is refused unless all programs run at once
 };
 
 struct Code {

@@ -232,6 +232,7 @@ codegen::CodeOptions Compiled::codeOptions() const {
   options.contracts = options_[Option::enable_fp_fusion] != 0;
   options.maxRegisters = options_.number(Option::maxnreg);
   options.lines = options_[Option::line_info] != 0;
+  options.cooperative = options_[Option::launch_cooperative_grid] != 0;
   return options;
 }
 

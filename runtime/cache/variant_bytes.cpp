@@ -48,8 +48,8 @@ template <class Archive> void walk(Archive &archive, codegen::Message &message) 
   archive(isAssert, place, text, operands);
 }
 template <class Archive> void walk(Archive &archive, codegen::KernelInfo &info) {
-  auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines] = info;
-  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines);
+  auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative] = info;
+  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative);
 }
 template <class Archive> void walk(Archive &archive, codegen::Code &code) {
   // The interpreter's function is not compiled code, and never kept.

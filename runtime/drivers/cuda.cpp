@@ -268,9 +268,13 @@ public:
     if (caller.lasts != nullptr) {
       caller.lasts(caller.context); // the queue may be full
     }
-    const cuda::Result result = api().cuLaunchKernel(
-        loaded.function, shape.grid[0], shape.grid[1], shape.grid[2], loaded.info.threads, 1, 1,
-        loaded.info.sharedBytes, static_cast<cuda::Stream>(stream), slots, nullptr);
+    const codegen::KernelInfo &info = loaded.info;
+    const auto [x, y, z] = shape.grid;
+    const auto queue = static_cast<cuda::Stream>(stream);
+    const cuda::Result result =
+        info.cooperative
+            ? api().cuLaunchCooperativeKernel(loaded.function, x, y, z, info.threads, 1, 1, info.sharedBytes, queue, slots)
+            : api().cuLaunchKernel(loaded.function, x, y, z, info.threads, 1, 1, info.sharedBytes, queue, slots, nullptr);
     return result == 0 ? nullptr : describe(result, "launching");
   }
 

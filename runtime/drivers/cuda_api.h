@@ -60,6 +60,7 @@ enum : int {
   F(cuFuncGetAttribute, int *, int, Function)                                                      \
   F(cuLaunchKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
     unsigned, Stream, void **, void **)                                                            \
+  F(cuLaunchCooperativeKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **) \
   F(cuStreamSynchronize, Stream)                                                                   \
   F(cuEventCreate, Event *, unsigned)                                                              \
   F(cuEventRecord, Event, Stream)                                                                  \

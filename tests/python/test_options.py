@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spine import DEVICES, OnDevice
 
 import libtile
 import libtile.language as tl
-from libtile import _libtile
+from libtile import _libtile, testing
 
 ROWS = {row[0]: row[1:] for row in _libtile.options()}
 
@@ -79,6 +80,31 @@ def test_what_a_target_does_not_heed():
     assert kernel.fallbacks == ["option num_ctas changes nothing on sm_90a yet",
                                 "option launch_pdl changes nothing on sm_90a yet"]
     assert kernel.metadata["num_warps"] == 8
+
+
+@libtile.jit
+def all_meet(x, out, arrived, programs, BLOCK: tl.constexpr):
+    i, program = tl.arange(0, BLOCK), tl.program_id(0)
+    tl.store(x + program * BLOCK + i, program + i)
+    tl.atomic_add(arrived, 1)
+    while tl.atomic_add(arrived, 0) < programs:
+        pass
+    tl.store(out + program * BLOCK + i, tl.load(x + (program + 1) % programs * BLOCK + i))
+
+
+def test_programs_that_wait_for_each_other():
+    assert launched(launch_cooperative_grid=True).fallbacks == []
+    assert compiled("sm_80", launch_cooperative_grid=True).fallbacks == []
+    if "cuda" not in DEVICES:
+        return
+    on, block = OnDevice("cuda"), 128
+    for programs in (1, 2 * testing._properties("cuda:0")["multiprocessor_count"]):
+        x, out = (on(np.full((programs, block), -1, np.int32)) for _ in range(2))
+        all_meet[(programs,)](x, out, on(np.zeros(1, np.int32)), programs, block, num_warps=4, launch_cooperative_grid=True)
+        want = (np.arange(programs)[:, None] + 1) % programs + np.arange(block)
+        np.testing.assert_array_equal(on.back(out), want)
+    with pytest.raises(libtile.DeviceError, match="COOPERATIVE_LAUNCH_TOO_LARGE"):
+        all_meet[(1 << 16,)](x, out, on(np.zeros(1, np.int32)), 1, block, num_warps=4, launch_cooperative_grid=True)
 
 
 def test_num_warps_on_a_gpu():
