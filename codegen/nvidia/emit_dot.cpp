@@ -18,6 +18,7 @@
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <algorithm>
 #include <map>
 
 namespace libtile::codegen::nvidia {
@@ -109,8 +110,8 @@ public:
       }
       others += "l,";
       llvm::Value *address = e.sharedAddress(e.scalar(e.fn_.operand(op, operand)));
-      if (operand == 0) {
-        address = e.builder_.CreateAdd(address, warpOffset(e, code.warps));
+      if (std::ranges::any_of(code.warps[operand], [](int32_t bytes) { return bytes != 0; })) {
+        address = e.builder_.CreateAdd(address, warpOffset(e, code.warps[operand]));
       }
       llvm::Value *units = e.builder_.CreateZExt(e.builder_.CreateLShr(address, 4), e.builder_.getInt64Ty());
       operands.push_back(

@@ -44,7 +44,11 @@ public:
     m_ = acc.dim(0);
     n_ = acc.dim(1);
     k_ = a.dim(1);
-    rows_ = unit_.m / passes::warpsTogether(unit_) * sums_.size(HwDim::Warp);
+    rows_ = unit_.m / passes::warpsTogether(unit_);
+    for (const Coords &basis : sums_.bases(HwDim::Warp)) {
+      rows_ *= basis[0] != 0 ? 2 : 1;
+      n_ /= basis[1] != 0 ? 2 : 1;
+    }
     // Of a thread: the accumulators, and the words of a.
     const int32_t sums = m_ / rows_ * n_ / 2;
     words_ = 2 * sums;
@@ -72,9 +76,7 @@ public:
         }
       }
     }
-    if (unit_.a.inShared) {
-      moveWarps();
-    }
+    moveWarps();
     code_.text = "{ .reg .b64 a, b;\n\t.reg .pred adds;\n\tsetp.eq.b32 adds, 0, 0;\n\t"
                  "wgmma.fence.sync.aligned;\n\t" +
                  steps_ + "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0; }";
@@ -155,12 +157,19 @@ private:
 
   // Of the warps' bits the lower ones name the warp among those that issue together.
   void moveWarps() {
-    const ir::LayoutInverse inverse(layoutOf(fn_.operand(dot_, 0)));
     const int32_t together = passes::warpsTogether(unit_);
     const auto bytes = static_cast<int32_t>(ir::byteSize(unit_.a.elem));
-    const Layout::Bases &warps = sums_.bases(HwDim::Warp);
-    for (size_t bit = 0; bit < warps.size(); ++bit) {
-      code_.warps.push_back(1 << bit < together ? 0 : inverse.offsetOf(Coords{warps[bit][0], 0}) * bytes);
+    for (const unsigned operand : {0U, 1U}) {
+      if (!(operand == 0 ? unit_.a : unit_.b).inShared) {
+        continue;
+      }
+      const ir::LayoutInverse inverse(layoutOf(fn_.operand(dot_, operand)));
+      int32_t warp = 1;
+      for (const Coords &basis : sums_.bases(HwDim::Warp)) {
+        const Coords part = operand == 0 ? Coords{basis[0], 0} : Coords{0, basis[1]};
+        code_.warps[operand].push_back(warp < together ? 0 : inverse.offsetOf(part) * bytes);
+        warp *= 2;
+      }
     }
   }
 
@@ -174,7 +183,7 @@ private:
   const Layout &sums_;
   const Registers acc_;
   Registers a_;
-  int32_t m_ = 0, n_ = 0, k_ = 0;
+  int32_t m_ = 0, n_ = 0, k_ = 0;     // n: the columns of a warp
   int32_t rows_ = 0;                  // of all warps at once
   int32_t words_ = 0, addresses_ = 0; // numbers of the first word of a, and of the first descriptor
   std::string steps_;

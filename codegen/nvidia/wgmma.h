@@ -18,7 +18,7 @@ struct WgmmaCode {
   std::vector<int32_t> registers; // the accumulator's, in the order of $0, $1, ...
   std::vector<int32_t> fragments; // a's registers, in the order of the words: two neighbours each
   int64_t descriptors[2] = {};    // of a and of b but for the address: bits 0..13 are it, in units of 16 bytes
-  std::vector<int32_t> warps;     // bytes by which the bits of the warp's number move a's address
+  std::vector<int32_t> warps[2];  // bytes by which the bits of the warp's number move a's address, and b's
 };
 
 // Requires: operands where the unit takes them. UserError: no descriptor tells where they lie.

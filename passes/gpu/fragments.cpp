@@ -189,7 +189,11 @@ Layout accumulatorLayout(const ir::DotUnit &unit, std::span<const int32_t> acc,
   const unsigned row = rank - 2, column = rank - 1;
   Fragment sums(rank, unit.m / warpsTogether(unit), unit.n, unit.acc);
   growSlices(sums, grid);
-  sums.grow(HwDim::Warp, row, grid[row]).grow(HwDim::Warp, column, grid[column]);
+  sums.grow(HwDim::Warp, row, grid[row]);
+  if (readsByItself(unit)) {
+    sums.fill(column, acc[column] / grid[column]); // one instruction takes columns side by side
+  }
+  sums.grow(HwDim::Warp, column, grid[column]);
   sums.replicate(HwDim::Warp, warps / warpsOf(grid));
   return sums.fill(column, acc[column]).fill(row, acc[row]).cover(acc);
 }

@@ -44,6 +44,7 @@ OpId widenAccumulator(ir::Function &fn, OpId op) {
 enum class Source : uint8_t {
   Memory, // loaded there, for dots alone, or there before the loop: it need not pass through registers
   Sums,   // element by element from the sums of another dot there
+  Turned, // the same, transposed: the unit has to read it from memory, where threads write it
   Other,
 };
 
@@ -96,7 +97,7 @@ Source sourceOf(const ir::Function &fn, OpId dot, ValueId operand) {
   if (isLoaded || fn.isDefinedOutside(tile, body)) {
     return Source::Memory;
   }
-  return comesFromSums(fn, body, operand) ? Source::Sums : Source::Other;
+  return !comesFromSums(fn, body, tile) ? Source::Other : tile == operand ? Source::Sums : Source::Turned;
 }
 
 Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
@@ -122,25 +123,43 @@ bool takesTypes(const DotUnit &unit, const Demand &dot) {
 // Accumulators of one thread beside which a kernel has registers for the rest.
 constexpr int64_t kMostSums = 128;
 
-// Why a unit that reads its operands by itself is not planned for the dot; empty: it may be. All warps stand
-// along the rows, what it reads is copied there from memory, and what it takes from registers is there: sums.
-std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
+// The grid of warps for a unit that reads its operands by itself: as many along the rows as these have room for,
+// the others along the columns. Empty: they do not divide.
+WarpGrid gridTogether(const DotUnit &unit, const Demand &dot) {
   const int32_t together = warpsTogether(unit);
-  const int32_t rows = unit.m / together * dot.warps;
+  for (int32_t along = dot.warps; along >= together && along % together == 0; along /= 2) {
+    const int32_t others = dot.warps / along, columns = dot.n / others;
+    // The warps of a group have all of its columns side by side.
+    const bool isSplit = dot.n % others == 0 && std::has_single_bit(static_cast<uint32_t>(columns));
+    if (dot.m % (unit.m / together * along) == 0 && columns % unit.n == 0 && (others == 1 || isSplit)) {
+      return {along, others};
+    }
+  }
+  return {};
+}
+
+// Why a unit that reads its operands by itself is not planned for the dot; empty: it may be. What it reads is copied
+// there from memory, or had to be transposed by way of it; what it takes from registers is there: sums, if all warps
+// stand along the rows.
+std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
+  const WarpGrid grid = dot.rank == 2 ? gridTogether(unit, dot) : WarpGrid();
   if (dot.rank != 2) {
     return "it has more than two axes";
   }
-  if (dot.warps % together != 0 || dot.m % rows != 0 || dot.n % unit.n != 0) {
+  if (grid.empty()) {
     return "the tile of " + std::to_string(dot.m) + " x " + std::to_string(dot.n) + " does not divide among " +
-           std::to_string(dot.warps) + " warps, " + std::to_string(together) + " of them together";
+           std::to_string(dot.warps) + " warps, " + std::to_string(warpsTogether(unit)) + " of them together";
   }
   if (int64_t{dot.m} * dot.n > kMostSums * 32 * dot.warps) {
     return "its accumulators need more than " + std::to_string(kMostSums) + " registers of a thread";
   }
-  if (dot.fromB != Source::Memory || (unit.a.inShared && dot.fromA != Source::Memory)) {
-    return "what it reads from shared memory is not loaded for it in the loop around it, or before";
+  const bool isThere = dot.fromA == Source::Sums && grid[1] == 1;
+  if (!unit.a.inShared) {
+    return isThere && dot.fromB == Source::Memory ? "" : "its left operand is not what threads have of another dot's sums";
   }
-  return unit.a.inShared || dot.fromA == Source::Sums ? "" : "its left operand is not made of another dot's sums";
+  return dot.fromA != Source::Other && !isThere && dot.fromB == Source::Memory
+             ? ""
+             : "what it reads from shared memory is not loaded for it in the loop around it, or before";
 }
 
 // Why a unit of the dot's types would not be right; empty: it is.
@@ -163,7 +182,8 @@ std::string misfitPlanned(const DotUnit &unit, const Demand &dot) {
 
 // Why another unit would be faster; empty: there is no reason.
 std::string drawback(const DotUnit &unit, const Demand &dot) {
-  if (dot.m >= unit.leastM && dot.n >= unit.leastN) {
+  const WarpGrid grid = readsByItself(unit) ? gridTogether(unit, dot) : WarpGrid{1, 1};
+  if (dot.m >= unit.leastM && dot.n / grid[1] >= unit.leastN) {
     return "";
   }
   return "the tile of " + std::to_string(dot.m) + " x " + std::to_string(dot.n) +
@@ -281,7 +301,7 @@ private:
     const Type acc = fn_.type(fn_.result(dot));
     const unsigned column = acc.rank() - 1;
     if (readsByItself(unit)) {
-      return {warps_, 1};
+      return gridTogether(unit, demandOf(fn_, dot, warps_));
     }
     const bool wholeRows = unit.together &&
                            acc.numElements() / acc.dim(column) >= int64_t{unit.m} * warps_ &&

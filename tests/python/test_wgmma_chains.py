@@ -12,7 +12,8 @@ from test_ptx import assemble
 import libtile
 import libtile.language as tl
 
-attention = importlib.import_module("06_attention").attention
+lesson = importlib.import_module("06_attention")
+attention, attention_backward = lesson.attention, lesson.attention_backward
 
 
 @libtile.jit
@@ -102,5 +103,45 @@ def test_code(tile, dtype, causal, tmp_path):
     ptx = compiled.asm["ptx"]
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", ptx)]
     assert sum(columns) * 64 * 16 * (warps // 4) == 2 * bm * bn * d
+    assert "mma.sync" not in ptx and "ldmatrix" not in ptx
+    assert assemble(ptx, "sm_90a", tmp_path) == 0
+
+
+# D, rows and columns of a block, warps: one group of warps, two along the rows, two along the columns of some dots.
+BACKWARD = [(64, 64, 64, 4), (64, 128, 64, 4), (64, 128, 128, 8), (128, 64, 128, 8), (128, 128, 64, 8), (64, 64, 128, 8)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tile", BACKWARD)
+def test_backward(tile, causal, device):
+    rng = np.random.default_rng(7)
+    d, bm, bn, warps = tile
+    for n in (128, 201):
+        inputs = [rng.standard_normal((2, n, d)).astype(F16) for _ in range(4)]
+        out, *wants = lesson.reference(*inputs, causal)
+        q, k, v, dout = (array.astype(F64) for array in inputs)
+        scores = np.where(np.tri(n, dtype=bool) | (not causal), q @ k.swapaxes(1, 2) * d**-0.5, -np.inf)
+        lse = np.log2(np.exp(scores).sum(axis=2)).astype(F32)
+        delta = (out * dout).sum(axis=2).astype(F32)
+        on = OnDevice(device)
+        there = [on(a) for a in (*inputs, lse, delta, np.zeros((2, n, d), F32), *(poisoned((2, n, d), F16) for _ in "kv"))]
+        attention_backward[(-(-n // bn), 2)](*there, n, d**-0.5, D=d, BLOCK_M=bm, BLOCK_N=bn, CAUSAL=causal, num_warps=warps)
+        for got, want in zip(there[6:], wants):
+            # P and dS are rounded to fp16, and the result.
+            np.testing.assert_allclose(on.back(got).astype(F64), want, rtol=6e-3, atol=6e-3 * max(np.abs(want).max(), 1))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tile", BACKWARD[:5])
+def test_code_backward(tile, causal, tmp_path):
+    """Five dots by wgmma: P and dS are written once each, to be read transposed, and dS comes to dQ from registers."""
+    d, bm, bn, warps = tile
+    compiled = attention_backward.warmup(*["*fp16:16"] * 4, *["*fp32:16"] * 3, *["*fp16:16"] * 2, "i32:16", "fp32", grid=(1,),
+                                         target="sm_90a", D=d, BLOCK_M=bm, BLOCK_N=bn, CAUSAL=causal, num_warps=warps,
+                                         num_stages=2)
+    ptx = compiled.asm["ptx"]
+    columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", ptx)]
+    assert sum(columns) * 64 * 16 * (warps // 4) == 5 * bm * bn * d
     assert "mma.sync" not in ptx and "ldmatrix" not in ptx
     assert assemble(ptx, "sm_90a", tmp_path) == 0
