@@ -56,6 +56,7 @@ struct KernelInfo {
   bool asserts = false;                // NVIDIA: an assertion may end it
   bool lines = false;                  // NVIDIA: its code names lines of the kernel's source
   bool cooperative = false;            // NVIDIA: a launch is refused unless all programs run at once
+  std::vector<ir::TensorMap> maps;     // NVIDIA: descriptors that it takes behind its arguments
 };
 
 struct Code {
@@ -87,8 +88,8 @@ struct Code {
 // The function made:
 //   CPU     a libtile_entry (codegen/cpu/frame.h): it runs a range of programs of a launch, whose frame
 //           has the arguments and the grid.
-//   NVIDIA  a kernel with one parameter an argument (i1 as i8), dynamic shared memory. Others launch it
-//           too, so there is no frame: docs/abi.md.
+//   NVIDIA  a kernel with one parameter an argument (i1 as i8), and one a tensor map, dynamic shared memory.
+//           Others launch it too, so there is no frame: docs/abi.md.
 [[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,
                             const CodeOptions &options = {});
 

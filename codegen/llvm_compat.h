@@ -59,6 +59,28 @@ inline llvm::Function *intrinsic(llvm::Module &module, llvm::Intrinsic::ID id,
 #endif
 }
 
+// NVIDIA: the kernel's arguments from `first` on are memory of the launch, which nobody copies.
+inline void markGridConstants(llvm::Function &kernel, unsigned first) {
+  llvm::LLVMContext &context = kernel.getContext();
+#if LLVM_VERSION_MAJOR >= 21
+  for (unsigned i = first; i < kernel.arg_size(); ++i) {
+    kernel.addParamAttr(i, llvm::Attribute::get(context, "nvvm.grid_constant"));
+  }
+#else
+  llvm::SmallVector<llvm::Metadata *, 4> numbers; // from 1
+  for (unsigned i = first; i < kernel.arg_size(); ++i) {
+    numbers.push_back(llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), i + 1)));
+  }
+  if (!numbers.empty()) {
+    kernel.getParent()
+        ->getOrInsertNamedMetadata("nvvm.annotations")
+        ->addOperand(llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(&kernel),
+                                                 llvm::MDString::get(context, "grid_constant"),
+                                                 llvm::MDNode::get(context, numbers)}));
+  }
+#endif
+}
+
 // Leaves one pass of LLVM's own pipeline out; give it to LLVMContext::setOptPassGate.
 class WithoutPass final : public llvm::OptPassGate {
 public:

@@ -12,6 +12,7 @@
 #include "ir/layout.h"
 #include "ir/opcode.h"
 #include "ir/stable_vector.h"
+#include "ir/tensor_map.h"
 
 #include <llvm/ADT/SmallVector.h>
 
@@ -44,6 +45,7 @@ struct Guard {
   enum class Kind : uint8_t {
     Divisible, // parameter % value == 0 (pointers: the address)
     Below,     // signed parameter < value
+    Above,     // signed parameter > value
     Disjoint,  // the arrays of the two pointer parameters do not overlap
   } kind;
   uint32_t param;
@@ -65,6 +67,7 @@ public:
   Stage stage = Stage::Tile;
   std::vector<Param> params; // one for each argument of body()
   std::vector<Guard> guards;
+  std::vector<TensorMap> maps; // that copy_box names by index
   // Options of the launch that the compiler may override; recorded in the text form.
   int32_t numWarps = 4;
   int32_t numStages = 3;

@@ -139,7 +139,7 @@ private:
       }
       parameter(fn);
     }
-    guardsAndFallbacks(fn);
+    head(fn);
     expect("{");
     block(fn.body(), 0);
     fn_ = nullptr;
@@ -209,23 +209,57 @@ private:
     define(name, fn.addParam(type, std::move(param)), start);
   }
 
-  void guardsAndFallbacks(Function &fn) {
+  // Guards, maps and fallbacks.
+  void head(Function &fn) {
     for (;;) {
       if (acceptWord("guard")) {
         const Guard::Kind kind = acceptWord("divisible") ? Guard::Kind::Divisible
                                  : acceptWord("below")   ? Guard::Kind::Below
+                                 : acceptWord("above")   ? Guard::Kind::Above
                                  : acceptWord("disjoint")
                                      ? Guard::Kind::Disjoint
                                      : (fail("expected a guard"), Guard::Kind());
         const uint32_t param = parameterNumber();
         const int64_t value = kind == Guard::Kind::Disjoint ? parameterNumber() : integer();
         fn.guards.push_back({kind, param, value});
+      } else if (acceptWord("map")) {
+        fn.maps.push_back(tensorMap());
       } else if (acceptWord("fallback")) {
         fn.fallbacks.push_back(string());
       } else {
         return;
       }
     }
+  }
+
+  TensorMap tensorMap() {
+    TensorMap map;
+    map.param = parameterNumber();
+    map.elem = type().elem();
+    while (accept("[")) {
+      TensorMap::Dim dim;
+      dim.extent = launchNumber();
+      expect(",");
+      dim.stride = launchNumber();
+      expect(",");
+      dim.box = smallInteger(1);
+      expect("]");
+      map.dims.push_back(dim);
+    }
+    return map;
+  }
+
+  LaunchNumber launchNumber() {
+    skipSpace();
+    LaunchNumber number{1, -1};
+    const bool hasFactor = peek() != '%';
+    if (hasFactor) {
+      number.factor = integer();
+    }
+    if (!hasFactor || accept("*")) {
+      number.param = static_cast<int32_t>(parameterNumber());
+    }
+    return number;
   }
 
   // A parameter by its name. Nothing else has one yet.

@@ -116,6 +116,9 @@ private:
     for (const Guard &guard : fn_.guards) {
       out_ += "\n  guard " + guardText(guard);
     }
+    for (const TensorMap &map : fn_.maps) {
+      out_ += "\n  map " + mapText(map);
+    }
     for (const std::string &fallback : fn_.fallbacks) {
       out_ += "\n  fallback " + quote(fallback);
     }
@@ -129,10 +132,25 @@ private:
       return "divisible " + param + " " + std::to_string(guard.value);
     case Guard::Kind::Below:
       return "below " + param + " " + std::to_string(guard.value);
+    case Guard::Kind::Above:
+      return "above " + param + " " + std::to_string(guard.value);
     case Guard::Kind::Disjoint:
       return "disjoint " + param + " " + parameter(guard.value);
     }
     return {};
+  }
+
+  // %a f16 [%m, 2*%stride, 64] [%k, 2, 64]: extent, stride and box of each dimension.
+  std::string mapText(const TensorMap &map) const {
+    std::string text = parameter(map.param) + " " + std::string(elemName(map.elem));
+    for (const TensorMap::Dim &dim : map.dims) {
+      text += " [" + numberText(dim.extent) + ", " + numberText(dim.stride) + ", " + std::to_string(dim.box) + "]";
+    }
+    return text;
+  }
+  std::string numberText(const LaunchNumber &number) const {
+    const std::string factor = std::to_string(number.factor);
+    return number.param < 0 ? factor : (number.factor == 1 ? "" : factor + "*") + parameter(number.param);
   }
 
   [[nodiscard]] std::string parameter(uint64_t index) const {

@@ -112,6 +112,7 @@ struct Target {
   int32_t registers = 0;          // of a multiprocessor, shared by the programs that it holds
   int32_t maxVectorBytes = 16;    // widest access of one thread
   bool asyncCopy = false;         // cp.async and commit/wait groups
+  bool boxCopy = false;           // cp.async.bulk.tensor and mbarriers
   bool atomicAddBf16 = false;     // an instruction; else by compare and swap
   std::vector<DotUnit> units;     // a dot takes the first that fits; the last fits every dot
 

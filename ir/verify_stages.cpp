@@ -104,6 +104,30 @@ void verifyStage(Checker &checker, OpId op) {
   }
 }
 
+namespace {
+
+void verifyMap(Checker &c, const TensorMap &map) {
+  const std::span<const ValueId> args = c.fn.args(c.fn.body());
+  const auto typeOf = [&](int64_t param) {
+    return param >= 0 && param < static_cast<int64_t>(args.size()) ? c.fn.type(args[static_cast<size_t>(param)])
+                                                                   : Type();
+  };
+  const auto isNumber = [&](const LaunchNumber &number) {
+    return number.factor >= 1 && (number.param < 0 || typeOf(number.param).isInteger());
+  };
+  bool ok = typeOf(map.param).isPointer() && map.elem != Elem::Void && map.elem != Elem::I1 &&
+            !map.dims.empty() && map.dims.size() <= TensorMap::kMostDims;
+  for (const TensorMap::Dim &dim : map.dims) {
+    const bool isLast = &dim == &map.dims.back();
+    ok = ok && isNumber(dim.extent) && isNumber(dim.stride) && dim.box >= 1 && dim.box <= TensorMap::kWidestBox &&
+         (!isLast || dim.stride == LaunchNumber{static_cast<int64_t>(byteSize(map.elem)), -1});
+  }
+  const int64_t row = ok ? map.rowBytes() : 0;
+  c.require(ok && (row == 32 || row == 64 || row == 128), 38, {}, "a map that no array has");
+}
+
+} // namespace
+
 void verifyFunction(Checker &c) {
   const Function &fn = c.fn;
   const std::span<const ValueId> args = fn.args(fn.body());
@@ -126,6 +150,7 @@ void verifyFunction(Checker &c) {
       ok = (type.isPointer() || type.isInteger()) && guard.value >= 1;
       break;
     case Guard::Kind::Below:
+    case Guard::Kind::Above:
       ok = type.isInteger();
       break;
     case Guard::Kind::Disjoint:
@@ -133,6 +158,9 @@ void verifyFunction(Checker &c) {
       break;
     }
     c.require(ok, 31, {}, "a guard on a parameter that it does not fit");
+  }
+  for (const TensorMap &map : fn.maps) {
+    verifyMap(c, map);
   }
   const int32_t warps = fn.numWarps;
   c.require(warps >= 1 && warps <= 64 && (warps & (warps - 1)) == 0, 31, {},

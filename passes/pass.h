@@ -22,6 +22,8 @@ struct PassContext {
   ir::FunctionLibrary *library = nullptr;
   // CPU: code is to compare its accesses with the extents of the arrays (cpu/mark_accesses.h).
   bool checksAccesses = false;
+  // GPU: loops copy ahead by boxes where they can (gpu/plan_boxes.h).
+  bool copiesBoxes = false;
 };
 
 // Returns whether it changed anything.

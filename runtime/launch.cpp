@@ -21,6 +21,8 @@ bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
     return guard.value != 0 && static_cast<int64_t>(slots[guard.param]) % guard.value == 0;
   case ir::Guard::Kind::Below:
     return static_cast<int64_t>(slots[guard.param]) < guard.value;
+  case ir::Guard::Kind::Above:
+    return static_cast<int64_t>(slots[guard.param]) > guard.value;
   case ir::Guard::Kind::Disjoint: {
     if (extents.empty()) {
       return false;
@@ -237,9 +239,9 @@ Executable::Executable(std::shared_ptr<const Compiled> kernel, std::shared_ptr<D
     throw ir::UserError("the kernel is compiled for " + kernel_->target().name + ", which " +
                         driver_->name() + " (" + driver_->target() + ") does not run");
   }
-  // Both variants' recipes are the run-time parameters in order.
+  // The general variant's recipe is the run-time parameters in order; tensor maps behind them are the driver's.
   for (const RecipeSlot &slot : kernel_->preferred().recipe) {
-    if (slot.kind != RecipeSlot::Kind::Argument) {
+    if (slot.kind != RecipeSlot::Kind::Argument && slot.kind != RecipeSlot::Kind::TensorMap) {
       throw ir::Unsupported("the kernel's code takes a value that launches do not make");
     }
   }

@@ -20,13 +20,14 @@ struct Row {
   int32_t llvmSince;
   bool float8; // converts 8-bit floats
   bool atomicAddBf16;
+  bool boxCopy = false;
   bool wgmma = false;
 };
 constexpr Row kRows[] = {
     {"sm_80", "+ptx80", 163, 19, false, false}, {"sm_86", "+ptx80", 99, 19, false, false},
-    {"sm_89", "+ptx81", 99, 19, true, false},   {"sm_90", "+ptx80", 227, 19, true, true},
-    {"sm_90a", "+ptx80", 227, 19, true, true, true},  {"sm_100", "+ptx86", 227, 20, true, true},
-    {"sm_120", "+ptx87", 99, 20, true, true},
+    {"sm_89", "+ptx81", 99, 19, true, false},   {"sm_90", "+ptx80", 227, 19, true, true, true},
+    {"sm_90a", "+ptx80", 227, 19, true, true, true, true},  {"sm_100", "+ptx86", 227, 20, true, true, true},
+    {"sm_120", "+ptx87", 99, 20, true, true, true},
 };
 
 // Four lanes along a row, `neighbours` elements each; eight rows.
@@ -152,6 +153,7 @@ ir::Target makeTarget(const Row &row) {
   target.registers = row.name == std::string_view("sm_120") ? 61440 : 65536;
   target.maxVectorBytes = 16;
   target.asyncCopy = true;
+  target.boxCopy = row.boxCopy;
   target.atomicAddBf16 = row.atomicAddBf16;
   target.units = dotUnits(row.wgmma);
   return target;

@@ -69,12 +69,14 @@ Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOpt
   }
 }
 
-// One parameter an argument; i1 travels as i8.
+// One parameter an argument, where i1 travels as i8, and behind them one a tensor map: its descriptor, which stays
+// where the launch has put it.
 void Emitter::declareKernel(const std::string &symbol) {
   llvm::SmallVector<llvm::Type *, 16> params;
   for (ir::ValueId arg : fn_.args(fn_.body())) {
     params.push_back(elementwise_.memoryType(fn_.type(arg)));
   }
+  params.resize(params.size() + fn_.maps.size(), llvm::PointerType::get(context_, 0));
   auto *type = llvm::FunctionType::get(builder_.getVoidTy(), params, false);
   kernel_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, module_);
   kernel_->setCallingConv(llvm::CallingConv::PTX_Kernel);
@@ -90,6 +92,12 @@ void Emitter::declareKernel(const std::string &symbol) {
   };
   annotate("kernel", 1);
   annotate("maxntidx", threads);
+  auto *descriptor = llvm::ArrayType::get(builder_.getInt8Ty(), ir::TensorMap::kBytes);
+  for (unsigned i = fn_.params.size(); i < kernel_->arg_size(); ++i) {
+    kernel_->addParamAttr(i, llvm::Attribute::getWithByValType(context_, descriptor));
+    kernel_->addParamAttr(i, llvm::Attribute::getWithAlignment(context_, llvm::Align(ir::TensorMap::kAlign)));
+  }
+  compat::markGridConstants(*kernel_, static_cast<unsigned>(fn_.params.size()));
   if (fn_.resident > 0) {
     kernel_->addFnAttr("nvvm.minctasm", std::to_string(fn_.resident));
     annotate("minctasm", fn_.resident);
@@ -108,7 +116,7 @@ void Emitter::run() {
   lane_ = builder_.CreateAnd(thread_, i32(target_.warpSize - 1));
   warp_ = fn_.numWarps == 1 ? static_cast<llvm::Value *>(i32(0))
                             : builder_.CreateUDiv(thread_, i32(target_.warpSize));
-  for (unsigned i = 0; i < kernel_->arg_size(); ++i) {
+  for (unsigned i = 0; i < fn_.params.size(); ++i) {
     const ir::ValueId arg = fn_.arg(fn_.body(), i);
     set(arg, elementwise_.fromMemory(fn_.type(arg), kernel_->getArg(i)));
   }

@@ -162,6 +162,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.sharedBytes = fn.arenaBytes;
   code.info.lines = options.lines;
   code.info.cooperative = options.cooperative;
+  code.info.maps = fn.maps;
   code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });
   Emitter(fn, target, options, *module, code.info.symbol).run();
   std::string problem;

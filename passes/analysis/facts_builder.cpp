@@ -149,6 +149,8 @@ void FactsBuilder::visitParams() {
         divisible = std::max(divisible, lowBit(guard.value));
       } else if (guard.kind == Guard::Kind::Below && fn_.type(value).isInteger()) {
         setRange(facts, intersect(facts.proved.range, {facts.proved.range.lo, guard.value - 1}));
+      } else if (guard.kind == Guard::Kind::Above && fn_.type(value).isInteger()) {
+        setRange(facts, intersect(facts.proved.range, {guard.value + 1, facts.proved.range.hi}));
       }
     }
     setDivisible(facts, divisible);

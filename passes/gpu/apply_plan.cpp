@@ -3,6 +3,9 @@
 // three things more: the values that the addresses take, as they are stages - 1 iterations later,
 // and the numbers of the slots to read and to fill. Copies past the last iteration are masked off:
 // they put zeros into a slot that nobody reads.
+//
+// Where boxes are copied, each slot has a counter of arrivals, and the loop carries the parity of its phase as
+// well. Boxes past the last iteration are not copied, so that none is under way when the loop ends.
 #include "passes/gpu/plan_pipeline.h"
 
 #include "ir/builder.h"
@@ -10,6 +13,7 @@
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
+#include <array>
 
 namespace libtile::passes {
 namespace {
@@ -32,6 +36,8 @@ public:
   void run() {
     Builder before(fn_, loop_);
     makeRings(before);
+    makeArrivals(before);
+    addMaps();
     step_ = fn_.constantInt(fn_.operand(loop_, 2)).value();
     for (const unsigned position : plan_.carriedAhead) {
       ahead_.push_back(fn_.operand(loop_, 3 + position));
@@ -43,6 +49,9 @@ public:
     const OpId end = fn_.last(body_);
     Builder inside(fn_, fn_.first(body_));
     wait(inside, plan_.stages - 2);
+    if (arrivals_.valid()) {
+      inside.op(Opcode::ArrivalsWait, std::array{counterOf(inside, readSlot_), parity_});
+    }
     copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
     for (size_t i = 0; i < plan_.loads.size(); ++i) {
       readSlot(inside, i);
@@ -55,15 +64,62 @@ public:
     for (const ValueId value : ahead_) {
       fn_.addOperand(end, value);
     }
-    fn_.addOperand(end, nextSlot(inside, readSlot_));
-    fn_.addOperand(end, nextSlot(inside, fillSlot_));
+    const auto [nextRead, wraps] = nextSlot(inside, readSlot_);
+    fn_.addOperand(end, nextRead);
+    fn_.addOperand(end, nextSlot(inside, fillSlot_).first);
+    if (arrivals_.valid()) {
+      const ValueId other = inside.make(Opcode::Sub, {inside.i32(1), parity_});
+      fn_.addOperand(end, inside.make(Opcode::Select, {wraps, other, parity_}));
+    }
     // What is still under way are zeros, but they must not land in another buffer's bytes.
     Builder after(fn_, fn_.next(loop_));
     after.loc = fn_.loc(loop_);
     wait(after, 0);
+    if (arrivals_.valid()) {
+      after.op(Opcode::ArrivalsEnd, std::array{arrivals_});
+    }
   }
 
 private:
+  [[nodiscard]] int64_t numBoxes() const {
+    return std::ranges::count_if(plan_.loads, [](const PlannedLoad &load) { return load.box.has_value(); });
+  }
+
+  // A counter a slot, at which each box of the slot arrives.
+  void makeArrivals(Builder &builder) {
+    if (numBoxes() == 0) {
+      return;
+    }
+    const int32_t one[] = {1}, order[] = {0};
+    counter_ = Type::buffer(one, Elem::I64, fn_.internLayout(bufferLayout(one, one, order)));
+    const int32_t shape[] = {plan_.stages, 1};
+    const ir::LayoutId layout = fn_.internLayout(ringLayout(bufferLayout(one, one, order), plan_.stages));
+    arrivals_ = builder.make(Opcode::Alloc, {}, Type::buffer(shape, Elem::I64, layout));
+    const OpId init = builder.op(Opcode::ArrivalsInit, std::array{arrivals_});
+    fn_.setAttr(init, Attr::count, ir::AttrValue(numBoxes()));
+  }
+  ValueId counterOf(Builder &builder, ValueId slot) {
+    return builder.make(Opcode::BufferSlot, {arrivals_, slot}, counter_);
+  }
+
+  // Equal ones are one.
+  void addMaps() {
+    const auto number = [](auto &list, const auto &item) {
+      const auto found = std::ranges::find(list, item);
+      const auto at = found - list.begin();
+      if (found == list.end()) {
+        list.push_back(item);
+      }
+      return int64_t{at};
+    };
+    for (const PlannedLoad &planned : plan_.loads) {
+      maps_.push_back(planned.box ? number(fn_.maps, planned.box->map) : -1);
+      if (planned.box) {
+        std::ranges::for_each(planned.box->guards, [&](const ir::Guard &guard) { number(fn_.guards, guard); });
+      }
+    }
+  }
+
   void makeRings(Builder &builder) {
     for (const PlannedLoad &planned : plan_.loads) {
       const Type tile = fn_.type(fn_.result(planned.load));
@@ -91,9 +147,15 @@ private:
     }
     readSlot_ = add(before.i32(0));
     fillSlot_ = add(before.i32(plan_.stages - 1));
+    parity_ = arrivals_.valid() ? add(before.i32(0)) : ValueId{};
   }
 
+  [[nodiscard]] bool threadsCopy() const { return numBoxes() < static_cast<int64_t>(plan_.loads.size()); }
+
   void wait(Builder &builder, int32_t count) {
+    if (!threadsCopy()) {
+      return;
+    }
     const OpId op = builder.op(Opcode::AsyncWait, {});
     fn_.setAttr(op, Attr::count, ir::AttrValue(int64_t{count}));
   }
@@ -122,9 +184,15 @@ private:
     }
     const auto mapped = [&](ValueId value) { return map[value].valid() ? map[value] : value; };
     for (size_t i = 0; i < plan_.loads.size(); ++i) {
-      copyLoad(builder, i, slot, valid, mapped);
+      if (plan_.loads[i].box) {
+        copyBox(builder, i, slot, valid, mapped);
+      } else {
+        copyLoad(builder, i, slot, valid, mapped);
+      }
     }
-    builder.op(Opcode::AsyncCommit, {});
+    if (threadsCopy()) {
+      builder.op(Opcode::AsyncCommit, {});
+    }
     const OpId end = fn_.last(body_);
     for (size_t i = 0; i < ahead_.size(); ++i) {
       ahead_[i] = mapped(fn_.operand(end, plan_.carriedAhead[i]));
@@ -146,6 +214,44 @@ private:
     if (const ir::AttrValue *cache = fn_.findAttr(load, Attr::cache)) {
       fn_.setAttr(copy, Attr::cache, *cache);
     }
+  }
+
+  template <class Mapped>
+  void copyBox(Builder &builder, size_t index, ValueId slot, ValueId valid, Mapped mapped) {
+    const PlannedLoad &planned = plan_.loads[index];
+    builder.loc = fn_.loc(planned.load);
+    std::vector<ValueId> operands = {slotOf(builder, index, slot), counterOf(builder, slot), valid};
+    for (const Polynomial &coordinate : planned.box->coordinates) {
+      operands.push_back(makeCoordinate(builder, coordinate, mapped));
+    }
+    const OpId copy = builder.op(Opcode::CopyBox, operands);
+    fn_.setAttr(copy, Attr::map, ir::AttrValue(maps_[index]));
+  }
+
+  // The polynomial's number in 32 bits, the nearest if it has none there: that lies outside of any array, too.
+  template <class Mapped>
+  ValueId makeCoordinate(Builder &builder, const Polynomial &coordinate, Mapped mapped) {
+    if (coordinate.isConstant()) {
+      return builder.i32(static_cast<int32_t>(std::clamp<int64_t>(coordinate.constant(), INT32_MIN, INT32_MAX)));
+    }
+    const Type wide = Type::scalar(Elem::I64);
+    const auto join = [&](Opcode opcode, ValueId a, ValueId b) { return a.valid() ? builder.make(opcode, {b, a}) : b; };
+    const auto number = [&](int64_t value, int64_t nothing) {
+      return value == nothing ? ValueId{} : builder.constInt(wide, value);
+    };
+    ValueId sum = number(coordinate.constant(), 0);
+    for (const Monomial &monomial : coordinate.monomials()) {
+      ValueId product = number(monomial.coefficient, 1);
+      for (const ValueId factor : monomial.factors) {
+        const ValueId value = mapped(factor);
+        const bool isWide = fn_.type(value).elementBits() == 64;
+        product = join(Opcode::Mul, product, isWide ? value : builder.make(Opcode::SExt, {value}, wide));
+      }
+      sum = join(Opcode::Add, sum, product);
+    }
+    sum = builder.make(Opcode::SMin, {sum, builder.constInt(wide, INT32_MAX)});
+    sum = builder.make(Opcode::SMax, {sum, builder.constInt(wide, INT32_MIN)});
+    return builder.make(Opcode::Trunc, {sum}, Type::scalar(Elem::I32));
   }
 
   ValueId slotOf(Builder &builder, size_t index, ValueId slot) {
@@ -175,10 +281,11 @@ private:
     }
   }
 
-  ValueId nextSlot(Builder &builder, ValueId slot) {
+  // The slot behind, and whether that is the first one again.
+  std::pair<ValueId, ValueId> nextSlot(Builder &builder, ValueId slot) {
     const ValueId next = builder.make(Opcode::Add, {slot, builder.i32(1)});
     const ValueId wraps = builder.cmp(CmpPred::eq, next, builder.i32(plan_.stages));
-    return builder.make(Opcode::Select, {wraps, builder.i32(0), next});
+    return {builder.make(Opcode::Select, {wraps, builder.i32(0), next}), wraps};
   }
 
   ir::Function &fn_;
@@ -189,6 +296,10 @@ private:
   std::vector<ValueId> rings_;
   std::vector<ValueId> ahead_; // carried values as they are for the next copy, as in carriedAhead
   ValueId readSlot_, fillSlot_;
+  // Of boxes: counters, their type, the parity of the slot to read; and the map of each load, -1: none.
+  ValueId arrivals_, parity_;
+  Type counter_;
+  std::vector<int64_t> maps_;
 };
 
 } // namespace

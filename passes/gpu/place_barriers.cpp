@@ -293,6 +293,9 @@ private:
       }
       return;
     }
+    if (fn_.opcode(op) == Opcode::CopyBox) {
+      return; // each thread waits by itself for what it reads
+    }
     if (meetsInside(fn_, op)) {
       state.synchronise();
       addOnce(state.shared, {SharedPending::Kind::Read, op});

@@ -150,14 +150,42 @@ private:
     if (mayWriteTo(fn_, body, load, facts_)) {
       return refuse(load, "no copy ahead: a store of the loop may write what is loaded");
     }
+    if (planBoxed(plan, body, load)) {
+      return;
+    }
     const auto planned = layOut(load);
     if (!planned) {
       return refuse(load, "no copy ahead: neighbours of fewer than 4 bytes, or not aligned");
     }
-    if (!addAhead(plan, body, load)) {
+    const std::span<const ValueId> operands = fn_.operands(load);
+    if (!addAhead(plan, body, {operands.begin(), operands.end()})) {
       return refuse(load, "no copy ahead: the addresses depend on what the loop computes");
     }
     plan.loads.push_back(*planned);
+  }
+
+  // As a box, if it can be one and its coordinates are known ahead.
+  bool planBoxed(LoopPlan &plan, BlockId body, OpId load) {
+    std::string why;
+    auto box = planBox(fn_, load, facts_, context_, why);
+    if (!box || fn_.getBool(fn_.parentOp(body), Attr::is_unsigned) || numBoxes_ == ir::TensorMap::kMost) {
+      return false;
+    }
+    std::vector<ValueId> needed;
+    for (const Polynomial &coordinate : box->coordinates) {
+      for (const Monomial &monomial : coordinate.monomials()) {
+        needed.insert(needed.end(), monomial.factors.begin(), monomial.factors.end());
+      }
+    }
+    if (!addAhead(plan, body, std::move(needed))) {
+      return false;
+    }
+    PlannedLoad planned{.load = load, .slot = box->slot, .align = kMatrixAlignment, .box = {}};
+    planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * fn_.type(fn_.result(load)).elementBytes();
+    planned.box = std::move(box);
+    plan.loads.push_back(std::move(planned));
+    ++numBoxes_;
+    return true;
   }
 
   [[nodiscard]] bool isZero(ValueId value) const {
@@ -194,7 +222,7 @@ private:
         readers.push_back(layoutOf(fn_.result(use.op)));
       }
     }
-    PlannedLoad planned{.load = load, .slot = {}, .vectorBytes = vectorBytes};
+    PlannedLoad planned{.load = load, .slot = {}, .vectorBytes = vectorBytes, .box = {}};
     if (feedsUnitItself(value)) {
       planned.slot = matrixLayout(type.shape(), *fast, bytes, writer);
       planned.align = kMatrixAlignment;
@@ -251,12 +279,10 @@ private:
     return run;
   }
 
-  // Adds what the load's addresses need to the plan; false if that is more than pure scalar and
-  // index code.
-  bool addAhead(LoopPlan &plan, BlockId body, OpId load) const {
+  // Adds what these values need to the plan; false if that is more than pure scalar and index code.
+  bool addAhead(LoopPlan &plan, BlockId body, std::vector<ValueId> work) const {
     std::vector<OpId> ops = plan.ahead;
     std::vector<unsigned> carried = plan.carriedAhead;
-    std::vector<ValueId> work(fn_.operands(load).begin(), fn_.operands(load).end());
     while (!work.empty()) {
       const ValueId value = work.back();
       work.pop_back();
@@ -305,6 +331,8 @@ private:
     int64_t rings = 0;
     for (const LoopPlan &loop : plan_.loops) {
       rings += loop.stages * loop.slotBytes();
+      // Counters of arrivals, and what they shift rings by.
+      rings += std::ranges::any_of(loop.loads, [](const PlannedLoad &load) { return load.box.has_value(); }) ? kMatrixAlignment : 0;
     }
     if (rings + restBytes_ <= context_.target.sharedMemory) {
       return true;
@@ -379,6 +407,7 @@ private:
   const PassContext &context_;
   Plan plan_;
   int64_t restBytes_ = 0;
+  size_t numBoxes_ = 0; // planned, of all loops
 };
 
 } // namespace
@@ -403,8 +432,8 @@ std::string Plan::str(const ir::Function &fn) const {
            std::to_string(loop.stages) + " stages, " + std::to_string(loop.ahead.size()) +
            " ops and " + std::to_string(loop.carriedAhead.size()) + " carried values run ahead\n";
     for (const PlannedLoad &load : loop.loads) {
-      out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": copies of " +
-             std::to_string(load.vectorBytes) + " bytes, slots of " +
+      const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes";
+      out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": " + way + ", slots of " +
              std::to_string(load.slotBytes) + ", " + load.slot.str() + "\n";
     }
   }

@@ -17,13 +17,18 @@
 // A plan has as many stages as are asked for and leave room in shared memory for what else the kernel
 // keeps there; with room for less than two the loop stays as it is.
 //
+// A load whose addresses and mask are a box (analysis/access_box.h) may be copied by the machine itself: all
+// threads wait for its slot's counter of arrivals in place of the groups.
+//
 // The barriers that this needs follow from the buffers' dependences (place_barriers.h): one between
 // the wait and what comes after it.
 #pragma once
 
 #include "passes/analysis/facts.h"
+#include "passes/gpu/plan_boxes.h"
 #include "passes/pass.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +37,10 @@ namespace libtile::passes {
 struct PlannedLoad {
   ir::OpId load;
   ir::Layout slot;         // of one slot
-  int32_t vectorBytes = 0; // of one thread's copy: 4, 8 or 16
+  int32_t vectorBytes = 0; // of one thread's copy: 4, 8 or 16; a box has none
   int64_t slotBytes = 0;
   int32_t align = 0;       // of the ring, if it needs more than others; bytes
+  std::optional<PlannedBox> box; // the way of its copy; nullopt: by threads
 };
 
 struct LoopPlan {

@@ -137,6 +137,8 @@ std::string guardText(const ir::Guard &guard, const std::vector<std::string> &na
     return name(guard.param) + " % " + std::to_string(guard.value) + " == 0";
   case ir::Guard::Kind::Below:
     return name(guard.param) + " < " + std::to_string(guard.value);
+  case ir::Guard::Kind::Above:
+    return name(guard.param) + " > " + std::to_string(guard.value);
   case ir::Guard::Kind::Disjoint:
     return name(guard.param) + " and " + name(guard.value) + " do not overlap";
   }
@@ -224,7 +226,7 @@ Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, 
 
 passes::PassContext Compiled::passContext(bool allowGuards) const {
   return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), allowGuards,
-          &functionLibrary(), checksAccesses()};
+          &functionLibrary(), checksAccesses(), options_[Option::copy_boxes] != 0};
 }
 
 codegen::CodeOptions Compiled::codeOptions() const {
@@ -236,10 +238,13 @@ codegen::CodeOptions Compiled::codeOptions() const {
   return options;
 }
 
-std::vector<RecipeSlot> Compiled::recipe() const {
+std::vector<RecipeSlot> Compiled::recipe(size_t maps) const {
   std::vector<RecipeSlot> slots;
   for (uint32_t i = 0; i < parameters_.size(); ++i) {
     slots.push_back({RecipeSlot::Kind::Argument, i});
+  }
+  for (uint32_t i = 0; i < maps; ++i) {
+    slots.push_back({RecipeSlot::Kind::TensorMap, i});
   }
   return slots;
 }
@@ -255,7 +260,7 @@ Variant Compiled::makeInterpreted() const {
   variant.numWarps = fn->numWarps;
   variant.numStages = fn->numStages;
   variant.code.function = std::move(fn);
-  variant.recipe = recipe();
+  variant.recipe = recipe(0);
   return variant;
 }
 
@@ -276,7 +281,7 @@ Variant Compiled::compileVariant(bool allowGuards) const {
   passes::runPipeline(fn, passContext(allowGuards), pipelineOptions());
   Variant variant;
   variant.code = codegen::generate(fn, target_, codeOptions());
-  variant.recipe = recipe();
+  variant.recipe = recipe(variant.code.info.maps.size());
   variant.guards = fn.guards;
   variant.fallbacks = fn.fallbacks;
   variant.numWarps = fn.numWarps;

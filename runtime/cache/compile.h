@@ -42,7 +42,7 @@ struct RecipeSlot {
     TensorMap, // a descriptor of an array made from them
     Scratch,   // memory of this launch
   } kind = Kind::Argument;
-  uint32_t index = 0; // Argument: among the run-time parameters
+  uint32_t index = 0; // Argument: among the run-time parameters; TensorMap: among the maps of the code
 };
 
 struct Variant {
@@ -97,7 +97,7 @@ private:
   [[nodiscard]] Variant makeVariant(bool allowGuards) const;
   [[nodiscard]] Variant compileVariant(bool allowGuards) const;
   [[nodiscard]] Variant makeInterpreted() const;
-  [[nodiscard]] std::vector<RecipeSlot> recipe() const;
+  [[nodiscard]] std::vector<RecipeSlot> recipe(size_t maps) const; // of code with so many tensor maps
 
   ir::Function tile_;
   std::vector<RuntimeParameter> parameters_;

@@ -47,9 +47,21 @@ template <class Archive> void walk(Archive &archive, codegen::Message &message) 
   auto &[isAssert, place, text, operands] = message;
   archive(isAssert, place, text, operands);
 }
+template <class Archive> void walk(Archive &archive, ir::LaunchNumber &number) {
+  auto &[factor, param] = number;
+  archive(factor, param);
+}
+template <class Archive> void walk(Archive &archive, ir::TensorMap::Dim &dim) {
+  auto &[extent, stride, box] = dim;
+  archive(extent, stride, box);
+}
+template <class Archive> void walk(Archive &archive, ir::TensorMap &map) {
+  auto &[param, elem, dims] = map;
+  archive(param, elem, dims);
+}
 template <class Archive> void walk(Archive &archive, codegen::KernelInfo &info) {
-  auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative] = info;
-  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative);
+  auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative, maps] = info;
+  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative, maps);
 }
 template <class Archive> void walk(Archive &archive, codegen::Code &code) {
   // The interpreter's function is not compiled code, and never kept.

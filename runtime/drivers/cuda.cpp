@@ -8,6 +8,7 @@
 #include "runtime/drivers/cuda_api.h"
 #include "runtime/drivers/driver.h"
 #include "runtime/drivers/ptxas.h"
+#include "runtime/drivers/tensor_maps.h"
 
 #include <algorithm>
 #include <atomic>
@@ -257,13 +258,21 @@ public:
     if (shape.grid[1] > 65535 || shape.grid[2] > 65535) {
       return "the second and third extent of a grid are at most 65535 on this device";
     }
-    void *slots[kMaxArgs];
+    void *slots[kMaxArgs + ir::TensorMap::kMost];
     for (size_t i = 0; i < numArgs; ++i) {
       slots[i] = const_cast<uint64_t *>(&args[i]);
     }
     const Use use(context_);
     if (use.result() != 0) {
       return describe(use.result(), "making the GPU's context current");
+    }
+    TensorMapDescriptor maps[ir::TensorMap::kMost];
+    const size_t numMaps = loaded.info.maps.size();
+    for (size_t i = 0; i < numMaps; ++i) {
+      slots[numArgs + i] = &maps[i];
+      if (const auto result = makeTensorMap(api().cuTensorMapEncodeTiled, loaded.info.maps[i], args, maps[i])) {
+        return describe(result, "describing an array to the GPU");
+      }
     }
     if (caller.lasts != nullptr) {
       caller.lasts(caller.context); // the queue may be full

@@ -61,6 +61,8 @@ enum : int {
   F(cuLaunchKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
     unsigned, Stream, void **, void **)                                                            \
   F(cuLaunchCooperativeKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **) \
+  F(cuTensorMapEncodeTiled, void *, int, unsigned, void *, const uint64_t *, const uint64_t *,     \
+    const uint32_t *, const uint32_t *, int, int, int, int)                                        \
   F(cuStreamSynchronize, Stream)                                                                   \
   F(cuEventCreate, Event *, unsigned)                                                              \
   F(cuEventRecord, Event, Stream)                                                                  \

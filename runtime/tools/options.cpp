@@ -27,7 +27,8 @@ what to run
   --start-after P     the rest of the pipeline after pass P; FILE is the text that P left
   --stop-after P      the pipeline up to and with pass P
   --disable A,B       the pipeline without these passes
-  --warps N           as the launch option num_warps; --stages N, --check likewise
+  --warps N           as the launch option num_warps; --stages N, --check,
+                      --copy-boxes likewise
   A pass that runs several times is named simplify (each run) or simplify:2 (the second).
 
 what to print (standard output)
@@ -94,6 +95,7 @@ constexpr Flag kFlags[] = {
     {"--locations", [](ToolOptions &o) { o.locations = true; }},
     {"--time", [](ToolOptions &o) { o.time = true; }},
     {"--check", [](ToolOptions &o) { o.check = true; }},
+    {"--copy-boxes", [](ToolOptions &o) { o.copyBoxes = true; }},
     {"--verify-each", [](ToolOptions &o) { o.run.verifyEach = true; }},
 };
 

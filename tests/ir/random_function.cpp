@@ -29,6 +29,8 @@ public:
     live_.push_back(fn_.addParam(Type::scalar(Elem::F32), {flip() ? "x.y" : "", 1, false}));
     fn_.guards.push_back({Guard::Kind::Below, 3, int64_t{1} << below(40)});
     fn_.guards.push_back({Guard::Kind::Disjoint, 0, 1});
+    fn_.guards.push_back({Guard::Kind::Above, 3, -static_cast<int64_t>(below(9))});
+    fn_.maps.push_back({0, Elem::F16, {{{1, 3}, {int64_t{16} << below(9), flip() ? 3 : -1}, 128}, {{4096, -1}, {2, -1}, 32}}});
     fn_.fallbacks.push_back("why \"not\"\n\\ \x01");
     ops(12 + below(20), 0);
     keepAlive();

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of boxes (TMA), which one thread starts, and the mbarriers that count what has arrived. All of it is
+// inline assembly: LLVM has no instruction for it in its older versions, and nothing to learn from one.
+#include "codegen/nvidia/emitter.h"
+#include "ir/ops.h"
+
+#include "passes/gpu/plan_boxes.h"
+
+namespace libtile::codegen::nvidia {
+
+using ir::Attr;
+
+namespace {
+
+// The instruction on each counter of a buffer: $0 is the first one's address, $1 whether this thread does it.
+std::string onCounters(const ir::Type &arrivals, const std::string &instruction, const std::string &behind) {
+  std::string text;
+  const int64_t bytes = arrivals.numElements() * int64_t{8};
+  for (int64_t at = 0; at < bytes; at += 8) {
+    text += "@$1 " + instruction + " [$0+" + std::to_string(at) + "]" + behind + ";\n\t";
+  }
+  return text;
+}
+
+} // namespace
+
+// The counters are seen by copies behind the next barrier, and so is what all threads have written to shared
+// memory: a box may lie where that lay.
+void Emitter::lowerArrivalsInit(ir::OpId op) {
+  const ir::ValueId arrivals = fn_.operand(op, 0);
+  assembly(onCounters(fn_.type(arrivals), "mbarrier.init.shared::cta.b64", ", " + std::to_string(fn_.getInt(op, Attr::count))) +
+               "@$1 fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;",
+           "r,b", builder_.getVoidTy(), {sharedAddress(scalar(arrivals)), isFirstThread()}, true);
+}
+
+void Emitter::lowerArrivalsEnd(ir::OpId op) {
+  const ir::ValueId arrivals = fn_.operand(op, 0);
+  assembly(onCounters(fn_.type(arrivals), "mbarrier.inval.shared::cta.b64", ""), "r,b", builder_.getVoidTy(),
+           {sharedAddress(scalar(arrivals)), isFirstThread()}, true);
+}
+
+void Emitter::lowerArrivalsWait(ir::OpId op) {
+  assembly("{ .reg .pred done;\n\tWAIT_${:uid}:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t"
+           "@!done bra WAIT_${:uid}; }",
+           "r,r", builder_.getVoidTy(), {sharedAddress(scalar(fn_.operand(op, 0))), scalar(fn_.operand(op, 1))}, true,
+           true);
+}
+
+// cp.async.bulk.tensor for each part of the buffer; the counter expects the bytes of all before.
+void Emitter::lowerCopyBox(ir::OpId op) {
+  const ir::ValueId buffer = fn_.operand(op, 0);
+  const ir::Type type = fn_.type(buffer);
+  const auto index = static_cast<unsigned>(fn_.getInt(op, Attr::map));
+  const ir::TensorMap &map = fn_.maps[index];
+  const auto bytes = static_cast<int32_t>(type.elementBytes());
+  const auto parts = passes::boxParts(layoutOf(buffer), type.shape(), bytes);
+  const size_t rank = map.dims.size();
+  if (!parts || rank < 2 || map.dims[rank - 1].box != parts->fast || map.dims[rank - 2].box != parts->slow) {
+    throw ir::UserError("the buffer is not laid out as the boxes of its map", fn_.locationOf(op));
+  }
+  llvm::Value *predicate = both(isFirstThread(), scalar(fn_.operand(op, 2)));
+  if (llvm::isa<llvm::ConstantInt>(predicate)) {
+    return; // of a loop with fewer iterations than stages
+  }
+  AssemblyOperands operands;
+  const std::string on = operands.use(predicate, "b");
+  const std::string counter = operands.use(sharedAddress(scalar(fn_.operand(op, 1))), "r");
+  const std::string start = operands.use(sharedAddress(scalar(buffer)), "r");
+  const std::string descriptor = operands.use(kernel_->getArg(static_cast<unsigned>(fn_.params.size()) + index), "l");
+  std::vector<std::string> coordinates;
+  for (unsigned i = 3; i < fn_.numOperands(op); ++i) {
+    coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
+  }
+  const int64_t all = static_cast<int64_t>(parts->parts.size()) * parts->fast * parts->slow * bytes;
+  std::string text = "{ .reg .b32 at, fast, slow;\n\t@!" + on + " bra DONE_${:uid};\n\t" +
+                     "mbarrier.arrive.expect_tx.shared::cta.b64 _, [" + counter + "], " + std::to_string(all) + ";\n\t";
+  for (const passes::BoxParts::Part &part : parts->parts) {
+    const auto sum = [](const char *to, const std::string &from, int32_t more) {
+      return std::string("add.s32 ") + to + ", " + from + ", " + std::to_string(more) + ";\n\t";
+    };
+    text += sum("at", start, part.byte) + sum("fast", coordinates[rank - 1], part.first[parts->fastAxis]) +
+            sum("slow", coordinates[rank - 2], part.first[1 - parts->fastAxis]) + "cp.async.bulk.tensor." +
+            std::to_string(rank) + "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [at], [" + descriptor +
+            ", {fast, slow";
+    for (size_t i = rank - 2; i-- > 0;) {
+      text += ", " + coordinates[i];
+    }
+    text += "}], [" + counter + "];\n\t";
+  }
+  assembly(text + "DONE_${:uid}: }", operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
+}
+
+} // namespace libtile::codegen::nvidia

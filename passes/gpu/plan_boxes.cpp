@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/plan_boxes.h"
+
+#include "ir/ops.h"
+#include "passes/analysis/alias.h"
+#include "passes/gpu/matrix_buffers.h"
+#include "passes/op_properties.h"
+
+#include <algorithm>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Guard;
+using ir::LaunchNumber;
+using ir::Opcode;
+using ir::OpId;
+using ir::TensorMap;
+using ir::ValueId;
+
+constexpr int64_t kStrideUnit = 16;                      // bytes
+constexpr int64_t kStrideEnd = int64_t{1} << 40;         // bytes
+constexpr int64_t kExtentEnd = int64_t{1} << 31;         // coordinates are 32 bits
+constexpr int64_t kUnbounded = kExtentEnd;
+
+class BoxPlanner {
+public:
+  BoxPlanner(const ir::Function &fn, OpId load, const Facts &facts)
+      : fn_(fn), load_(load), facts_(facts) {}
+
+  // "" or why not.
+  std::string run(PlannedBox &planned) {
+    const ir::Type type = fn_.type(fn_.result(load_));
+    if (type.rank() != 2) {
+      return "a tile with other than two axes";
+    }
+    if (writesWhatIsLoaded()) {
+      return "the kernel may write what is loaded, or waits for others who do";
+    }
+    const auto box = accessBox(fn_, fn_.operand(load_, 0), fn_.numOperands(load_) > 1 ? fn_.operand(load_, 1) : ValueId{}, facts_);
+    if (!box) {
+      return "addresses and mask are no box";
+    }
+    const BoxDim &fast = box->dims.back();
+    const BoxDim *slow = box->dims.size() >= 2 ? &box->dims[box->dims.size() - 2] : nullptr;
+    if (!fast.axis || slow == nullptr || !slow->axis) {
+      return "no axis of the tile has its elements side by side";
+    }
+    const auto bytes = static_cast<int32_t>(type.elementBytes());
+    planned.slot = matrixLayout(type.shape(), *fast.axis, bytes, fn_.layout(type.layout()));
+    const auto parts = boxParts(planned.slot, type.shape(), bytes);
+    if (!parts) {
+      return "no buffer of such a tile is made of boxes";
+    }
+    return makeMap(*box, *parts, type.elem(), planned);
+  }
+
+private:
+  // What threads write is not seen by the machine's copies without further ado.
+  [[nodiscard]] bool writesWhatIsLoaded() const {
+    return mayWriteTo(fn_, fn_.body(), load_, facts_) ||
+           std::ranges::any_of(fn_.walk(), [&](OpId op) { return acquires(fn_, op); });
+  }
+
+  std::string makeMap(const AccessBox &box, const BoxParts &parts, ir::Elem elem, PlannedBox &planned) {
+    if (box.dims.size() > TensorMap::kMostDims) {
+      return "more than five dimensions";
+    }
+    if (facts_.divisible(box.base) % kStrideUnit != 0) {
+      return "the array may start at no multiple of 16 bytes";
+    }
+    planned.map.param = fn_.defIndex(box.base);
+    planned.map.elem = elem;
+    for (const BoxDim &dim : box.dims) {
+      TensorMap::Dim made;
+      if (&dim == &box.dims.back()) {
+        made.stride = {dim.stride.constant(), -1};
+      } else if (!makeStride(dim.stride, made.stride)) {
+        return "a stride that is no multiple of 16 bytes and of one parameter";
+      }
+      if (!makeExtent(dim, made.extent)) {
+        return "a bound that is no parameter, or elements below 0";
+      }
+      made.box = !dim.axis ? 1 : *dim.axis == parts.fastAxis ? parts.fast : parts.slow;
+      planned.map.dims.push_back(made);
+      planned.coordinates.push_back(dim.coordinate);
+    }
+    planned.guards = std::move(guards_);
+    return "";
+  }
+
+  // Of factor * parameter or a number.
+  [[nodiscard]] std::optional<LaunchNumber> numberOf(const Polynomial &polynomial) const {
+    if (polynomial.isConstant()) {
+      return LaunchNumber{polynomial.constant(), -1};
+    }
+    const Monomial &monomial = polynomial.monomials()[0];
+    const ValueId factor = monomial.factors[0];
+    const bool isOne = polynomial.constant() == 0 && polynomial.monomials().size() == 1 &&
+                       monomial.factors.size() == 1 && fn_.isArg(factor) && fn_.defBlock(factor) == fn_.body();
+    return isOne ? std::optional(LaunchNumber{monomial.coefficient, static_cast<int32_t>(fn_.defIndex(factor))})
+                 : std::nullopt;
+  }
+
+  bool makeStride(const Polynomial &stride, LaunchNumber &made) {
+    const auto number = numberOf(stride);
+    if (!number || number->factor < 1 || number->factor >= kStrideEnd || facts_.divisible(stride) % kStrideUnit != 0) {
+      return false;
+    }
+    made = *number;
+    keepWithin(made, kStrideEnd);
+    return true;
+  }
+
+  bool makeExtent(const BoxDim &dim, LaunchNumber &made) {
+    const IntRange first = facts_.range(dim.coordinate);
+    if (!dim.startsAtZero) {
+      return false;
+    }
+    if (!dim.extent) {
+      made = {kUnbounded, -1};
+      // The last element has a coordinate, too.
+      const int64_t elements = dim.axis ? fn_.type(fn_.result(load_)).dim(*dim.axis) : 1;
+      return first.hi <= kExtentEnd - elements;
+    }
+    const auto number = numberOf(*dim.extent);
+    if (!number || number->factor < 1 || (number->param < 0 && number->factor >= kExtentEnd)) {
+      return false;
+    }
+    made = *number;
+    keepWithin(made, kExtentEnd);
+    return true;
+  }
+
+  // Guards that the number is positive and below `end`, as far as that is not known.
+  void keepWithin(const LaunchNumber &number, int64_t end) {
+    if (number.param < 0) {
+      return;
+    }
+    const auto param = static_cast<uint32_t>(number.param);
+    const IntRange range = facts_.range(fn_.arg(fn_.body(), param));
+    const int64_t most = (end - 1) / number.factor;
+    if (range.lo < 1) {
+      guards_.push_back({Guard::Kind::Above, param, 0});
+    }
+    if (range.hi > most) {
+      guards_.push_back({Guard::Kind::Below, param, most + 1});
+    }
+  }
+
+  const ir::Function &fn_;
+  const OpId load_;
+  const Facts &facts_;
+  std::vector<Guard> guards_;
+};
+
+} // namespace
+
+std::optional<PlannedBox> planBox(const ir::Function &fn, OpId load, const Facts &facts, const PassContext &context,
+                                  std::string &why) {
+  PlannedBox planned;
+  why = !context.copiesBoxes || !context.target.boxCopy || !context.allowGuards ? "the target or its options"
+                                                                                : BoxPlanner(fn, load, facts).run(planned);
+  return why.empty() ? std::optional(std::move(planned)) : std::nullopt;
+}
+
+std::optional<BoxParts> boxParts(const ir::Layout &buffer, std::span<const int32_t> shape, int32_t elementBytes) {
+  if (buffer.rank() != 2 || shape.size() != 2) {
+    return std::nullopt;
+  }
+  // The axis and the row are those of the whole buffer, whatever a part's walk could be taken for.
+  for (const unsigned fastAxis : {1U, 0U}) {
+    for (const int32_t rowBytes : {128, 64, 32}) {
+      const unsigned slowAxis = 1 - fastAxis;
+      BoxParts result{fastAxis, rowBytes / elementBytes, 0, {}};
+      result.slow = std::min(buffer.subtile()[slowAxis], TensorMap::kWidestBox);
+      ir::Coords extents(2, result.slow);
+      extents[fastAxis] = result.fast;
+      bool ok = result.fast <= buffer.subtile()[fastAxis];
+      for (int32_t fast = 0; ok && fast < shape[fastAxis]; fast += result.fast) {
+        for (int32_t slow = 0; ok && slow < shape[slowAxis]; slow += result.slow) {
+          ir::Coords first(2, slow);
+          first[fastAxis] = fast;
+          const auto walk = matrixWalk(buffer, first, extents, elementBytes);
+          ok = walk && walk->fastAxis == fastAxis && walk->rowBytes == rowBytes && walk->start % (8 * rowBytes) == 0 &&
+               (result.slow <= 8 || walk->stride == 8 * rowBytes);
+          if (ok) {
+            result.parts.push_back({first, walk->start});
+          }
+        }
+      }
+      if (ok) {
+        return result;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace libtile::passes

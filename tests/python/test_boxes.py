@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products whose operands are copied ahead as boxes of arrays (option copy_boxes: TMA), against float64; and their code."""
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from spine import BF16, DEVICES, F16, F32, F64, OnDevice, poisoned
+from test_ptx import PTXAS
+
+import libtile
+import libtile.language as tl
+
+
+@libtile.jit
+def by_pointers(a, b, c, M, N, K, sam, sak, sbk, sbn, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A product for each batch, along the third axis of the grid."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    batch = tl.program_id(2)
+    ap = a + batch * sa + m[:, None] * sam + k[None, :] * sak
+    bp = b + batch * sb + k[:, None] * sbk + n[None, :] * sbn
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for i in range(0, tl.cdiv(K, BK)):
+        x = tl.load(ap, mask=(m[:, None] < M) & (k[None, :] < K - i * BK), other=0.0)
+        y = tl.load(bp, mask=(k[:, None] < K - i * BK) & (n[None, :] < N), other=0.0)
+        acc = tl.dot(x, y, acc)
+        ap += BK * sak
+        bp += BK * sbk
+    tl.store(c + batch * sc + m[:, None] * N + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
+
+
+@libtile.jit
+def by_descriptors(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """b is NxK."""
+    ad = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
+    bd = tl.make_tensor_descriptor(b, shape=[N, K], strides=[K, 1], block_shape=[BN, BK])
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(ad.load([m, k]), bd.load([n, k]).T, acc)
+    rows, cols = m + tl.arange(0, BM), n + tl.arange(0, BN)
+    tl.store(c + rows[:, None] * N + cols[None, :], acc, (rows[:, None] < M) & (cols[None, :] < N))
+
+
+@libtile.jit
+def twice(a, c, M, K, sam, BM: tl.constexpr, BK: tl.constexpr):
+    """Sums of a's products with itself, over tiles of rows; the inner loop's copies come again and again."""
+    k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BM), dtype=tl.float32)
+    for row in range(0, M, BM):
+        m = row + tl.arange(0, BM)
+        for i in range(0, K, BK):
+            x = tl.load(a + m[:, None] * sam + (i + k)[None, :], (m[:, None] < M) & ((i + k)[None, :] < K), other=0.0)
+            y = tl.load(a + m[None, :] * sam + (i + k)[:, None], (m[None, :] < M) & ((i + k)[:, None] < K), other=0.0)
+            acc = tl.dot(x, y, acc)
+        acc = acc * 0.5
+    r = tl.arange(0, BM)
+    tl.store(c + r[:, None] * BM + r[None, :], acc)
+
+
+# M, N, K of a tile, warps: by units that read shared memory by themselves, and by others.
+TILES = [(64, 64, 16, 4), (128, 128, 64, 4), (128, 256, 64, 8), (192, 64, 48, 4), (64, 96, 128, 4), (32, 32, 32, 4), (16, 64, 64, 2)]
+# The last ones are not boxes: a row starts at no multiple of 16 bytes; there is no row.
+SHAPES = [(256, 256, 256), (200, 144, 96), (67, 131, 80), (1, 16, 16), (64, 64, 48), (67, 131, 45), (64, 64, 0)]
+
+
+def array(rng, *shape, dtype, turned=False, pad=0):
+    """Small integers, in memory of which each row is `pad` longer; turned: columns lie side by side."""
+    stored = rng.integers(-5, 6, (*shape[:-2], shape[-1], shape[-2] + pad) if turned else (*shape[:-1], shape[-1] + pad)).astype(dtype)
+    seen = stored.swapaxes(-1, -2) if turned else stored
+    return stored, seen[..., :shape[-2], :shape[-1]]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("dtype", [F16, BF16])
+def test_products(tile, dtype, turned, device):
+    rng = np.random.default_rng(5)
+    bm, bn, bk, warps = tile
+    for m, n, k in SHAPES:
+        a, x = array(rng, 3, m, k, dtype=dtype, turned=turned[0], pad=16)
+        b, y = array(rng, 3, k, n, dtype=dtype, turned=turned[1], pad=16)
+        on = OnDevice(device)
+        there = [on(v) for v in (a, b, poisoned((3, m, n), F32))]
+        strides = [(1, v.shape[2]) if turn else (v.shape[2], 1) for v, turn in zip((a, b), turned)]
+        by_pointers[(-(-m // bm), -(-n // bn), 3)](
+            *there, m, n, k, *strides[0], *strides[1], a[0].size, b[0].size, m * n, BM=bm, BN=bn, BK=bk, num_warps=warps,
+            copy_boxes=True)
+        np.testing.assert_array_equal(on.back(there[2]).astype(F64), x.astype(F64) @ y.astype(F64), f"{m} {n} {k}")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_descriptors(tile, stages, device):
+    rng = np.random.default_rng(6)
+    bm, bn, bk, warps = tile
+    for m, n, k in SHAPES[:-1]:
+        a, b = (rng.integers(-5, 6, shape).astype(F16) for shape in ((m, k), (n, k)))
+        if k % 8:
+            continue  # no descriptor has such rows
+        on = OnDevice(device)
+        there = [on(v) for v in (a, b, poisoned((m, n), F32))]
+        by_descriptors[(-(-m // bm), -(-n // bn))](*there, m, n, k, BM=bm, BN=bn, BK=bk, num_warps=warps,
+                                                    num_stages=stages, copy_boxes=True)
+        np.testing.assert_array_equal(on.back(there[2]).astype(F64), a.astype(F64) @ b.astype(F64).T, f"{m} {n} {k}")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [F16, F32])
+def test_loops_in_loops(dtype, device):
+    rng = np.random.default_rng(7)
+    for m, k in ((256, 256), (100, 80), (64, 16)):
+        a = rng.integers(-3, 4, (m, k)).astype(dtype)
+        on = OnDevice(device)
+        there = [on(a), on(poisoned((64, 64), F32))]
+        twice[(1,)](*there, m, k, k, BM=64, BK=32, num_warps=4, copy_boxes=True)
+        expected = np.zeros((64, 64))
+        for row in range(0, m, 64):
+            part = np.zeros((64, k))
+            part[:min(64, m - row)] = a[row:row + 64]
+            expected = (expected + part @ part.T) * 0.5
+        np.testing.assert_array_equal(on.back(there[1]).astype(F64), expected)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("target", ["sm_90", "sm_90a"])
+def test_code(tile, turned, target, tmp_path):
+    """All copies are boxes, one barrier an iteration, and the assembler takes the code."""
+    bm, bn, bk, warps = tile
+    strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
+    kernel = by_pointers.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, *strides[0], *strides[1], *["i32:16"] * 3,
+                                grid=(1,), target=target, BM=bm, BN=bn, BK=bk, num_warps=warps, copy_boxes=True)
+    ptx = kernel.asm["ptx"]
+    assert "cp.async.bulk.tensor.3d.shared::cluster.global" in ptx and "cp.async.cg" not in ptx and "cp.async.ca" not in ptx
+    assert len(re.findall(r"\.param \.align 64 \.b8 \w+\[128\]", ptx)) == 2
+    source = tmp_path / "kernel.ptx"
+    source.write_text(ptx)
+    result = subprocess.run([PTXAS, f"-arch={target}", "-v", source, "-o", tmp_path / "kernel"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "0 bytes spill stores, 0 bytes spill loads" in result.stderr
+    staged = kernel.asm["staged"]
+    loop = staged[staged.index(" = for "):staged.index("arrivals_end")]
+    assert loop.count("barrier\n") == 1 and loop.count("copy_box") == 2 and loop.count("arrivals_wait") == 1
+
+
+def test_boxes_are_asked_for():
+    kernel = by_descriptors.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, grid=(1,), target="sm_90a", BM=128, BN=128,
+                                   BK=64)
+    assert "tensor" not in kernel.asm["ptx"]
+    kernel = by_descriptors.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, grid=(1,), target="sm_90a", BM=128, BN=128,
+                                   BK=64, copy_boxes=True)
+    assert "cp.async.bulk.tensor.2d" in kernel.asm["ptx"]
+    assert "K > 0" in kernel.guards
