@@ -251,15 +251,9 @@ private:
 
   LaunchNumber launchNumber() {
     skipSpace();
-    LaunchNumber number{1, -1};
-    const bool hasFactor = peek() != '%';
-    if (hasFactor) {
-      number.factor = integer();
-    }
-    if (!hasFactor || accept("*")) {
-      number.param = static_cast<int32_t>(parameterNumber());
-    }
-    return number;
+    const bool isParameter = peek() == '%';
+    const int64_t factor = isParameter ? 1 : integer();
+    return {factor, isParameter || accept("*") ? static_cast<int32_t>(parameterNumber()) : -1};
   }
 
   // A parameter by its name. Nothing else has one yet.

@@ -47,7 +47,7 @@
 //  26  buffer_read, buffer_write: a tile of the buffer's shape and element.
 //      buffer_gather, buffer_count: a buffer with one axis; as gather, slice and histogram.
 //  27  async_copy: pointers to the buffer's element in its shape. async_wait: count >= 0.
-//  38  map: of a pointer parameter, up to 5 dimensions of positive numbers and boxes, rows of 32, 64 or 128
+//  40  map: of a pointer parameter, up to 5 dimensions of positive numbers and boxes, rows of 32, 64 or 128
 //      bytes. arrivals_init, arrivals_wait, arrivals_end: counters of i64. copy_box: the element of one of the
 //      function's maps, an i32 a dimension.
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent, lanes

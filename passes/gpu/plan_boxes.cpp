@@ -31,8 +31,8 @@ public:
   // "" or why not.
   std::string run(PlannedBox &planned) {
     const ir::Type type = fn_.type(fn_.result(load_));
-    if (type.rank() != 2) {
-      return "a tile with other than two axes";
+    if (type.rank() != 2 || type.isPointer() || type.isBool()) {
+      return "a tile with other than two axes, or of pointers or i1";
     }
     if (writesWhatIsLoaded()) {
       return "the kernel may write what is loaded, or waits for others who do";

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law of the buffers that boxes are copied into: where the layout puts an element is where the machine writes it.
-// Its addressing is written out here.
+// Its addressing is written out here. And which loads the planner gives to boxes.
+#include "codegen/codegen.h"
+#include "ir/parser.h"
 #include "passes/gpu/matrix_buffers.h"
-#include "passes/gpu/plan_boxes.h"
+#include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/shared_layouts.h"
+#include "passes/pipeline.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 using namespace libtile;
 using ir::Coords;
@@ -62,6 +67,130 @@ TEST(Boxes, AreWrittenWhereTheLayoutPutsElements) {
       }
     }
   }
+}
+
+// A loop of 64x64x32 dots, whose left operand is a box.
+const std::string kLoop = R"(
+func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %m: i32, %n: i32, %lda: i32 {divisible=16})
+  guard disjoint %a %c
+  guard disjoint %b %c {
+  %i = arange {start=0} : tile<64xi32>
+  %j = arange {start=0} : tile<32xi32>
+  %pid = program_id {axis=0} : i32
+  %r = expand_dims %i {axis=1} : tile<64x1xi32>
+  %c1 = expand_dims %j {axis=0} : tile<1x32xi32>
+  %rs = expand_dims %j {axis=1} : tile<32x1xi32>
+  %cs64 = expand_dims %i {axis=0} : tile<1x64xi32>
+  %first = splat %pid : tile<64x1xi32>
+  %row = add %r, %first : tile<64x1xi32>
+  %ldas = splat %lda : tile<64x1xi32>
+  %ra = mul %row, %ldas : tile<64x1xi32>
+  %ras = broadcast %ra : tile<64x32xi32>
+  %cb = broadcast %c1 : tile<64x32xi32>
+  %offa = add %ras, %cb : tile<64x32xi32>
+  %as = splat %a : tile<64x32xptr<f16>>
+  %ap = ptr_add %as, %offa : tile<64x32xptr<f16>>
+  %rb = broadcast %rs : tile<32x64xi32>
+  %cbb = broadcast %cs64 : tile<32x64xi32>
+  %offb = add %rb, %cbb : tile<32x64xi32>
+  %bs = splat %b : tile<32x64xptr<f16>>
+  %bp = ptr_add %bs, %offb : tile<32x64xptr<f16>>
+  %y = load %bp : tile<32x64xf16>
+  %ms = splat %m : tile<64x1xi32>
+  %inm = cmp %row, %ms {predicate=slt} : tile<64x1xi1>
+  %inms = broadcast %inm : tile<64x32xi1>
+  %ns = splat %n : tile<1x32xi32>
+  %zero = constant {value=0.0} : tile<64x64xf32>
+  %lo = constant {value=0} : i32
+  %step = constant {value=32} : i32
+  BEFORE
+  %sum = for %lo, %n, %step, %zero : tile<64x64xf32> {
+  ^(%k: i32, %acc: tile<64x64xf32>):
+    %ks = splat %k : tile<1x32xi32>
+    %at = add %c1, %ks : tile<1x32xi32>
+    %inn = cmp %at, %ns {predicate=slt} : tile<1x32xi1>
+    %inns = broadcast %inn : tile<64x32xi1>
+    %mask = and %inms, %inns : tile<64x32xi1>
+    %kb = broadcast %ks : tile<64x32xi32>
+    %pa = ptr_add %ap, %kb : tile<64x32xptr<f16>>
+    %x = load %pa, %mask : tile<64x32xf16>
+    %d = dot %x, %y, %acc : tile<64x64xf32>
+    yield %d
+  }
+  %o = broadcast %r : tile<64x64xi32>
+  %cs = splat %c : tile<64x64xptr<f32>>
+  %cp = ptr_add %cs, %o : tile<64x64xptr<f32>>
+  store %cp, %sum
+  return
+}
+)";
+
+std::string changed(const std::string &what, const std::string &by, const std::string &before = "") {
+  std::string text = kLoop;
+  for (const auto &[from, to] : {std::pair(std::string("BEFORE"), before), std::pair(what, by)}) {
+    const size_t at = from.empty() ? std::string::npos : text.find(from);
+    EXPECT_TRUE(from.empty() || at != std::string::npos) << from;
+    if (at != std::string::npos) {
+      text.replace(at, from.size(), to);
+    }
+  }
+  return text;
+}
+
+passes::Plan planOf(const std::string &text, const std::string &target = "sm_90a", bool asked = true, bool guards = true) {
+  ir::Function fn = ir::parse(text);
+  passes::PassContext context{codegen::findTarget(target), 4, 3, guards};
+  context.copiesBoxes = asked;
+  passes::PipelineOptions options;
+  options.verifyEach = true;
+  options.stopAfter = "assign_layouts";
+  passes::runPipeline(fn, context, options);
+  return passes::planPipeline(fn, passes::computeFacts(fn), context);
+}
+
+void expectBox(const passes::Plan &plan, bool is) {
+  ASSERT_EQ(plan.loops.size(), 1U);
+  ASSERT_EQ(plan.loops[0].loads.size(), 1U);
+  EXPECT_EQ(plan.loops[0].loads[0].box.has_value(), is);
+}
+
+TEST(Boxes, AreLoadsOfAffineAddresses) {
+  const passes::Plan plan = planOf(changed("", ""));
+  expectBox(plan, true);
+  const passes::PlannedBox &box = *plan.loops[0].loads[0].box;
+  EXPECT_EQ(box.map.param, 0U);
+  ASSERT_EQ(box.map.dims.size(), 2U);
+  EXPECT_EQ(box.map.dims[0].extent, (ir::LaunchNumber{1, 3}));
+  EXPECT_EQ(box.map.dims[0].stride, (ir::LaunchNumber{2, 5}));
+  EXPECT_EQ(box.map.dims[0].box, 64);
+  EXPECT_EQ(box.map.dims[1].extent, (ir::LaunchNumber{1, 4}));
+  EXPECT_EQ(box.map.dims[1].box, 32);
+  EXPECT_EQ(box.guards.size(), 3U); // m, n and lda are positive
+  EXPECT_TRUE(plan.refusals.empty());
+}
+
+TEST(Boxes, AreNotTakenWithoutAskingOrWhereNoneCanBe) {
+  expectBox(planOf(changed("", ""), "sm_90a", false), false);
+  expectBox(planOf(changed("", ""), "sm_80"), false);
+  EXPECT_TRUE(std::ranges::none_of(planOf(changed("", ""), "sm_90a", true, false).loops, [](const passes::LoopPlan &loop) {
+    return loop.loads[0].box.has_value();
+  })) << "the general variant has no guards";
+}
+
+TEST(Boxes, WhatIsNotSureIsCopiedByThreads) {
+  // An array or a row that may start anywhere, rows that may lie below the array.
+  expectBox(planOf(changed("%lda: i32 {divisible=16}", "%lda: i32 {divisible=4}")), false);
+  expectBox(planOf(changed("%a: ptr<f16> {divisible=16}", "%a: ptr<f16> {divisible=8}")), false);
+  expectBox(planOf(changed("%pid = program_id {axis=0} : i32", "%pid = load %p : i32", "").replace(
+                kLoop.find("%m: i32"), 0, "%p: ptr<i32>, ")), false);
+  // No bound of the rows, which may be too many for a coordinate.
+  expectBox(planOf(changed("and %inms, %inns", "and %inns, %inns")), false);
+  // The kernel acquires what others wrote.
+  expectBox(planOf(changed("", "", "%got = atomic_rmw %c, %f {kind=fadd, sem=acquire, scope=gpu} : f32\n  store %c, %got")
+                       .replace(kLoop.find("BEFORE"), 0, "%f = constant {value=1.0} : f32\n  ")),
+            false);
+  // It writes to the array behind the loop.
+  expectBox(planOf(changed("store %cp, %sum", "store %cp, %sum\n  %h = constant {value=1.0} : f16\n  store %a, %h")), false);
 }
 
 TEST(Boxes, OtherBuffersHaveNone) {

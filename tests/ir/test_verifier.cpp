@@ -239,10 +239,10 @@ const EditCase kEdits[] = {
     {31, [](Function &fn, Builder &builder) { fn.guards.push_back({Guard::Kind::Below, 77, 1}); }},
     {31, [](Function &fn, Builder &builder) { fn.guards.push_back({Guard::Kind::Above, 0, 0}); }},
     // Maps: no dimension, no pointer, a row of 96 bytes, an extent of 0.
-    {38, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {}}); }},
-    {38, [](Function &fn, Builder &builder) { fn.maps.push_back({1, Elem::F32, {{{64, -1}, {4, -1}, 32}}}); }},
-    {38, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{64, -1}, {4, -1}, 24}}}); }},
-    {38, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{0, -1}, {4, -1}, 32}}}); }},
+    {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {}}); }},
+    {40, [](Function &fn, Builder &builder) { fn.maps.push_back({1, Elem::F32, {{{64, -1}, {4, -1}, 32}}}); }},
+    {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{64, -1}, {4, -1}, 24}}}); }},
+    {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{0, -1}, {4, -1}, 32}}}); }},
     {35,
      [](Function &fn, Builder &builder) {
        const int32_t shape[] = {64};
