@@ -201,6 +201,10 @@ Effects Function::ownEffects(OpId op) const {
   if (opcode(op) == Opcode::Dot && type(operand(op, 1)).isBuffer()) {
     own = own | Effects(Effects::ReadsBuffer);
   }
+  // With a place it only starts.
+  if (opcode(op) == Opcode::Dot && type(operand(op, 2)).isPlace()) {
+    own = own | Effects(Effects::Async | Effects::Ordered);
+  }
   return getBool(op, Attr::is_volatile) ? own | Effects(Effects::Ordered) : own;
 }
 

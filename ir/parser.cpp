@@ -41,14 +41,14 @@ private:
     if (name == "token") {
       return Type::token();
     }
-    if (name != "tile" && name != "buffer") {
+    if (name != "tile" && name != "buffer" && name != "place") {
       pos_ = start;
       return scalarType();
     }
     expect("<");
     llvm::SmallVector<int32_t, 6> shape;
     int64_t elements = 1;
-    const int64_t most = name == "tile" ? Type::kMaxElements : kMaxBufferElements;
+    const int64_t most = name == "buffer" ? kMaxBufferElements : Type::kMaxElements;
     while (skipSpace(), peek() >= '0' && peek() <= '9') {
       shape.push_back(smallInteger(1));
       elements *= shape.back();
@@ -74,9 +74,10 @@ private:
       return Type::tile(shape, element, layout);
     }
     if (element.isPointer()) {
-      fail("a buffer of pointers", start);
+      fail("a " + std::string(name) + " of pointers", start);
     }
-    return Type::buffer(shape, element.elem(), layout);
+    return name == "buffer" ? Type::buffer(shape, element.elem(), layout)
+                            : Type::place(shape, element.elem(), layout);
   }
 
   LayoutId layoutReference() {

@@ -62,6 +62,12 @@ Type Type::buffer(std::span<const int32_t> shape, Elem elem, LayoutId layout) {
   return type;
 }
 
+Type Type::place(std::span<const int32_t> shape, Elem elem, LayoutId layout) {
+  Type type = tile(shape, scalar(elem), layout);
+  type.kind_ = Kind::Place;
+  return type;
+}
+
 int64_t Type::numElements() const {
   int64_t product = 1;
   for (int32_t extent : shape()) {
@@ -70,7 +76,7 @@ int64_t Type::numElements() const {
   return product;
 }
 
-Type Type::element() const { return isTile() || isBuffer() ? scalar(elem_, pointerDepth_) : *this; }
+Type Type::element() const { return rank_ > 0 ? scalar(elem_, pointerDepth_) : *this; }
 
 Type Type::withElement(Type scalar) const {
   check(scalar.isScalar(), "an element is a scalar");
@@ -127,7 +133,7 @@ std::string Type::str() const {
   if (kind_ == Kind::Scalar) {
     return element;
   }
-  std::string out = kind_ == Kind::Tile ? "tile<" : "buffer<";
+  std::string out = isTile() ? "tile<" : isBuffer() ? "buffer<" : "place<";
   for (int32_t extent : shape()) {
     out += std::to_string(extent) + "x";
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the tile IR: scalars, pointers, tiles of either, buffers and tokens.
+// Types of the tile IR: scalars, pointers, tiles of either, buffers, places and tokens.
 //
 // Integers carry no sign: the op does (sdiv/udiv, cmp slt/ult); the front end keeps the sign of the
 // user's types. A Type is a small value, compared member by member; nothing is interned.
@@ -7,6 +7,7 @@
 //   i32   f16   ptr<f32>   ptr<ptr<i8>>   tile<128x64xf32>   tile<64xptr<f16>>
 //   tile<128x64xf32, #2>            laid-out stage: #2 is an interned layout of the function
 //   buffer<3x128x64xf16, #5>        shared memory (GPU) or scratch (CPU); #5 absent on the CPU
+//   place<128x64xf32, #5>           an accumulator that a unit works on by itself (ir/places.h)
 //   token                           orders asynchronous operations
 #pragma once
 
@@ -32,7 +33,7 @@ enum class Elem : uint8_t { Void, I1, I8, I16, I32, I64, F16, BF16, F32, F64 };
 
 class Type {
 public:
-  enum class Kind : uint8_t { None, Scalar, Tile, Buffer, Token };
+  enum class Kind : uint8_t { None, Scalar, Tile, Buffer, Place, Token };
   static constexpr unsigned kMaxRank = 6;
   // A tile has at most this many elements; the front end and the parser refuse more.
   static constexpr int64_t kMaxElements = int64_t{1} << 24;
@@ -46,12 +47,14 @@ public:
   static Type tile(std::span<const int32_t> shape, Type scalar, LayoutId layout = {});
   static Type tile(std::initializer_list<int32_t> shape, Type scalar, LayoutId layout = {});
   static Type buffer(std::span<const int32_t> shape, Elem elem, LayoutId layout = {});
+  static Type place(std::span<const int32_t> shape, Elem elem, LayoutId layout = {});
 
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] bool isNone() const { return kind_ == Kind::None; }
   [[nodiscard]] bool isScalar() const { return kind_ == Kind::Scalar; }
   [[nodiscard]] bool isTile() const { return kind_ == Kind::Tile; }
   [[nodiscard]] bool isBuffer() const { return kind_ == Kind::Buffer; }
+  [[nodiscard]] bool isPlace() const { return kind_ == Kind::Place; }
   [[nodiscard]] bool isToken() const { return kind_ == Kind::Token; }
   // Scalar or tile whose elements are pointers.
   [[nodiscard]] bool isPointer() const { return pointerDepth_ != 0; }

@@ -31,7 +31,7 @@
 //  19  Atomics: an element type that the kind is defined on; a load or store with an order has a scope, is
 //      volatile, and the order is one of reading or writing. A clock is an i64.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
-//      into floats. sort, compare_exchange: integers of at least 8 bits, with that axis.
+//      into floats; acc a tile, or from LaidOut on a place. sort, compare_exchange: integers of at least 8 bits, with that axis.
 // Control (verify_control.cpp)
 //  21  reduce: inputs of one shape, each result an input without the axis, combine takes lefts and
 //      rights as scalars and yields one of each. scan: the same, each result of its input's type.
@@ -59,11 +59,17 @@
 // Across elements (verify_ops.cpp)
 //  37  gather: shapes equal outside of the axis, i32 indices in the result's shape. histogram: i32
 //      indices and a mask of one shape; a 1-D tile of i32.
+// Places (verify_places.cpp)
+//  38  A place has one use, by a dot that accumulates in it, by a for that carries it or the yield of
+//      that, which yields the same one, or by place_read. place_write, place_read: a tile of the
+//      place's shape, element and layout. dot_wait: count >= 0.
+//  39  On every path a dot_wait stands between the last dot into a place and its place_read, with a
+//      count of at most the dots that have started since.
 // Stages (verify_stages.cpp)
 //  31  One Param an argument of the body, all scalars; guards name parameters of the right sort,
 //      `within` pointers; numWarps a power of two up to 64; arenaBytes and resident >= 0.
 //  32  Tile: no type has a layout.
-//  33  LaidOut and Staged: every tile has a layout that covers its shape; its lanes are 32 or 64
+//  33  LaidOut and Staged: every tile and place has a layout that covers its shape; its lanes are 32 or 64
 //      and its warps are numWarps.
 //  34  LaidOut and Staged: a buffer's layout, if any, maps offsets only and covers its shape.
 //  35  Staged and Nested: every alloc has an offset, aligned and inside the arena, after
@@ -276,6 +282,7 @@ std::vector<Violation> verify(const Function &fn) {
   Checker checker{fn, {}};
   verifyFunction(checker);
   Structure(checker).run();
+  verifyPlaces(checker);
   return std::move(checker.found);
 }
 

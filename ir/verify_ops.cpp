@@ -103,6 +103,12 @@ struct OpChecks {
     return c.require(fits && tile.element() == buffer.element(), 26, op,
                      "the tile does not have the buffer's shape and element");
   }
+
+  void tileOfPlace(OpId op, const Type &tile, const Type &place) {
+    c.require(tile.isTile() && place.isPlace() &&
+                  tile == Type::tile(place.shape(), place.element(), place.layout()),
+              38, op, "the tile does not have the place's shape, element and layout");
+  }
 };
 
 template <> void OpChecks::check<Opcode::Constant>(OpId op) {
@@ -295,7 +301,8 @@ template <> void OpChecks::check<Opcode::Dot>(OpId op) {
   // Once conversions are lowered, some units read both operands, or the second one, from buffers.
   const bool tiles = a.isTile() && b.isTile();
   const bool buffers = (a.isTile() || a.isBuffer()) && b.isBuffer() && fn.stage != Stage::Tile;
-  if (!c.require((tiles || buffers) && acc.isTile() && rank >= 2 && a.rank() == rank &&
+  const bool accumulates = acc.isTile() || (acc.isPlace() && fn.stage != Stage::Tile);
+  if (!c.require((tiles || buffers) && accumulates && rank >= 2 && a.rank() == rank &&
                      b.rank() == rank && acc == c.resultType(op),
                  20, op, "dot takes three tiles of one rank >= 2 and gives the type of the last")) {
     return;
@@ -317,6 +324,8 @@ template <> void OpChecks::check<Opcode::Dot>(OpId op) {
     grid = grid && along >= 1 && along <= 64 && (along & (along - 1)) == 0;
     warps *= grid ? along : 1;
   }
+  c.require(fn.getInt(op, Attr::behind) >= 0 && fn.getInt(op, Attr::behind) <= 1, 20, op,
+            "behind is 0 or 1");
   c.require(grid && (fn.stage == Stage::Tile || warps <= fn.numWarps), 20, op,
             "warps is not a power of two an axis, together at most the program's");
 }
@@ -454,6 +463,18 @@ template <> void OpChecks::check<Opcode::ArrivalsWait>(OpId op) {
   c.require(buffer.isBuffer() && buffer.elem() == Elem::I64 && buffer.numElements() == 1 &&
                 c.operandType(op, 1) == Type::scalar(Elem::I32),
             40, op, "one counter, an i64, and an i32");
+}
+
+template <> void OpChecks::check<Opcode::PlaceWrite>(OpId op) {
+  tileOfPlace(op, c.operandType(op, 0), c.resultType(op));
+}
+
+template <> void OpChecks::check<Opcode::PlaceRead>(OpId op) {
+  tileOfPlace(op, c.resultType(op), c.operandType(op, 0));
+}
+
+template <> void OpChecks::check<Opcode::DotWait>(OpId op) {
+  c.require(fn.getInt(op, Attr::count) >= 0, 38, op, "count is not negative");
 }
 
 template <> void OpChecks::check<Opcode::ElementRead>(OpId op) {

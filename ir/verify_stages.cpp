@@ -34,7 +34,7 @@ void verifyValue(Checker &c, OpId at, const Type &type) {
     return;
   case Stage::LaidOut:
   case Stage::Staged:
-    if (type.isTile()) {
+    if (type.isTile() || type.isPlace()) {
       if (const char *fault = layoutFault(fn, type)) {
         c.fail(33, at, fault);
       }
@@ -47,7 +47,7 @@ void verifyValue(Checker &c, OpId at, const Type &type) {
     }
     return;
   case Stage::Nested:
-    c.require(!type.isTile(), 36, at, "a tile in the nested stage");
+    c.require(!type.isTile() && !type.isPlace(), 36, at, "a tile in the nested stage");
     c.require(!type.layout().valid(), 36, at, "a layout in the nested stage");
     return;
   }

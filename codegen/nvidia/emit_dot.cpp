@@ -6,13 +6,15 @@
 // of the dot's unit, and each tile meets the fragments of its rows and columns, k by k, in its slice.
 //
 // wgmma: operands lie in shared memory (passes/gpu/matrix_buffers.h), or a in registers, and one text (wgmma.h) has
-// the instructions of the whole dot.
+// the instructions of the whole dot. Into a place it starts them only: the place's registers are declared and named
+// by PTX text, so that LLVM has nothing to copy while they are under way.
 #include "codegen/nvidia/emitter.h"
 
 #include "codegen/llvm_compat.h"
 #include "codegen/nvidia/wgmma.h"
 #include "codegen/require_pass.h"
 #include "ir/ops.h"
+#include "ir/places.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 
@@ -58,6 +60,11 @@ std::vector<ir::Coords> offsetsOf(const ir::Layout::Bases &regs, int32_t perRegi
   return offsets;
 }
 
+// What the registers of a place are called in PTX text, but for their number.
+std::string placeName(const ir::Function &fn, ir::ValueId place) {
+  return "place" + std::to_string(ir::placeOf(fn, place).index) + "_";
+}
+
 } // namespace
 
 class MatrixDot {
@@ -89,8 +96,10 @@ public:
 
   // By wgmma.
   static void runTogether(Emitter &e, ir::OpId op, const ir::DotUnit &unit) {
-    const WgmmaCode code = wgmmaCode(e.fn_, op, unit);
-    Regs out = e.regs(e.fn_.operand(op, 2));
+    const ir::ValueId acc = e.fn_.operand(op, 2);
+    const bool starts = e.fn_.type(acc).isPlace();
+    const WgmmaCode code = wgmmaCode(e.fn_, op, unit, starts ? placeName(e.fn_, acc) : "");
+    Regs out = e.regs(acc);
     llvm::SmallVector<llvm::Value *, 132> operands;
     llvm::SmallVector<llvm::Type *, 128> types(code.registers.size(), e.builder_.getFloatTy());
     std::string results, inputs;
@@ -118,8 +127,8 @@ public:
           e.builder_.CreateOr(units, e.builder_.getInt64(static_cast<uint64_t>(code.descriptors[operand]))));
     }
     others.pop_back();
-    llvm::Value *sums = e.assembly(code.text, results + inputs + others,
-                                   llvm::StructType::get(e.context_, types), operands, true, true);
+    llvm::Type *type = starts ? e.builder_.getVoidTy() : llvm::StructType::get(e.context_, types);
+    llvm::Value *sums = e.assembly(code.text, results + inputs + others, type, operands, true, true);
     for (size_t i = 0; i < code.registers.size(); ++i) {
       out[static_cast<size_t>(code.registers[i])] = e.builder_.CreateExtractValue(sums, static_cast<unsigned>(i));
     }
@@ -276,6 +285,39 @@ void Emitter::lowerDot(ir::OpId op) {
     return multiplyAddDot(op);
   }
   MatrixDot(*this, op, unit).run();
+}
+
+void Emitter::lowerPlaceWrite(ir::OpId op) {
+  const ir::ValueId value = fn_.operand(op, 0), place = fn_.result(op);
+  const std::string name = placeName(fn_, place);
+  const Regs &elements = regs(value);
+  {
+    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
+    builder_.SetInsertPoint(prologue_->getTerminator());
+    assembly(".reg .b32 " + name + "<" + std::to_string(elements.size()) + ">;", "", builder_.getVoidTy(), {}, true,
+             true);
+  }
+  const char *constraint = fn_.type(value).isFloating() ? "f" : "r";
+  for (size_t i = 0; i < elements.size(); ++i) {
+    assembly("mov.b32 " + name + std::to_string(i) + ", $0;", constraint, builder_.getVoidTy(), {elements[i]}, true);
+  }
+  set(place, Regs());
+}
+
+void Emitter::lowerPlaceRead(ir::OpId op) {
+  const ir::ValueId value = fn_.result(op);
+  const std::string name = placeName(fn_, fn_.operand(op, 0));
+  const char *constraint = fn_.type(value).isFloating() ? "=f" : "=r";
+  Regs elements;
+  for (unsigned i = 0; i < numRegs(value); ++i) {
+    elements.push_back(assembly("mov.b32 $0, " + name + std::to_string(i) + ";", constraint, registerType(value), {}, true));
+  }
+  set(value, std::move(elements));
+}
+
+void Emitter::lowerDotWait(ir::OpId op) {
+  assembly("wgmma.wait_group.sync.aligned " + std::to_string(fn_.getInt(op, ir::Attr::count)) + ";", "",
+           builder_.getVoidTy(), {}, true, true);
 }
 
 } // namespace libtile::codegen::nvidia

@@ -161,7 +161,7 @@ void Emitter::emitOp(ir::OpId op) {
 
 unsigned Emitter::numRegs(ir::ValueId value) const {
   const ir::Type &type = fn_.type(value);
-  if (type.isToken()) {
+  if (type.isToken() || type.isPlace()) {
     return 0;
   }
   return type.isTile() ? fn_.layout(type.layout()).size(ir::HwDim::Reg) : 1;

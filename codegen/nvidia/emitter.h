@@ -8,6 +8,7 @@
 //            and replicas hold anything that is not poison. Pointers into one array are a
 //            TileAddress instead, and have registers only if an op asks for them.
 //   buffer   one LLVM value: ptr addrspace(3) to its first byte in dynamic shared memory
+//   place    nothing: registers that PTX text declares and names (emit_dot.cpp)
 //   token    nothing
 //
 // Control flow is uniform: conditions are scalars. Every op that is legal in the staged stage and
@@ -96,7 +97,7 @@ private:
   }
   void set(ir::ValueId value, Regs regs) { values_[value.index] = std::move(regs); }
   void set(ir::ValueId value, llvm::Value *scalar) { values_[value.index] = {scalar}; }
-  // Registers that a value has: of its layout, or 1; 0 for a token.
+  // Registers that a value has: of its layout, or 1; 0 for a place or token.
   [[nodiscard]] unsigned numRegs(ir::ValueId value) const;
   [[nodiscard]] const ir::Layout &layoutOf(ir::ValueId value) const {
     return fn_.layout(fn_.type(value).layout());

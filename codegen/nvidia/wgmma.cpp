@@ -38,8 +38,8 @@ Registers registersOf(const Layout &layout) {
 
 class Writer {
 public:
-  Writer(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit)
-      : fn_(fn), dot_(dot), unit_(unit), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
+  Writer(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit, const std::string &place)
+      : fn_(fn), dot_(dot), unit_(unit), place_(place), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
     const ir::Type acc = fn.type(fn.result(dot)), a = fn.type(fn.operand(dot, 0));
     m_ = acc.dim(0);
     n_ = acc.dim(1);
@@ -49,9 +49,9 @@ public:
       rows_ *= basis[0] != 0 ? 2 : 1;
       n_ /= basis[1] != 0 ? 2 : 1;
     }
-    // Of a thread: the accumulators, and the words of a.
+    // Of a thread: the accumulators that the text takes, and the words of a.
     const int32_t sums = m_ / rows_ * n_ / 2;
-    words_ = 2 * sums;
+    words_ = place.empty() ? 2 * sums : 0;
     addresses_ = words_ + (unit_.a.inShared ? 0 : m_ / rows_ * k_ / 4);
     if (!unit_.a.inShared) {
       a_ = registersOf(layoutOf(fn.operand(dot, 0)));
@@ -79,7 +79,8 @@ public:
     moveWarps();
     code_.text = "{ .reg .b64 a, b;\n\t.reg .pred adds;\n\tsetp.eq.b32 adds, 0, 0;\n\t"
                  "wgmma.fence.sync.aligned;\n\t" +
-                 steps_ + "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0; }";
+                 steps_ + "wgmma.commit_group.sync.aligned;" +
+                 (place_.empty() ? "\n\twgmma.wait_group.sync.aligned 0; }" : " }");
     return std::move(code_);
   }
 
@@ -113,8 +114,12 @@ private:
   std::string accumulatorsOf(int32_t row, int32_t column, int32_t columns) {
     std::string list;
     for (int32_t i = 0; i < columns / 2; ++i) {
-      list += (list.empty() ? "{$" : ", $") + std::to_string(code_.registers.size());
-      code_.registers.push_back(registerAt(acc_, {row + i / 2 % 2 * 8, column + i / 4 * 8 + i % 2}));
+      const int32_t found = registerAt(acc_, {row + i / 2 % 2 * 8, column + i / 4 * 8 + i % 2});
+      list += list.empty() ? "{" : ", ";
+      list += place_.empty() ? "$" + std::to_string(code_.registers.size()) : place_ + std::to_string(found);
+      if (place_.empty()) {
+        code_.registers.push_back(found);
+      }
     }
     return list + "}";
   }
@@ -180,6 +185,7 @@ private:
   const ir::Function &fn_;
   const ir::OpId dot_;
   const ir::DotUnit &unit_;
+  const std::string &place_;
   const Layout &sums_;
   const Registers acc_;
   Registers a_;
@@ -193,8 +199,8 @@ private:
 
 } // namespace
 
-WgmmaCode wgmmaCode(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit) {
-  return Writer(fn, dot, unit).run();
+WgmmaCode wgmmaCode(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit, const std::string &place) {
+  return Writer(fn, dot, unit, place).run();
 }
 
 } // namespace libtile::codegen::nvidia

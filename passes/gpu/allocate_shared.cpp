@@ -25,22 +25,31 @@ public:
   [[nodiscard]] Lifetime of(const SharedObject &object) const {
     Lifetime life{moment_[object.owner], moment_[object.owner], object.bytes, object.align};
     if (fn_.opcode(object.owner) == Opcode::Alloc) {
-      bool first = true, async = false;
+      Asynchronous async;
+      bool first = true;
       extend(life, fn_.result(object.owner), fn_.block(object.owner), first, async);
-      life.end = async ? nextFullWait(life.end) : life.end;
+      const int64_t end = life.end;
+      life.end = std::max(async.copied ? nextFullWait(end, Opcode::AsyncWait) : end,
+                          async.multiplied ? nextFullWait(end, Opcode::DotWait) : end);
     }
     return life;
   }
 
 private:
+  struct Asynchronous {
+    bool copied = false, multiplied = false;
+  };
+
   // Covers the uses of the buffer and of its views.
-  void extend(Lifetime &life, ir::ValueId buffer, BlockId home, bool &first, bool &async) const {
+  void extend(Lifetime &life, ir::ValueId buffer, BlockId home, bool &first,
+              Asynchronous &async) const {
     for (const ir::Use use : fn_.uses(buffer)) {
       if (isBufferView(fn_, use.op)) {
         extend(life, fn_.result(use.op), home, first, async);
         continue;
       }
-      async |= fn_.opcode(use.op) == Opcode::AsyncCopy;
+      async.copied |= fn_.opcode(use.op) == Opcode::AsyncCopy;
+      async.multiplied |= startsDot(fn_, use.op);
       // The op of the home block that the use lies in: the whole loop.
       OpId around = use.op;
       while (fn_.block(around) != home) {
@@ -61,9 +70,9 @@ private:
     return last;
   }
 
-  [[nodiscard]] int64_t nextFullWait(int64_t moment) const {
+  [[nodiscard]] int64_t nextFullWait(int64_t moment, Opcode wait) const {
     for (size_t i = static_cast<size_t>(moment); i < ops_.size(); ++i) {
-      if (fn_.opcode(ops_[i]) == Opcode::AsyncWait && fn_.getInt(ops_[i], ir::Attr::count) == 0) {
+      if (fn_.opcode(ops_[i]) == wait && fn_.getInt(ops_[i], ir::Attr::count) == 0) {
         return static_cast<int64_t>(i);
       }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites loops as their plans say (plan_pipeline.h). The loop keeps its trip count; it carries
 // three things more: the values that the addresses take, as they are stages - 1 iterations later,
-// and the numbers of the slots to read and to fill. Copies past the last iteration are masked off:
+// and the numbers of the slots to read and to fill; accumulators of dots that end one iteration later
+// become places. Copies past the last iteration are masked off:
 // they put zeros into a slot that nobody reads.
 //
 // Where boxes are copied, each slot has a counter of arrivals, and the loop carries the parity of its phase as
@@ -78,6 +79,9 @@ public:
     if (arrivals_.valid()) {
       after.op(Opcode::ArrivalsEnd, std::array{arrivals_});
     }
+    if (!plan_.underWay.empty()) {
+      makePlaces(before, after);
+    }
   }
 
 private:
@@ -92,8 +96,8 @@ private:
     }
     const int32_t one[] = {1}, order[] = {0};
     counter_ = Type::buffer(one, Elem::I64, fn_.internLayout(bufferLayout(one, one, order)));
-    const int32_t shape[] = {plan_.stages, 1};
-    const ir::LayoutId layout = fn_.internLayout(ringLayout(bufferLayout(one, one, order), plan_.stages));
+    const int32_t shape[] = {plan_.slots(), 1};
+    const ir::LayoutId layout = fn_.internLayout(ringLayout(bufferLayout(one, one, order), plan_.slots()));
     arrivals_ = builder.make(Opcode::Alloc, {}, Type::buffer(shape, Elem::I64, layout));
     const OpId init = builder.op(Opcode::ArrivalsInit, std::array{arrivals_});
     fn_.setAttr(init, Attr::count, ir::AttrValue(numBoxes()));
@@ -123,9 +127,9 @@ private:
   void makeRings(Builder &builder) {
     for (const PlannedLoad &planned : plan_.loads) {
       const Type tile = fn_.type(fn_.result(planned.load));
-      std::vector<int32_t> shape = {plan_.stages};
+      std::vector<int32_t> shape = {plan_.slots()};
       shape.insert(shape.end(), tile.shape().begin(), tile.shape().end());
-      const ir::LayoutId layout = fn_.internLayout(ringLayout(planned.slot, plan_.stages));
+      const ir::LayoutId layout = fn_.internLayout(ringLayout(planned.slot, plan_.slots()));
       builder.loc = fn_.loc(planned.load);
       rings_.push_back(builder.make(Opcode::Alloc, {}, Type::buffer(shape, tile.elem(), layout)));
       if (planned.align > 0) {
@@ -150,13 +154,34 @@ private:
     parity_ = arrivals_.valid() ? add(before.i32(0)) : ValueId{};
   }
 
+  // The dots of an iteration end behind those of the next one.
+  void makePlaces(Builder &before, Builder &after) {
+    Builder behind(fn_, fn_.next(plan_.underWay.back()));
+    wait(behind, static_cast<int32_t>(plan_.underWay.size()), Opcode::DotWait);
+    wait(after, 0, Opcode::DotWait);
+    for (const OpId dot : plan_.underWay) {
+      const unsigned carried = fn_.defIndex(fn_.operand(dot, 2)) - 1;
+      const Type tile = fn_.type(fn_.result(dot));
+      const Type place = Type::place(tile.shape(), tile.elem(), tile.layout());
+      const ValueId init = fn_.operand(loop_, 3 + carried), sum = fn_.result(loop_, carried);
+      before.loc = after.loc = fn_.loc(dot);
+      const ValueId value = after.make(Opcode::PlaceRead, {sum}, tile);
+      fn_.replaceAllUses(sum, value);
+      fn_.setOperand(fn_.def(value), 0, sum);
+      fn_.setOperand(loop_, 3 + carried, before.make(Opcode::PlaceWrite, {init}, place));
+      for (const ValueId handed : {sum, fn_.operand(dot, 2), fn_.result(dot)}) {
+        fn_.setType(handed, place);
+      }
+    }
+  }
+
   [[nodiscard]] bool threadsCopy() const { return numBoxes() < static_cast<int64_t>(plan_.loads.size()); }
 
-  void wait(Builder &builder, int32_t count) {
-    if (!threadsCopy()) {
+  void wait(Builder &builder, int32_t count, Opcode opcode = Opcode::AsyncWait) {
+    if (opcode == Opcode::AsyncWait && !threadsCopy()) {
       return;
     }
-    const OpId op = builder.op(Opcode::AsyncWait, {});
+    const OpId op = builder.op(opcode, {});
     fn_.setAttr(op, Attr::count, ir::AttrValue(int64_t{count}));
   }
 
@@ -284,7 +309,7 @@ private:
   // The slot behind, and whether that is the first one again.
   std::pair<ValueId, ValueId> nextSlot(Builder &builder, ValueId slot) {
     const ValueId next = builder.make(Opcode::Add, {slot, builder.i32(1)});
-    const ValueId wraps = builder.cmp(CmpPred::eq, next, builder.i32(plan_.stages));
+    const ValueId wraps = builder.cmp(CmpPred::eq, next, builder.i32(plan_.slots()));
     return {builder.make(Opcode::Select, {wraps, builder.i32(0), next}), wraps};
   }
 

@@ -53,6 +53,7 @@ struct State {
   std::vector<SharedPending> shared;
   std::vector<GlobalPending> global;
   std::vector<OpId> flying; // buffers with asynchronous copies not waited for
+  std::vector<OpId> reading; // buffers of dots into places not waited for
   bool acquired = false;    // an acquire whose order not all threads have
 
   void merge(const State &other) {
@@ -65,13 +66,17 @@ struct State {
     for (const OpId buffer : other.flying) {
       addOnce(flying, buffer);
     }
+    for (const OpId buffer : other.reading) {
+      addOnce(reading, buffer);
+    }
     acquired |= other.acquired;
   }
   [[nodiscard]] bool includes(const State &other) const {
     State both = *this;
     both.merge(other);
     return both.shared.size() == shared.size() && both.global.size() == global.size() &&
-           both.flying.size() == flying.size() && both.acquired == acquired;
+           both.flying.size() == flying.size() && both.reading.size() == reading.size() &&
+           both.acquired == acquired;
   }
   void synchronise() {
     shared.clear();
@@ -193,6 +198,7 @@ private:
 
   [[nodiscard]] bool needsBarrier(OpId op, const State &state) const {
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
+      keepsAway(access, state);
       for (const SharedPending &pending : state.shared) {
         // A copy may overwrite what its own thread has copied into the same buffer before.
         const bool ordered = pending.kind == SharedPending::Kind::Read ? access.write
@@ -212,6 +218,14 @@ private:
     }
     return std::any_of(state.global.begin(), state.global.end(),
                        [&](const GlobalPending &pending) { return conflicts(pending, op); });
+  }
+
+  // No barrier ends a dot. The slots of one ring are the plan's care.
+  void keepsAway(const SharedAccess &access, const State &state) const {
+    for (const OpId buffer : state.reading) {
+      ir::check(!access.write || buffer == access.owner || !bytes_[buffer].overlaps(bytes_[access.owner]),
+                "a write into what a dot under way reads");
+    }
   }
 
   // Thread 0 alone stores scalars and does their atomics, reads with an order among them.
@@ -296,6 +310,15 @@ private:
     if (fn_.opcode(op) == Opcode::CopyBox) {
       return; // each thread waits by itself for what it reads
     }
+    if (fn_.opcode(op) == Opcode::DotWait) {
+      for (const OpId buffer : state.reading) {
+        addOnce(state.shared, {SharedPending::Kind::Read, buffer});
+      }
+      if (fn_.getInt(op, Attr::count) == 0) {
+        state.reading.clear();
+      }
+      return;
+    }
     if (meetsInside(fn_, op)) {
       state.synchronise();
       addOnce(state.shared, {SharedPending::Kind::Read, op});
@@ -304,6 +327,8 @@ private:
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       if (isAsync(op)) {
         addOnce(state.flying, access.owner);
+      } else if (startsDot(fn_, op)) {
+        addOnce(state.reading, access.owner);
       } else {
         addOnce(state.shared, {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read,
                                access.owner});

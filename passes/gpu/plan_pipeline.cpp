@@ -61,7 +61,7 @@ private:
     if (loads.empty()) {
       return;
     }
-    LoopPlan plan{loop, 0, {}, {}, {}};
+    LoopPlan plan{loop, 0, {}, {}, {}, {}};
     if (const char *why = loopRefusal(loop)) {
       return refuse(loop, why);
     }
@@ -69,9 +69,56 @@ private:
       planLoad(plan, body, load);
     }
     plan.stages = wantedStages(loop);
-    if (!plan.loads.empty() && plan.stages >= 2) {
-      plan_.loops.push_back(std::move(plan));
+    planDots(plan, body);
+    if (plan.loads.empty() || plan.stages < 2) {
+      return endAtOnce(plan);
     }
+    plan_.loops.push_back(std::move(plan));
+  }
+
+  // Which dots end one iteration later: all of those that go on by themselves, or none.
+  void planDots(LoopPlan &plan, BlockId body) const {
+    bool all = true;
+    for (const OpId op : fn_.walk(body)) {
+      if (fn_.opcode(op) == Opcode::Dot && readsByItself(unitOf(fn_, op, context_.target))) {
+        plan.underWay.push_back(op);
+        all = all && fn_.block(op) == body && isHandedOn(op) && readsRings(plan, op) &&
+              (!fn_.hasAttr(op, Attr::behind) || fn_.getInt(op, Attr::behind) == 1);
+      }
+    }
+    if (!all) {
+      endAtOnce(plan);
+    }
+  }
+
+  void endAtOnce(LoopPlan &plan) const {
+    for (const OpId op : plan.underWay) {
+      if (fn_.getInt(op, Attr::behind) == 1) {
+        throw ir::UserError("the dot cannot end one iteration later: the loop uses its result, an operand is not "
+                            "copied ahead, another dot ends at once, or there is no room for a slot more",
+                            fn_.locationOf(op));
+      }
+    }
+    plan.underWay.clear();
+  }
+
+  // What the loop carries goes to the dot alone, and the dot's result back.
+  [[nodiscard]] bool isHandedOn(OpId dot) const {
+    const BlockId body = fn_.block(dot);
+    const ValueId acc = fn_.operand(dot, 2), sum = fn_.result(dot);
+    if (!fn_.isArg(acc) || fn_.defBlock(acc) != body || fn_.uses(acc).size() != 1 || fn_.uses(sum).size() != 1) {
+      return false;
+    }
+    const ir::Use use = fn_.uses(sum)[0];
+    return use.op == fn_.last(body) && use.operand + 1 == fn_.defIndex(acc);
+  }
+
+  [[nodiscard]] bool readsRings(const LoopPlan &plan, OpId dot) const {
+    return std::ranges::all_of(fn_.operands(dot).first(2), [&](ValueId operand) {
+      return std::ranges::any_of(plan.loads, [&](const PlannedLoad &load) {
+        return fn_.result(load.load) == operand;
+      });
+    });
   }
 
   void refuse(OpId op, const std::string &why) {
@@ -330,7 +377,7 @@ private:
   [[nodiscard]] bool fits() const {
     int64_t rings = 0;
     for (const LoopPlan &loop : plan_.loops) {
-      rings += loop.stages * loop.slotBytes();
+      rings += loop.slots() * loop.slotBytes();
       // Counters of arrivals, and what they shift rings by.
       rings += std::ranges::any_of(loop.loads, [](const PlannedLoad &load) { return load.box.has_value(); }) ? kMatrixAlignment : 0;
     }
@@ -387,9 +434,13 @@ private:
     restBytes_ = restBytes();
     while (!plan_.loops.empty() && !fits()) {
       const auto largest = std::ranges::max_element(plan_.loops, {}, [](const LoopPlan &loop) {
-        return loop.stages * loop.slotBytes();
+        return loop.slots() * loop.slotBytes();
       });
-      if (--largest->stages < 2) {
+      if (--largest->stages < 2 && !largest->underWay.empty()) {
+        largest->stages = 2;
+        endAtOnce(*largest);
+      }
+      if (largest->stages < 2) {
         refuse(largest->loop, "no copies ahead: no room for them in shared memory");
         plan_.loops.erase(largest);
       }
@@ -429,8 +480,12 @@ std::string Plan::str(const ir::Function &fn) const {
   for (const LoopPlan &loop : loops) {
     const ir::Location &location = fn.locationOf(loop.loop);
     out += "for" + (location.known() ? " at " + location.str() : "") + ": " +
-           std::to_string(loop.stages) + " stages, " + std::to_string(loop.ahead.size()) +
-           " ops and " + std::to_string(loop.carriedAhead.size()) + " carried values run ahead\n";
+           std::to_string(loop.stages) + " stages" +
+           (loop.underWay.empty() ? "" : " in " + std::to_string(loop.slots()) + " slots") + ", " + std::to_string(loop.ahead.size()) +
+           " ops and " + std::to_string(loop.carriedAhead.size()) + " carried values run ahead" +
+           (loop.underWay.empty() ? ""
+                                  : ", " + std::to_string(loop.underWay.size()) + " dots end one iteration later") +
+           "\n";
     for (const PlannedLoad &load : loop.loads) {
       const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes";
       out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": " + way + ", slots of " +

@@ -14,6 +14,19 @@
 //           read slot i, dots
 //   wait for all
 //
+// A dot of a unit that goes on by itself may stay under way while the next iteration begins: its
+// accumulator is then a place (ir/places.h), and the wait for it stands behind the dots of the next
+// iteration. That is so if the loop does nothing with the result but hand it on, if both operands
+// are slots of its rings, and if the same holds of all such dots of the loop, since waiting for one
+// waits for those before it. What iteration i-1 reads is then filled again in iteration i+1, so the
+// rings have one slot more than stages:
+//
+//   for i:  wait for copies, copy i+n-1          into the slot that iteration i-2 has read
+//           start the dots of i, wait for the dots of i-1
+//   wait for all, read the places
+//
+// A text can pin it: `behind` of the dot is 0 or 1 iterations.
+//
 // A plan has as many stages as are asked for and leave room in shared memory for what else the kernel
 // keeps there; with room for less than two the loop stays as it is.
 //
@@ -51,14 +64,16 @@ struct LoopPlan {
   // Ops of the body that run ahead, in order, and positions among the carried values that they use.
   std::vector<ir::OpId> ahead;
   std::vector<unsigned> carriedAhead;
+  std::vector<ir::OpId> underWay; // dots that end one iteration later
+  [[nodiscard]] int32_t slots() const { return stages + (underWay.empty() ? 0 : 1); }
 };
 
 struct Plan {
   std::vector<LoopPlan> loops;
   // Why a loop with dots has loads that do not run ahead, in words.
   std::vector<std::string> refusals;
-  // "for at matmul.py:30: 3 stages of 16384 bytes, loads %12 (16 bytes), %15 (16 bytes)", one a
-  // line.
+  // "for at matmul.py:30: 3 stages in 4 slots, 5 ops and 1 carried values run ahead, 1 dots end one
+  // iteration later", and a line for each load.
   [[nodiscard]] std::string str(const ir::Function &fn) const;
 };
 

@@ -61,6 +61,10 @@ bool meetsInside(const ir::Function &fn, OpId op) {
   return fn.opcode(op) != Opcode::Alloc && fn.hasAttr(op, ir::Attr::offset);
 }
 
+bool startsDot(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::Dot && fn.type(fn.operand(op, 2)).isPlace();
+}
+
 std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, OpId op) {
   if (meetsInside(fn, op)) {
     return {{op, true}, {op, false}};

@@ -32,6 +32,8 @@ struct SharedAccess {
 };
 // The warps meet inside of the op: it writes its shared memory, all wait, it reads it.
 [[nodiscard]] bool meetsInside(const ir::Function &fn, ir::OpId op);
+// A dot into a place (ir/places.h): its buffers are read until a dot_wait ends it.
+[[nodiscard]] bool startsDot(const ir::Function &fn, ir::OpId op);
 // Accesses of the op itself, not of its regions.
 [[nodiscard]] std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, ir::OpId op);
 
