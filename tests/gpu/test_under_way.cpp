@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots that end one iteration later: which may, and that nobody touches what they work on. The finished code is run on
+// numbers of slots alone: what is copied where, what has arrived, what a dot still reads, what a barrier has told.
+#include "codegen/codegen.h"
+#include "ir/ops.h"
+#include "ir/parser.h"
+#include "ir/places.h"
+#include "passes/analysis/facts.h"
+#include "passes/gpu/plan_pipeline.h"
+#include "passes/gpu/shared_accesses.h"
+#include "passes/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+
+using namespace libtile;
+using ir::Attr;
+using ir::Opcode;
+using ir::OpId;
+using ir::ValueId;
+
+namespace {
+
+struct Nest {
+  int dots = 1;                 // of each iteration, each with its own accumulator and loads
+  bool outer = false;           // the loop stands in one of three iterations
+  std::string attributes = "";  // of the first dot
+  std::string scale = "";       // between the first dot's accumulator and the dot
+  std::string inside = "";      // behind the dots
+  std::string result = "%d0"; // what goes on as the first accumulator
+};
+
+std::string textOf(const Nest &nest) {
+  std::string text = R"(
+func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %flag: ptr<i32>, %n: i32) {
+  %i = arange {start=0} : tile<64xi32>
+  %r = expand_dims %i {axis=1} : tile<64x1xi32>
+  %c1 = expand_dims %i {axis=0} : tile<1x64xi32>
+  %w = constant {value=64} : tile<64x1xi32>
+  %rw = mul %r, %w : tile<64x1xi32>
+  %rb = broadcast %rw : tile<64x64xi32>
+  %cb = broadcast %c1 : tile<64x64xi32>
+  %off = add %rb, %cb : tile<64x64xi32>
+  %as = splat %a : tile<64x64xptr<f16>>
+  %cs = splat %c : tile<64x64xptr<f32>>
+  %ap = ptr_add %as, %off : tile<64x64xptr<f16>>
+  %cp = ptr_add %cs, %off : tile<64x64xptr<f32>>
+  %zero = constant {value=0.0} : tile<64x64xf32>
+  %half = constant {value=0.5} : tile<64x64xf32>
+  %lo = constant {value=0} : i32
+  %one = constant {value=1} : i32
+  %step = constant {value=64} : i32
+  %three = constant {value=192} : i32
+)";
+  const std::string tile = ": tile<64x64xf32>";
+  std::string results, types, inits, args, body, yields, stores;
+  int block = 0;
+  for (int i = 0; i < nest.dots; ++i) {
+    const std::string n = std::to_string(i), comma = i == 0 ? "" : ", ";
+    results += comma + "%sum" + n;
+    types += comma + "tile<64x64xf32>";
+    inits += ", %zero";
+    args += ", %acc" + n + ": tile<64x64xf32>";
+    for (const std::string &name : {"x" + n, "y" + n}) {
+      block += 4096;
+      body += "    %at" + name + " = constant {value=" + std::to_string(block) + "} : tile<64x64xi32>\n    %p" + name +
+              " = ptr_add %pa, %at" + name + " : tile<64x64xptr<f16>>\n    %" + name + " = load %p" + name +
+              " : tile<64x64xf16>\n";
+    }
+    const bool scaled = i == 0 && !nest.scale.empty();
+    body += scaled ? nest.scale + "\n" : "";
+    body += "    %d" + n + " = dot %x" + n + ", %y" + n + (scaled ? ", %scaled" : ", %acc" + n) +
+            " {unit=\"wgmma_m64k16_f16\"" + (i == 0 ? nest.attributes : "") + "} " + tile + "\n";
+    yields += comma + (i == 0 ? nest.result : "%d" + n);
+    stores += "  store %cp, %sum" + n + "\n";
+  }
+  text += nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "";
+  text += "  " + results + " = for %lo, %n, %step" + inits + " : " + types + " {\n  ^(%k: i32" + args +
+          "):\n    %ks = splat %k : tile<64x64xi32>\n    %pa = ptr_add %ap, %ks : tile<64x64xptr<f16>>\n" + body +
+          nest.inside + "\n    yield " + yields + "\n  }\n" + stores;
+  return text + (nest.outer ? "  yield\n  }\n" : "") + "  return\n}\n";
+}
+
+ir::Function compiled(const Nest &nest, int32_t stages, const std::string &until = "") {
+  ir::Function fn = ir::parse(textOf(nest));
+  const passes::PassContext context{codegen::findTarget("sm_90a"), 4, stages};
+  passes::PipelineOptions options;
+  options.verifyEach = true;
+  options.stopAfter = until;
+  passes::runPipeline(fn, context, options);
+  return fn;
+}
+
+passes::Plan planOf(const Nest &nest, int32_t stages) {
+  const ir::Function fn = compiled(nest, stages, "assign_layouts");
+  return passes::planPipeline(fn, passes::computeFacts(fn), {codegen::findTarget("sm_90a"), 4, stages});
+}
+
+// A staged function with %n in place, on slots: (ring, index).
+class Machine {
+public:
+  Machine(const ir::Function &fn, int64_t n) : fn_(fn) { numbers_[fn.arg(fn.body(), 3).index] = n; }
+
+  void run() {
+    run(fn_.body());
+    EXPECT_TRUE(underWay_.empty());
+  }
+  size_t dots = 0, mostUnderWay = 0;
+
+private:
+  using Slot = std::pair<uint32_t, int64_t>;
+  struct Content {
+    int64_t number = -1; // of the copy, in its ring since the last wait for all
+    bool arrived = false, seen = false;
+  };
+  struct Ring {
+    int64_t copies = 0, reads = 0;
+  };
+  struct Dot {
+    OpId place;
+    std::vector<Slot> slots;
+  };
+
+  void run(ir::BlockId block) {
+    for (const OpId op : fn_.opsIn(block)) {
+      if (fn_.opcode(op) == Opcode::For) {
+        loop(op);
+      } else {
+        visit(op);
+      }
+    }
+  }
+
+  void loop(OpId op) {
+    const ir::BlockId body = fn_.region(op);
+    for (unsigned i = 3; i < fn_.numOperands(op); ++i) {
+      copy(fn_.operand(op, i), fn_.arg(body, i - 2));
+    }
+    for (int64_t k = number(op, 0); k < number(op, 1); k += number(op, 2)) {
+      numbers_[fn_.arg(body, 0).index] = k;
+      run(body);
+      std::map<uint32_t, int64_t> next;
+      const OpId end = fn_.last(body);
+      for (unsigned i = 0; i < fn_.numOperands(end); ++i) {
+        if (numbers_.contains(fn_.operand(end, i).index)) {
+          next[fn_.arg(body, i + 1).index] = numbers_[fn_.operand(end, i).index];
+        }
+      }
+      for (const auto &[value, is] : next) {
+        numbers_[value] = is;
+      }
+    }
+    for (unsigned i = 0; i < fn_.results(op).size(); ++i) {
+      copy(fn_.arg(body, i + 1), fn_.result(op, i));
+    }
+  }
+
+  void copy(ValueId from, ValueId to) {
+    if (const auto found = numbers_.find(from.index); found != numbers_.end()) {
+      numbers_[to.index] = found->second;
+    }
+  }
+  [[nodiscard]] int64_t number(OpId op, unsigned operand) const {
+    return numbers_.at(fn_.operand(op, operand).index);
+  }
+
+  void visit(OpId op) {
+    const Opcode opcode = fn_.opcode(op);
+    if (opcode == Opcode::Constant && fn_.type(fn_.result(op)).isScalar()) {
+      numbers_[fn_.result(op).index] = fn_.getInt(op, Attr::value);
+    } else if (opcode == Opcode::Add && known(op)) {
+      numbers_[fn_.result(op).index] = number(op, 0) + number(op, 1);
+    } else if (opcode == Opcode::Cmp && known(op) &&
+               fn_.getEnum<ir::CmpPred>(op, Attr::predicate) == ir::CmpPred::eq) {
+      numbers_[fn_.result(op).index] = number(op, 0) == number(op, 1) ? 1 : 0;
+    } else if (opcode == Opcode::Select && known(op)) {
+      numbers_[fn_.result(op).index] = number(op, number(op, 0) != 0 ? 1 : 2);
+    } else if (opcode == Opcode::BufferSlot) {
+      slots_[fn_.result(op).index] = {passes::allocOf(fn_, fn_.operand(op, 0)).index, number(op, 1)};
+    } else if (opcode == Opcode::AsyncCopy) {
+      startCopy(slots_.at(fn_.operand(op, 1).index));
+    } else if (opcode == Opcode::AsyncCommit) {
+      groups_.push_back(std::move(group_));
+      group_.clear();
+    } else if (opcode == Opcode::AsyncWait) {
+      waitForCopies(static_cast<size_t>(fn_.getInt(op, Attr::count)));
+    } else if (opcode == Opcode::Dot) {
+      startDot(op);
+    } else if (opcode == Opcode::DotWait) {
+      waitForDots(static_cast<size_t>(fn_.getInt(op, Attr::count)));
+    } else if (opcode == Opcode::PlaceRead) {
+      for (const Dot &dot : underWay_) {
+        EXPECT_NE(dot.place, ir::placeOf(fn_, fn_.operand(op, 0))) << "read while a dot is under way";
+      }
+    } else if (opcode == Opcode::Barrier) {
+      ended_.clear();
+      for (auto &[slot, content] : contents_) {
+        content.seen = content.arrived;
+      }
+    }
+  }
+
+  [[nodiscard]] bool known(OpId op) const {
+    return std::ranges::all_of(fn_.operands(op), [&](ValueId value) { return numbers_.contains(value.index); });
+  }
+
+  void startCopy(const Slot &slot) {
+    EXPECT_FALSE(ended_.contains(slot)) << "other warps may still read the slot";
+    for (const Dot &dot : underWay_) {
+      EXPECT_EQ(std::ranges::find(dot.slots, slot), dot.slots.end()) << "a dot still reads the slot";
+    }
+    contents_[slot] = {rings_[slot.first].copies++};
+    group_.push_back(slot);
+  }
+
+  void waitForCopies(size_t pending) {
+    for (; groups_.size() > pending; groups_.pop_front()) {
+      for (const Slot &slot : groups_.front()) {
+        contents_[slot].arrived = true;
+      }
+    }
+    if (pending == 0) {
+      rings_.clear();
+    }
+  }
+
+  void startDot(OpId op) {
+    Dot dot{ir::placeOf(fn_, fn_.operand(op, 2)), {}};
+    for (const unsigned operand : {0U, 1U}) {
+      const Slot slot = slots_.at(fn_.operand(op, operand).index);
+      EXPECT_TRUE(contents_[slot].seen) << "not all warps know that it has arrived";
+      EXPECT_EQ(contents_[slot].number, rings_[slot.first].reads++) << "another block";
+      dot.slots.push_back(slot);
+    }
+    ++dots;
+    const bool starts = passes::startsDot(fn_, op);
+    underWay_.push_back(std::move(dot));
+    mostUnderWay = std::max(mostUnderWay, underWay_.size());
+    waitForDots(starts ? underWay_.size() : 0);
+  }
+
+  void waitForDots(size_t count) {
+    for (; underWay_.size() > count; underWay_.pop_front()) {
+      ended_.insert(underWay_.front().slots.begin(), underWay_.front().slots.end());
+    }
+  }
+
+  const ir::Function &fn_;
+  std::map<uint32_t, int64_t> numbers_; // of scalars that are known
+  std::map<uint32_t, Slot> slots_;
+  std::map<Slot, Content> contents_;
+  std::map<uint32_t, Ring> rings_;
+  std::vector<Slot> group_;
+  std::deque<std::vector<Slot>> groups_;
+  std::deque<Dot> underWay_;
+  std::set<Slot> ended_; // read by dots that have ended since the last barrier
+};
+
+TEST(UnderWay, NobodyTouchesWhatADotWorksOn) {
+  for (const int dots : {1, 2}) {
+    for (const bool outer : {false, true}) {
+      for (const char *attributes : {"", ", behind=0"}) {
+        for (const int32_t stages : {1, 2, 3, 4}) {
+          const Nest nest{.dots = dots, .outer = outer, .attributes = attributes};
+          const ir::Function fn = compiled(nest, stages);
+          const bool later = stages > 1 && nest.attributes.empty();
+          for (int64_t trips = 0; trips <= 9 && stages > 1; ++trips) {
+            SCOPED_TRACE(std::to_string(dots) + " dots, " + std::to_string(stages) + " stages, " +
+                         std::to_string(trips) + " trips");
+            Machine machine(fn, 64 * trips);
+            machine.run();
+            EXPECT_EQ(machine.dots, static_cast<size_t>(dots * trips * (outer ? 3 : 1)));
+            const auto together = static_cast<int64_t>(dots) * std::min<int64_t>(trips, 2);
+            EXPECT_EQ(static_cast<int64_t>(machine.mostUnderWay), later ? together : std::min<int64_t>(trips, 1));
+          }
+        }
+      }
+    }
+  }
+}
+
+size_t later(const Nest &nest, int32_t stages = 3) {
+  const passes::Plan plan = planOf(nest, stages);
+  EXPECT_EQ(plan.loops.size(), 1U);
+  return plan.loops.empty() ? 0 : plan.loops[0].underWay.size();
+}
+
+TEST(UnderWay, DotsWhoseResultsAreOnlyHandedOnEndLater) {
+  EXPECT_EQ(later({}), 1U);
+  EXPECT_EQ(later({.dots = 2}), 2U);
+  EXPECT_EQ(later({.attributes = ", behind=1"}), 1U);
+  EXPECT_EQ(later({.inside = "    %got = atomic_rmw %flag, %one {kind=add, sem=relaxed, scope=gpu} : i32"}), 1U);
+  // What is done with a result needs the result; and who waits for one waits for all.
+  for (const int dots : {1, 2}) {
+    EXPECT_EQ(later({.dots = dots, .attributes = ", behind=0"}), 0U);
+    EXPECT_EQ(later({.dots = dots, .scale = "    %scaled = mul %acc0, %half : tile<64x64xf32>"}), 0U);
+    EXPECT_EQ(later({.dots = dots,
+                     .inside = "    %h = mul %d0, %half : tile<64x64xf32>",
+                     .result = "%h"}),
+              0U);
+    EXPECT_EQ(later({.dots = dots,
+                     .inside = "    %first = cmp %k, %lo {predicate=eq} : i1\n    if %first {\n    store %cp, %d0\n    "
+                               "yield\n    } {\n    yield\n    }"}),
+              0U);
+  }
+}
+
+TEST(UnderWay, RingsHaveASlotMore) {
+  const passes::LoopPlan with = planOf({}, 3).loops.at(0), without = planOf({.attributes = ", behind=0"}, 3).loops.at(0);
+  EXPECT_EQ(with.slots(), 4);
+  EXPECT_EQ(without.slots(), 3);
+  // Where there is no room, fewer run ahead, and at the end each dot waits for itself.
+  const passes::LoopPlan deep = planOf({.dots = 2}, 64).loops.at(0);
+  EXPECT_EQ(deep.slots(), 7) << "slots of 32 KiB in 227";
+  EXPECT_EQ(deep.underWay.size(), 2U);
+}
+
+TEST(UnderWay, APinThatCannotBeIsAnError) {
+  for (const Nest &nest : {Nest{.attributes = ", behind=1", .scale = "    %scaled = mul %acc0, %half : tile<64x64xf32>"},
+                           Nest{.attributes = ", behind=1", .inside = "    store %cp, %d0"}}) {
+    EXPECT_THROW((void)planOf(nest, 3), ir::UserError) << textOf(nest);
+  }
+  EXPECT_THROW((void)planOf({.attributes = ", behind=1"}, 1), ir::UserError) << "nothing runs ahead";
+}
+
+} // namespace
