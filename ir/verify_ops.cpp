@@ -436,34 +436,9 @@ template <> void OpChecks::check<Opcode::AsyncWait>(OpId op) {
   c.require(fn.getInt(op, Attr::count) >= 0, 27, op, "count is not negative");
 }
 
-template <> void OpChecks::check<Opcode::ArrivalsInit>(OpId op) {
-  const Type buffer = c.operandType(op, 0);
-  c.require(buffer.isBuffer() && buffer.elem() == Elem::I64 && fn.getInt(op, Attr::count) >= 1, 40, op,
-            "arrivals are a buffer of i64, and at least one is counted");
-}
-
-template <> void OpChecks::check<Opcode::CopyBox>(OpId op) {
-  const Type buffer = c.operandType(op, 0), arrivals = c.operandType(op, 1);
-  const int64_t number = fn.getInt(op, Attr::map);
-  if (!c.require(number >= 0 && number < static_cast<int64_t>(fn.maps.size()), 40, op, "there is no such map")) {
-    return;
-  }
-  const TensorMap &map = fn.maps[static_cast<size_t>(number)];
-  bool ok = buffer.isBuffer() && buffer.elem() == map.elem && buffer.rank() <= map.dims.size() &&
-            arrivals.isBuffer() && arrivals.elem() == Elem::I64 && arrivals.numElements() == 1 &&
-            c.operandType(op, 2) == Type::scalar(Elem::I1) && fn.numOperands(op) == 3 + map.dims.size();
-  for (unsigned i = 3; i < fn.numOperands(op); ++i) {
-    ok = ok && c.operandType(op, i) == Type::scalar(Elem::I32);
-  }
-  c.require(ok, 40, op, "a buffer of the map's element, one counter, an i1 and an i32 for each of its dimensions");
-}
-
-template <> void OpChecks::check<Opcode::ArrivalsWait>(OpId op) {
-  const Type buffer = c.operandType(op, 0);
-  c.require(buffer.isBuffer() && buffer.elem() == Elem::I64 && buffer.numElements() == 1 &&
-                c.operandType(op, 1) == Type::scalar(Elem::I32),
-            40, op, "one counter, an i64, and an i32");
-}
+template <> void OpChecks::check<Opcode::ArrivalsInit>(OpId op) { verifyArrivalsInit(c, op); }
+template <> void OpChecks::check<Opcode::CopyBox>(OpId op) { verifyCopyBox(c, op); }
+template <> void OpChecks::check<Opcode::ArrivalsWait>(OpId op) { verifyArrivalsWait(c, op); }
 
 template <> void OpChecks::check<Opcode::PlaceWrite>(OpId op) {
   tileOfPlace(op, c.operandType(op, 0), c.resultType(op));

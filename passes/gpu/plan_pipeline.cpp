@@ -8,6 +8,7 @@
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/plan_residency.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
 
@@ -45,6 +46,9 @@ public:
       }
     }
     makeRoom();
+    for (LoopPlan &loop : plan_.loops) {
+      keepNeighbours(fn_, loop, context_);
+    }
     return std::move(plan_);
   }
 
@@ -473,29 +477,6 @@ int64_t LoopPlan::slotBytes() const {
 
 Plan planPipeline(const ir::Function &fn, const Facts &facts, const PassContext &context) {
   return Planner(fn, facts, context).run();
-}
-
-std::string Plan::str(const ir::Function &fn) const {
-  std::string out;
-  for (const LoopPlan &loop : loops) {
-    const ir::Location &location = fn.locationOf(loop.loop);
-    out += "for" + (location.known() ? " at " + location.str() : "") + ": " +
-           std::to_string(loop.stages) + " stages" +
-           (loop.underWay.empty() ? "" : " in " + std::to_string(loop.slots()) + " slots") + ", " + std::to_string(loop.ahead.size()) +
-           " ops and " + std::to_string(loop.carriedAhead.size()) + " carried values run ahead" +
-           (loop.underWay.empty() ? ""
-                                  : ", " + std::to_string(loop.underWay.size()) + " dots end one iteration later") +
-           "\n";
-    for (const PlannedLoad &load : loop.loads) {
-      const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes";
-      out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": " + way + ", slots of " +
-             std::to_string(load.slotBytes) + ", " + load.slot.str() + "\n";
-    }
-  }
-  for (const std::string &refusal : refusals) {
-    out += refusal + "\n";
-  }
-  return out;
 }
 
 bool pipelineLoops(ir::Function &fn, const PassContext &context) {
