@@ -69,6 +69,7 @@ private:
   std::vector<CheckedAccess> accesses_;
   std::map<uint32_t, uint32_t> accessOf_; // by OpId
   std::vector<Message> messages_;
+  std::map<std::pair<llvm::Type *, size_t>, llvm::Value *> messageMemory_;
   std::map<int64_t, KnownArray> arrays_; // by parameter
   std::vector<Violation> violations_;
   llvm::BasicBlock *outOfBounds_ = nullptr; // where they meet
@@ -262,6 +263,7 @@ private:
   // ---- messages.cpp
   void emitPrint(ir::OpId op);
   void emitAssert(ir::OpId op);
+  llvm::Value *messageMemory(llvm::Type *type, size_t number);
   // Calls the frame's message(), if there is one, with a record of these addresses.
   void tell(uint32_t kind, Message message, llvm::ArrayRef<llvm::Value *> operands);
 

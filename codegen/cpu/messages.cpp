@@ -13,17 +13,17 @@ using ir::Attr;
 using ir::ValueId;
 using llvm::Value;
 
-namespace {
-
-// Memory of the function.
-Value *localMemory(llvm::IRBuilder<> &builder, llvm::Type *type) {
-  const llvm::IRBuilderBase::InsertPointGuard guard(builder);
-  llvm::BasicBlock &entry = builder.GetInsertBlock()->getParent()->getEntryBlock();
-  builder.SetInsertPoint(&entry, entry.begin());
-  return builder.CreateAlloca(type);
+// Memory of the function, for one message after the other: what is told is read at once.
+Value *Emitter::messageMemory(llvm::Type *type, size_t number) {
+  Value *&memory = messageMemory_[{type, number}];
+  if (memory == nullptr) {
+    const llvm::IRBuilder<>::InsertPointGuard guard(builder_);
+    llvm::BasicBlock &entry = function_->getEntryBlock();
+    builder_.SetInsertPoint(&entry, entry.begin());
+    memory = builder_.CreateAlloca(type);
+  }
+  return memory;
 }
-
-} // namespace
 
 //   if (frame->message) { record = {kind, number, program, operands}; frame->message(context, &record, bytes) }
 void Emitter::tell(uint32_t kind, Message message, llvm::ArrayRef<Value *> operands) {
@@ -33,7 +33,7 @@ void Emitter::tell(uint32_t kind, Message message, llvm::ArrayRef<Value *> opera
   Value *callee = frameField(pointer, offsetof(libtile_frame, message));
   const auto call = [&] {
     const uint64_t bytes = sizeof(libtile_record) + operands.size() * sizeof(void *);
-    Value *record = localMemory(builder_, llvm::ArrayType::get(int64, bytes / sizeof(uint64_t)));
+    Value *record = messageMemory(llvm::ArrayType::get(int64, bytes / sizeof(uint64_t)), 0);
     const auto put = [&](Value *value, uint64_t offset) {
       builder_.CreateStore(value,
                            builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), record, offset));
@@ -65,7 +65,7 @@ void Emitter::emitPrint(ir::OpId op) {
         {{type.shape().begin(), type.shape().end()}, type.element(), (*formats)[i]});
     Value *address = scalar(value);
     if (!type.isBuffer()) {
-      address = localMemory(builder_, elementwise_.memoryType(type));
+      address = messageMemory(elementwise_.memoryType(type), i);
       builder_.CreateStore(scalar(value), address);
     }
     operands.push_back(address);

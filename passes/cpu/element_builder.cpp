@@ -59,8 +59,8 @@ ValueId ElementBuilder::element(ValueId tile, const Indices &indices) {
   if (const auto found = elements_.find(made); found != elements_.end()) {
     return found->second;
   }
-  if (copies_[tile].valid()) {
-    return copies_[tile];
+  if (state_.copies[tile].valid()) {
+    return state_.copies[tile];
   }
   if (open_.made.valid() && fn_.defBlock(tile) != open_.source) {
     return elementOutside(tile, indices);
@@ -117,13 +117,12 @@ ValueId ElementBuilder::compute(ValueId tile, const Indices &indices) {
 // ---- sunk loops
 
 ValueId ElementBuilder::scalarOf(ValueId value) const {
-  return copies_[value].valid() ? copies_[value] : value;
+  return state_.copies[value].valid() ? state_.copies[value] : value;
 }
 
 // In front of the open loop, as part of the body around it.
 ValueId ElementBuilder::elementOutside(ValueId tile, const Indices &indices) {
   const OpenLoop open = std::exchange(open_, OpenLoop());
-  const auto copies = std::exchange(copies_, ir::IndexMap<ValueId, ValueId>());
   const Builder::Point inside = builder_.point();
   const LocationId outer = builder_.loc;
   Scope scope = std::move(scopes_.back());
@@ -133,7 +132,6 @@ ValueId ElementBuilder::elementOutside(ValueId tile, const Indices &indices) {
   scopes_.push_back(std::move(scope));
   builder_.setPoint(inside);
   builder_.loc = outer;
-  copies_ = copies;
   open_ = open;
   return result;
 }
@@ -174,7 +172,7 @@ void ElementBuilder::fillSunkBody(OpId loop, OpId made, const Indices &indices) 
   open_ = {source, made};
   for (unsigned i = 0; i < fn_.args(source).size(); ++i) {
     const ValueId arg = fn_.arg(source, i);
-    copies_.set(arg, fn_.addArg(body, fn_.type(arg).element()));
+    state_.copies.set(arg, fn_.addArg(body, fn_.type(arg).element()));
   }
   copyScalarOps(source);
   Values yielded;
@@ -184,19 +182,32 @@ void ElementBuilder::fillSunkBody(OpId loop, OpId made, const Indices &indices) 
   }
   builder_.yield(yielded);
   open_ = {};
-  copies_.clear();
+  forgetCopies(source);
+}
+
+// One by one: a kernel may have thousands of loops.
+void ElementBuilder::forgetCopies(BlockId source) {
+  const auto forget = [&](ValueId value) {
+    if (state_.copies[value].valid()) {
+      state_.copies.set(value, {});
+    }
+  };
+  llvm::for_each(fn_.args(source), forget);
+  for (OpId op : fn_.opsIn(source)) {
+    llvm::for_each(fn_.results(op), forget);
+  }
 }
 
 void ElementBuilder::copyScalarOps(BlockId source) {
   for (OpId op : fn_.opsIn(source)) {
     const Opcode opcode = fn_.opcode(op);
     if (opcode == Opcode::Hint && !fn_.type(fn_.result(op)).isTile()) {
-      copies_.set(fn_.result(op), scalarOf(fn_.operand(op, 0)));
+      state_.copies.set(fn_.result(op), scalarOf(fn_.operand(op, 0)));
     }
     if (fn_.results(op).empty() || fn_.type(fn_.result(op)).isTile() || opcode == Opcode::Hint) {
       continue;
     }
-    builder_.insert(fn_.copyOp(op, copies_));
+    builder_.insert(fn_.copyOp(op, state_.copies));
   }
 }
 

@@ -75,6 +75,7 @@ private:
   void sinkLoop(ir::OpId loop, const Indices &indices);
   void fillSunkBody(ir::OpId loop, ir::OpId made, const Indices &indices);
   void copyScalarOps(ir::BlockId source);
+  void forgetCopies(ir::BlockId source);
   ir::ValueId scalarOf(ir::ValueId value) const;
   ir::Builder indexBuilder();
   ir::ValueId inlineOp(ir::OpId op, const Indices &indices);
@@ -93,7 +94,6 @@ private:
   std::map<std::pair<uint32_t, int32_t>, ir::ValueId> constants_;
   std::vector<Scope> scopes_;
   OpenLoop open_;
-  ir::IndexMap<ir::ValueId, ir::ValueId> copies_; // of the open loop's arguments and scalars
   std::vector<std::pair<ir::ValueId, ir::ValueId>> storing_;
   std::vector<int32_t> spaceShape_;
   Indices space_;

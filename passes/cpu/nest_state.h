@@ -30,6 +30,8 @@ struct NestState {
   ir::IndexMap<ir::ValueId, ir::ValueId> buffer{ir::ValueId{}};
   // While a nest is made: another tile of the same elements to compute in place of this one.
   ir::IndexMap<ir::ValueId, ir::ValueId> instead{ir::ValueId{}};
+  // While a loop is made anew in a nest: what stands there for its arguments and scalars.
+  ir::IndexMap<ir::ValueId, ir::ValueId> copies{ir::ValueId{}};
   // While nests are made that hardly ever run: they get little code.
   bool rarelyRun = false;
   // Loops that run inside the nests that use what they carry (sink_loops.h).

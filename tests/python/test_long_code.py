@@ -199,6 +199,18 @@ def test_accesses_in_branches_wait_for_few_barriers():
     assert ptx.count("bar.sync") + ptx.count("barrier.sync") <= 10
 
 
+@libtile.jit
+def prints(n, N: tl.constexpr):
+    for k in tl.static_range(N):
+        tl.device_print("n", n + k)
+        tl.device_print("two", n, n * 1.5)
+
+
+def test_messages_take_one_memory():
+    few, many = (prints.warmup("i32", target="cpu", N=N).asm["llvm"].count("alloca") for N in (2, 200))
+    assert 0 < few == many
+
+
 @everywhere
 @pytest.mark.parametrize("n", [0, 123, 300])
 def test_accesses_in_branches(device, n):
