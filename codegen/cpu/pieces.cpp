@@ -3,6 +3,8 @@
 
 #include "ir/function.h"
 
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/DenseSet.h>
 #include <llvm/ADT/SetVector.h>
 #include <llvm/Transforms/Utils/CodeExtractor.h>
 
@@ -30,6 +32,34 @@ llvm::SetVector<llvm::BasicBlock *> blocksOf(const Piece &piece,
 
 } // namespace
 
+std::vector<llvm::Instruction *> copyInputs(llvm::ArrayRef<llvm::BasicBlock *> region) {
+  const llvm::DenseSet<const llvm::BasicBlock *> inside(region.begin(), region.end());
+  const auto isInput = [&](const llvm::Value *value) {
+    const auto *made = llvm::dyn_cast<llvm::Instruction>(value);
+    return llvm::isa<llvm::Argument>(value) || (made != nullptr && !inside.contains(made->getParent()));
+  };
+  llvm::BasicBlock *head = region.front();
+  llvm::IRBuilder<> builder(head, head->getFirstInsertionPt());
+  llvm::DenseMap<llvm::Value *, llvm::Value *> copyOf;
+  std::vector<llvm::Instruction *> copies;
+  for (llvm::BasicBlock *block : region) {
+    for (llvm::Instruction &instruction : *block) {
+      for (llvm::Use &use : instruction.operands()) {
+        if (!isInput(use)) {
+          continue;
+        }
+        llvm::Value *&copy = copyOf[use];
+        if (copy == nullptr) {
+          copy = builder.CreateFreeze(use);
+          copies.push_back(llvm::cast<llvm::Instruction>(copy));
+        }
+        use = copy;
+      }
+    }
+  }
+  return copies;
+}
+
 OpenPiece Pieces::begin() const {
   llvm::BasicBlock *block = builder_.GetInsertBlock();
   return {block, block->empty() ? nullptr : &block->back(), length_};
@@ -55,6 +85,10 @@ void Pieces::extract(llvm::ArrayRef<llvm::BasicBlock *> exits) {
   if (pieces_.empty()) {
     return;
   }
+  std::vector<llvm::Instruction *> copies;
+  for (const Piece &piece : pieces_) {
+    llvm::append_range(copies, copyInputs(blocksOf(piece, exits).getArrayRef()));
+  }
   const llvm::CodeExtractorAnalysisCache cache(*pieces_.front().head->getParent());
   for (const Piece &piece : pieces_) {
     llvm::CodeExtractor extractor(blocksOf(piece, exits).getArrayRef(), nullptr, false, nullptr, nullptr,
@@ -62,6 +96,10 @@ void Pieces::extract(llvm::ArrayRef<llvm::BasicBlock *> exits) {
     ir::check(extractor.isEligible(), "a piece is entered at its head");
     llvm::Function *made = extractor.extractCodeRegion(cache);
     ir::check(made != nullptr, "a piece becomes a function");
+  }
+  for (llvm::Instruction *copy : copies) {
+    copy->replaceAllUsesWith(copy->getOperand(0));
+    copy->eraseFromParent();
   }
 }
 

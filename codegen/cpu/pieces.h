@@ -30,6 +30,11 @@ struct Piece {
   llvm::BasicBlock *head, *end;
 };
 
+// Gives a region that is entered at its first block one copy of each value that it needs of the code around it, by
+// an instruction at its head that stands for the value; these are returned, to be dropped later. Extraction looks
+// at all uses of what a region needs: those of a value that every piece needs would be looked at for every piece.
+std::vector<llvm::Instruction *> copyInputs(llvm::ArrayRef<llvm::BasicBlock *> region);
+
 class Pieces {
 public:
   explicit Pieces(llvm::IRBuilder<> &builder) : builder_(builder) {}
