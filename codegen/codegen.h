@@ -51,6 +51,7 @@ struct KernelInfo {
   int64_t sharedBytes = 0;   // GPU: dynamic shared memory of a program
   int64_t scratchBytes = 0;  // CPU: the program's arena, 64-byte aligned
   uint32_t frameVersion = 0; // CPU: of the frame that the code reads (codegen/cpu/frame.h)
+  bool inOrder = false;      // CPU: programs start in ascending order, since one may wait for a lower one
   std::vector<CheckedAccess> accesses; // CPU: those that are checked
   std::vector<Message> messages;       // CPU: its prints and asserts, as records number them
   bool asserts = false;                // NVIDIA: an assertion may end it

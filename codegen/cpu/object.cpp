@@ -9,6 +9,7 @@
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/frame.h"
 #include "codegen/llvm_compat.h"
+#include "ir/ops.h"
 
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
@@ -17,6 +18,7 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace libtile::codegen::cpu {
@@ -71,6 +73,17 @@ void emitFile(llvm::TargetMachine &machine, llvm::Module &module, llvm::CodeGenF
   passes.run(module);
 }
 
+// Whether a program may wait for another one: in a loop of unknown length that reads what others write, or in a
+// counted one that it leaves then. Between programs only atomics and volatile accesses order anything.
+bool mayWait(const ir::Function &fn) {
+  return std::ranges::any_of(fn.walk(), [&](ir::OpId op) {
+    const bool open = fn.opcode(op) == ir::Opcode::While;
+    const bool left = fn.opcode(op) == ir::Opcode::For && fn.getBool(op, ir::Attr::stop);
+    const ir::Effects effects = open || left ? fn.effects(op) : ir::Effects();
+    return effects.has(ir::Effects::ReadsGlobal) && (open || effects.has(ir::Effects::Ordered));
+  });
+}
+
 } // namespace
 
 Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
@@ -104,6 +117,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.symbol = symbolOf(fn);
   code.info.scratchBytes = fn.arenaBytes;
   code.info.frameVersion = LIBTILE_FRAME_VERSION;
+  code.info.inOrder = mayWait(fn);
   llvm::SmallVector<char, 0> out;
   if (options.keepAssembly) {
     // The back end changes the module, so the text comes from a copy made by a second emission.

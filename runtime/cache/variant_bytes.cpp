@@ -60,8 +60,9 @@ template <class Archive> void walk(Archive &archive, ir::TensorMap &map) {
   archive(param, elem, dims);
 }
 template <class Archive> void walk(Archive &archive, codegen::KernelInfo &info) {
-  auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative, maps] = info;
-  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, accesses, messages, asserts, lines, cooperative, maps);
+  auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, inOrder, accesses, messages, asserts, lines, cooperative,
+         maps] = info;
+  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, inOrder, accesses, messages, asserts, lines, cooperative, maps);
 }
 template <class Archive> void walk(Archive &archive, codegen::Code &code) {
   // The interpreter's function is not compiled code, and never kept.

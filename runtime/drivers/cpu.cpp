@@ -62,7 +62,7 @@ public:
   static const char *run(LoadedKernel &loaded, const LaunchShape &shape, codegen::cpu::Frame &frame,
                          const Caller &caller) noexcept {
     const Job job = {loaded.code.entry(), &frame, programs(shape),
-                     static_cast<size_t>(loaded.info.scratchBytes)};
+                     static_cast<size_t>(loaded.info.scratchBytes), loaded.info.inOrder};
     switch (runJob(job, loaded.cost, caller)) {
     case JobEnd::Done:
       return nullptr;

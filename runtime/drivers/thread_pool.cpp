@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a job's memory stays valid: it lies on the caller's stack in a list guarded by a mutex. A worker
-// attaches (users + 1) under the mutex while the job is listed; the caller takes it off the list under
-// the same mutex once nothing is left to hand out, then waits until the last user has detached.
+// How a job's memory stays valid: it lies on the caller's stack, and a stand of the pool points at it. A worker
+// raises the stand's users before it reads the pointer; the caller takes the pointer away once nothing is left
+// to hand out, then waits until there are no users. Nobody waits for a mutex on the way: sixteen threads that
+// do spend longer on it than on a short job.
 #include "runtime/drivers/thread_pool.h"
 
 #include "ir/diagnostic.h"
+#include "runtime/drivers/shared_job.h"
 #include "runtime/drivers/watch.h"
 #include "runtime/environment.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <string>
 #include <sys/mman.h>
 #include <thread>
@@ -44,123 +49,31 @@ struct FreeArena {
   ~FreeArena() { std::free(std::exchange(arena, {}).memory); }
 };
 
-// Whether this is a thread of a pool; else, in a job, the one that launches it.
-constinit thread_local bool isWorker = false;
-
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
 
-using Clock = std::chrono::steady_clock;
-float nanosecondsSince(Clock::time_point start) {
-  return std::chrono::duration<float, std::nano>(Clock::now() - start).count();
-}
-
-// A launch under way, on the stack of the thread that launches.
-class RunningJob {
-public:
-  RunningJob(const Job &job, const Caller &caller) noexcept : job_(job), caller_(caller) {
-    job.frame->status = watch_.status();
-    job.frame->poll = poll;
-    job.frame->launcher = this;
-  }
-  [[nodiscard]] bool isWatched() const { return job_.frame->status != nullptr; }
-  [[nodiscard]] const Job &job() const { return job_; }
-
-  // Runs programs first .. end-1 in this thread, or fewer if the status word changes. Returns the
-  // first that has not run to its end.
-  [[nodiscard]] uint64_t run(uint64_t first, uint64_t end, uint8_t *memory) const {
-    return first + job_.kernel(job_.frame, first, end - first, memory);
-  }
-  [[nodiscard]] bool stops() const { return status().load(std::memory_order_relaxed) >= LIBTILE_STOP; }
-
-  // In the launching thread, here and below: the launch is not a short one.
-  void last() noexcept {
-    if (!lasts_ && caller_.lasts != nullptr) {
-      caller_.lasts(caller_.context);
-    }
-    lasts_ = true;
-  }
-  void ask() noexcept {
-    last();
-    if (watch_.isInterrupted() ||
-        (caller_.isInterrupted != nullptr && caller_.isInterrupted(caller_.context) != 0)) {
-      status().store(LIBTILE_STOP, std::memory_order_relaxed);
-    }
-  }
-  // From here on other threads may take programs: nothing is to come back for them.
-  void share() noexcept {
-    last();
-    isShared_ = true;
-    watch_.goOn(LIBTILE_RUN);
-  }
-  // Nobody calls this thread any more: it waits for the others, and asks by itself.
-  void endWatch() noexcept { watch_.end(); }
-  // In any thread: what it is called for, if it is. Programs that were to run on this thread alone take
-  // too long for that.
-  void answer() noexcept {
-    if (status().load(std::memory_order_relaxed) == LIBTILE_ATTEND && !isWorker) {
-      watch_.goOn(isShared_ ? LIBTILE_RUN : LIBTILE_RETURN);
-      ask();
-    }
-  }
-
-private:
-  [[nodiscard]] std::atomic_ref<uint32_t> status() const {
-    return std::atomic_ref(*job_.frame->status);
-  }
-  static uint32_t poll(const codegen::cpu::Frame *frame) {
-    auto &self = *static_cast<RunningJob *>(frame->launcher);
-    self.answer();
-    return self.stops() ? 1 : 0;
-  }
-
-  const Job &job_;
-  const Caller &caller_;
-  bool lasts_ = false, isShared_ = false;
-  WatchedLaunch watch_;
+// Where a launch stands while it is handed out.
+struct alignas(64) Stand {
+  std::atomic<SharedJob *> job{nullptr};
+  std::atomic<bool> taken{false};         // by a launch
+  std::atomic<bool> waits{false};         // the launching thread sleeps until there are no users
+  std::unique_ptr<Range[]> ranges;        // one a thread
+  alignas(64) std::atomic<int> users{0};  // workers that may look at the job
 };
-
-struct ListedJob {
-  RunningJob &running;
-  uint64_t chunk;
-  alignas(64) std::atomic<uint64_t> next{0};
-  std::atomic<uint64_t> busy{0};  // nanoseconds, of all threads
-  std::atomic<int> users{0};      // workers inside; raised under the pool's mutex only
-  ListedJob *later = nullptr;     // in the pool's list
-  [[nodiscard]] bool hasMore() const {
-    return next.load(std::memory_order_relaxed) < running.job().programs && !running.stops();
-  }
-};
-
-// Takes chunks until none is left.
-void work(ListedJob &listed, uint8_t *memory) {
-  const auto start = Clock::now();
-  RunningJob &running = listed.running;
-  const uint64_t programs = running.job().programs;
-  while (!running.stops()) {
-    uint64_t at = listed.next.fetch_add(listed.chunk, std::memory_order_relaxed);
-    if (at >= programs) {
-      break;
-    }
-    const uint64_t end = std::min(at + listed.chunk, programs);
-    while (at < end && !running.stops()) {
-      at = running.run(at, end, memory);
-      running.answer();
-    }
-  }
-  listed.busy.fetch_add(static_cast<uint64_t>(nanosecondsSince(start)), std::memory_order_relaxed);
-}
 
 class Pool {
 public:
   // A machine that gives no more threads still runs kernels on those it gave.
   void start(int threads) noexcept {
     try {
+      for (Stand &stand : stands_) {
+        stand.ranges = std::make_unique<Range[]>(static_cast<size_t>(threads));
+      }
       for (; threads_ < threads; ++threads_) {
-        std::thread([this] { workerLoop(); }).detach();
+        std::thread([this, index = static_cast<size_t>(threads_)] { workerLoop(index); }).detach();
       }
     } catch (const std::exception &) {
     }
@@ -168,10 +81,24 @@ public:
   // The calling thread included.
   [[nodiscard]] int threads() const { return threads_; }
 
-  void run(ListedJob &listed, uint8_t *memory) {
-    publish(listed);
-    work(listed, memory);
-    retire(listed);
+  // For a launch: one that is free, or nullptr: then there are more launches than the workers would help.
+  [[nodiscard]] Stand *takeStand() noexcept {
+    for (Stand &stand : stands_) {
+      if (!stand.taken.load(std::memory_order_relaxed) && !stand.taken.exchange(true)) {
+        return &stand;
+      }
+    }
+    return nullptr;
+  }
+
+  void run(Stand &stand, SharedJob &job, uint8_t *memory) {
+    stand.job.store(&job);
+    published_.fetch_add(1);
+    wake();
+    job.work(0, memory);
+    stand.job.store(nullptr);
+    awaitUsers(stand, job.running());
+    stand.taken.store(false, std::memory_order_release);
   }
   // The workers leave when they are done; the pool itself stays, since they still look at it.
   void close() {
@@ -181,78 +108,68 @@ public:
   }
 
 private:
-  void publish(ListedJob &listed) {
-    {
-      const std::lock_guard lock(mutex_);
-      ListedJob **end = &jobs_;
-      while (*end != nullptr) {
-        end = &(*end)->later;
-      }
-      *end = &listed;
-    }
-    published_.fetch_add(1, std::memory_order_release);
-    if (sleepers_.load() != 0) {
-      published_.notify_all();
-    }
-  }
+  static constexpr size_t kStands = 16;
 
-  void retire(ListedJob &listed) {
-    {
-      const std::lock_guard lock(mutex_);
-      ListedJob **link = &jobs_;
-      while (*link != &listed) {
-        link = &(*link)->later;
-      }
-      *link = listed.later;
-    }
-    for (int spin = 0; listed.users.load() != 0 && spin < kSpins; ++spin) {
+  void awaitUsers(Stand &stand, RunningJob &running) {
+    for (int spin = 0; stand.users.load() != 0 && spin < kSpins; ++spin) {
       pause();
     }
-    listed.running.endWatch();
-    // The mutex is taken in any case: the last user may still hold it to wake us.
+    running.endWatch();
+    if (stand.users.load() == 0) {
+      return;
+    }
     std::unique_lock lock(mutex_);
-    while (!detached_.wait_for(lock, kAskEvery, [&] { return listed.users.load() == 0; })) {
+    stand.waits.store(true);
+    while (!detached_.wait_for(lock, kAskEvery, [&] { return stand.users.load() == 0; })) {
       lock.unlock();
-      listed.running.ask();
+      running.ask();
       lock.lock();
     }
+    stand.waits.store(false);
   }
 
-  // A listed job with programs left, attached; nullptr if there is none.
-  ListedJob *attach() {
-    const std::lock_guard lock(mutex_);
-    for (ListedJob *job = jobs_; job != nullptr; job = job->later) {
-      if (job->hasMore()) {
-        ++job->users;
-        return job;
-      }
+  // Two sleepers; each of them wakes two more if there is work.
+  void wake() {
+    for (int i = 0; i < 2 && sleepers_.load() != 0; ++i) {
+      published_.notify_one();
     }
-    return nullptr;
   }
 
-  void detach(ListedJob &listed) {
-    const std::lock_guard lock(mutex_);
-    --listed.users;
-    // Under the mutex: the job is gone as soon as its caller sees no users.
-    detached_.notify_all();
-  }
-
-  void workerLoop() {
-    isWorker = true;
-    while (!closed_.load(std::memory_order_relaxed)) {
-      const uint32_t seen = published_.load(std::memory_order_acquire);
-      if (ListedJob *listed = attach()) {
+  // Works where a job has programs left. False: nowhere, or there is no memory for it.
+  bool help(size_t thread) {
+    bool helped = false;
+    for (Stand &stand : stands_) {
+      if (stand.job.load() == nullptr) {
+        continue;
+      }
+      stand.users.fetch_add(1);
+      if (SharedJob *job = stand.job.load(); job != nullptr && job->hasMore()) {
+        wake();
         // Without memory the job is left to the others; its caller has an arena.
-        uint8_t *memory = threadArena(listed->running.job().arenaBytes);
-        if (memory != nullptr) {
-          work(*listed, memory);
-        }
-        detach(*listed);
-        if (memory != nullptr) {
-          continue;
+        if (uint8_t *memory = threadArena(job->running().job().arenaBytes)) {
+          job->work(thread, memory);
+          helped = true;
         }
       }
-      waitForJob(seen);
+      detach(stand);
+    }
+    return helped;
+  }
+
+  void detach(Stand &stand) {
+    if (stand.users.fetch_sub(1) == 1 && stand.waits.load()) {
+      const std::lock_guard lock(mutex_);
+      detached_.notify_all();
+    }
+  }
+
+  void workerLoop(size_t thread) {
+    isPoolThread = true;
+    while (!closed_.load(std::memory_order_relaxed)) {
+      const uint32_t seen = published_.load();
+      if (!help(thread)) {
+        waitForJob(seen);
+      }
     }
   }
 
@@ -269,12 +186,12 @@ private:
   }
 
   int threads_ = 1;
-  std::mutex mutex_;
-  std::condition_variable detached_;
-  ListedJob *jobs_ = nullptr;
-  std::atomic<uint32_t> published_{0};
+  std::array<Stand, kStands> stands_;
+  alignas(64) std::atomic<uint32_t> published_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> closed_{false};
+  std::mutex mutex_; // of those who sleep until a stand has no users
+  std::condition_variable detached_;
 };
 
 // The pool lives for ever: threads of a dying process may still look at it. A replaced one leaks, a
@@ -333,13 +250,19 @@ bool isShort(float perProgram, uint64_t programs) {
 float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *memory) noexcept {
   Pool *workers = pool();
   const int threads = workers != nullptr ? workers->threads() : 1;
-  ListedJob listed{running, chunkFor(running.job().programs - first, perProgram, threads), first};
-  if (threads == 1) {
-    work(listed, memory);
-  } else {
-    workers->run(listed, memory);
+  Stand *stand = threads > 1 ? workers->takeStand() : nullptr;
+  Range own;
+  std::span<Range> ranges(&own, 1);
+  if (stand != nullptr && !running.job().inOrder) {
+    ranges = {stand->ranges.get(), static_cast<size_t>(threads)};
   }
-  return static_cast<float>(listed.busy.load());
+  SharedJob job(running, first, chunkFor(running.job().programs - first, perProgram, threads), ranges);
+  if (stand == nullptr) {
+    job.work(0, memory);
+  } else {
+    workers->run(*stand, job, memory);
+  }
+  return static_cast<float>(job.busy());
 }
 
 } // namespace

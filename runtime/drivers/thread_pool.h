@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads that run the programs of CPU kernels.
 //
-// A launch is a Job: programs 0 .. count-1, handed out in ascending chunks from one counter to the
-// calling thread and to the workers. Each chunk runs in ascending order, so the lowest unfinished
-// program is always running, and a kernel that spins on a lower program finishes. The calling thread
-// takes part, so a launch finishes even if every worker is busy with other launches: several user
-// threads may launch at once.
+// A launch is a Job: programs 0 .. count-1, handed out in chunks to the calling thread and to the workers.
+// Each thread has a range of them, the same one at each launch of the job, so that its core finds in its
+// cache what it left there; what others have not begun it takes when its own is done. Programs of a job
+// that is `inOrder` start in ascending order, from one range: the lowest unfinished program is always
+// running, and one that waits for a lower one goes on. The calling thread takes part, so a launch finishes
+// even if every worker is busy with other launches: several user threads may launch at once.
 //
 // Waking a worker costs microseconds. A job whose estimated time is below that stays on the calling
 // thread; the estimate is the caller's (see JobCost), learnt from whole jobs. Where it is wrong the
@@ -46,6 +47,7 @@ struct Job {
   codegen::cpu::Frame *frame = nullptr; // status, poll and launcher are the pool's to set
   uint64_t programs = 0;
   size_t arenaBytes = 0;
+  bool inOrder = false; // a program may wait for a lower one
 };
 
 enum class JobEnd {

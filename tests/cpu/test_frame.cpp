@@ -366,6 +366,37 @@ TEST(Frame, ProgramsTell) {
   }
 }
 
+// Reads a word in each turn of a counted loop, which `leaves` where it is not 0.
+std::string pollingFor(bool leaves, bool isVolatile) {
+  return std::string(R"(
+func @f stage=nested warps=4 stages=3 (%x: ptr<i32>, %turns: i32, %o: ptr<i32>) {
+  %0 = constant {value=0} : i32
+  %1 = constant {value=1} : i32
+  %last = for %0, %turns, %1, %0 )") +
+         (leaves ? "{stop=true} " : "") + R"(: i32 {
+  ^(%i: i32, %a: i32):
+    %b = load %x )" + (isVolatile ? "{is_volatile=true} " : "") + R"(: i32
+    %seen = cmp %b, %0 {predicate=ne} : i1
+    yield )" + (leaves ? "%seen, %b" : "%b") + R"(
+  }
+  store %o, %last
+  return
+}
+)";
+}
+
+TEST(Frame, ProgramsThatMayWaitForOthersAreInOrder) {
+  const auto isInOrder = [](const std::string &text) {
+    return codegen::generate(expanded(text, "cpu"), codegen::hostTarget()).info.inOrder;
+  };
+  EXPECT_TRUE(isInOrder(kWaits));
+  EXPECT_TRUE(isInOrder(pollingFor(true, true)));
+  EXPECT_FALSE(isInOrder(pollingFor(true, false)));
+  EXPECT_FALSE(isInOrder(pollingFor(false, true)));
+  EXPECT_FALSE(isInOrder(kSums));
+  EXPECT_FALSE(isInOrder(kCounts));
+}
+
 TEST(Frame, CodeOfAnotherVersionIsRefused) {
   codegen::Code code = codegen::generate(expanded(kCounts, "cpu"), codegen::hostTarget());
   EXPECT_EQ(code.info.frameVersion, uint32_t{LIBTILE_FRAME_VERSION});

@@ -25,9 +25,9 @@ using codegen::cpu::Frame;
 // A job of C++ functions: `Programs` has program(index, arena), which runs on any thread.
 template <class Programs> class TestJob {
 public:
-  TestJob(Programs &programs, uint64_t count, size_t arenaBytes = 0)
+  TestJob(Programs &programs, uint64_t count, size_t arenaBytes = 0, bool inOrder = false)
       : frame_(codegen::cpu::makeFrame(reinterpret_cast<const uint64_t *>(&programs), kOne, nullptr)),
-        job_{run, &frame_, count, arenaBytes} {}
+        job_{run, &frame_, count, arenaBytes, inOrder} {}
   JobEnd run(JobCost &cost, const Caller &caller = {}) { return runJob(job_, cost, caller); }
 
 private:
@@ -75,9 +75,9 @@ struct Counts {
   }
 };
 
-bool runOnce(size_t programs, JobCost &cost) {
+bool runOnce(size_t programs, JobCost &cost, bool inOrder = false) {
   Counts counts(programs);
-  return TestJob(counts, programs, 64).run(cost) == JobEnd::Done && counts.allOnce();
+  return TestJob(counts, programs, 64, inOrder).run(cost) == JobEnd::Done && counts.allOnce();
 }
 
 // Program p waits for p - 1.
@@ -88,6 +88,22 @@ struct Chain {
     while (index > 0 && done[index - 1].load() == 0) {
     }
     done[index].store(1);
+    return true;
+  }
+};
+
+// Which thread ran each program; each lasts until all threads are inside of one.
+struct Owners {
+  Owners(size_t programs, unsigned threads) : owner(programs), threads(threads) {}
+  std::vector<std::thread::id> owner;
+  unsigned threads;
+  std::atomic<unsigned> inside{0};
+  bool program(uint64_t index, uint8_t *, const Frame &) {
+    owner[index] = std::this_thread::get_id();
+    inside.fetch_add(1);
+    while (inside.load() < threads) {
+      std::this_thread::yield();
+    }
     return true;
   }
 };
@@ -131,8 +147,9 @@ protected:
 TEST_P(ThreadPool, EveryProgramRunsOnce) {
   for (const size_t programs : {1U, 2U, 3U, 7U, 64U, 1000U, 100'003U}) {
     JobCost cost;
-    for (int round = 0; round < 5; ++round) {
-      EXPECT_TRUE(runOnce(programs, cost)) << programs;
+    for (int round = 0; round < 6; ++round) {
+      EXPECT_TRUE(runOnce(programs, cost, round % 2 != 0)) << programs;
+      cost.record(round < 3 ? 1 : 1e6F);
     }
   }
 }
@@ -141,21 +158,40 @@ TEST_P(ThreadPool, WaitingForALowerProgramEnds) {
   JobCost cost;
   for (int round = 0; round < 20; ++round) {
     Chain chain(500);
-    ASSERT_EQ(TestJob(chain, chain.done.size()).run(cost), JobEnd::Done);
+    ASSERT_EQ(TestJob(chain, chain.done.size(), 0, true).run(cost), JobEnd::Done);
     // Pretend that programs are long, so that the next round uses every thread.
     cost.record(1e6);
   }
 }
 
+// As many programs as threads: at each launch a thread has the one that it had at the launch before.
+TEST_P(ThreadPool, ThreadsKeepTheirPrograms) {
+  const auto threads = static_cast<unsigned>(GetParam());
+  std::vector<std::thread::id> before;
+  for (int round = 0; round < 20; ++round) {
+    JobCost cost;
+    cost.record(1e6);
+    Owners owners(threads, threads);
+    ASSERT_EQ(TestJob(owners, threads).run(cost), JobEnd::Done);
+    EXPECT_EQ(std::set(owners.owner.begin(), owners.owner.end()).size(), threads);
+    EXPECT_EQ(owners.owner.front(), std::this_thread::get_id());
+    if (round > 0) {
+      EXPECT_EQ(owners.owner, before);
+    }
+    before = owners.owner;
+  }
+}
+
+// More of them than the pool can help at once.
 TEST_P(ThreadPool, ManyThreadsLaunch) {
   std::vector<std::thread> users;
   std::atomic<int> wrong{0};
-  for (int user = 0; user < 6; ++user) {
+  for (int user = 0; user < 24; ++user) {
     users.emplace_back([&] {
       JobCost cost;
       cost.record(1e5);
-      for (int round = 0; round < 100; ++round) {
-        wrong += runOnce(257, cost) ? 0 : 1;
+      for (int round = 0; round < 30; ++round) {
+        wrong += runOnce(257, cost, round % 3 == 0) ? 0 : 1;
         cost.record(1e5);
       }
     });
