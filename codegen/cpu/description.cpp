@@ -105,7 +105,11 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   target.cpu = cpu;
   target.features = features;
   if (bytes == 64) {
+    using enum ir::Float8;
     target.functions = {{ir::Opcode::Scalb, Elem::F32}, {ir::Opcode::Scalb, Elem::F64}};
+    for (const ir::Float8 format : {e5, e4nv, e4b15, e4b8, e5b16}) {
+      target.functions.push_back({ir::Opcode::Float8Decode, Elem::BF16, format});
+    }
   }
   target.vectorBytes = bytes;
   target.vectorRegisters = bytes == 64 ? 32 : 16;

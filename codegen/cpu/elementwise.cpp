@@ -2,11 +2,14 @@
 // The elementwise ops for which a CPU has an instruction, or lacks one.
 #include "codegen/cpu/elementwise.h"
 
+#include "codegen/cpu/float8_tables.h"
 #include "codegen/require_pass.h"
 #include "ir/ops.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace libtile::codegen::cpu {
@@ -46,44 +49,60 @@ Value *scaleRegister(llvm::IRBuilder<> &builder, Value *value, Value *n) {
                                  operands);
 }
 
-// Wider vectors are taken apart, narrower ones filled up.
+Value *asVector(llvm::IRBuilder<> &builder, Value *value) {
+  auto *type = llvm::FixedVectorType::get(value->getType(), 1);
+  return builder.CreateInsertElement(llvm::Constant::getNullValue(type), value, uint64_t{0});
+}
+
 Value *scaleVector(llvm::IRBuilder<> &builder, Value *value, Value *n) {
-  const unsigned lanes =
-      llvm::cast<llvm::FixedVectorType>(value->getType())->getNumElements();
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(value->getType())->getNumElements();
   const unsigned width = value->getType()->getScalarSizeInBits();
-  const unsigned full = std::max(std::bit_ceil(lanes), 128 / width);
-  if (full != lanes) {
-    Value *filled = scaleVector(builder, lanesOf(builder, value, 0, full),
-                                lanesOf(builder, n, 0, full));
-    return lanesOf(builder, filled, 0, lanes);
-  }
-  if (lanes * width <= 512) {
-    return scaleRegister(builder, value, n);
-  }
-  const auto half = [&](unsigned first) {
-    return scaleVector(builder, lanesOf(builder, value, first, lanes / 2),
-                       lanesOf(builder, n, first, lanes / 2));
-  };
-  Value *low = half(0);
-  llvm::SmallVector<int, 64> all(lanes);
-  std::iota(all.begin(), all.end(), 0);
-  return builder.CreateShuffleVector(low, half(lanes / 2), all);
+  const unsigned fitting = std::clamp(std::bit_ceil(lanes), 128 / width, 512 / width);
+  return inRegisters(builder, {value, n}, fitting, [&](llvm::ArrayRef<Value *> parts) {
+    return scaleRegister(builder, parts[0], parts[1]);
+  });
 }
 
 } // namespace
 
-// Of AVX-512.
+Value *inRegisters(llvm::IRBuilder<> &builder, llvm::ArrayRef<Value *> operands, unsigned fitting,
+                   llvm::function_ref<Value *(llvm::ArrayRef<Value *>)> body) {
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(operands[0]->getType())->getNumElements();
+  Value *all = nullptr;
+  for (unsigned first = 0; first < lanes; first += fitting) {
+    llvm::SmallVector<Value *, 2> parts;
+    for (Value *operand : operands) {
+      parts.push_back(fitting == lanes ? operand : lanesOf(builder, operand, first, fitting));
+    }
+    Value *made = body(parts);
+    llvm::SmallVector<int, 64> together(first + fitting);
+    std::iota(together.begin(), together.end(), 0);
+    all = first == 0 ? made
+                     : builder.CreateShuffleVector(all, lanesOf(builder, made, 0, first), together);
+  }
+  const unsigned made = llvm::cast<llvm::FixedVectorType>(all->getType())->getNumElements();
+  return made == lanes ? all : lanesOf(builder, all, 0, lanes);
+}
+
+// Both of AVX-512.
 Value *CpuElementwise::function(Opcode opcode, llvm::ArrayRef<Value *> operands) {
   requirePass(opcode == Opcode::Scalb, "expand_functions");
   if (operands[0]->getType()->isVectorTy()) {
     return scaleVector(builder_, operands[0], operands[1]);
   }
-  const auto asVector = [&](Value *value) {
-    auto *type = llvm::FixedVectorType::get(value->getType(), 1);
-    return builder_.CreateInsertElement(llvm::Constant::getNullValue(type), value, uint64_t{0});
-  };
   return builder_.CreateExtractElement(
-      scaleVector(builder_, asVector(operands[0]), asVector(operands[1])), uint64_t{0});
+      scaleVector(builder_, asVector(builder_, operands[0]), asVector(builder_, operands[1])), uint64_t{0});
+}
+
+Value *CpuElementwise::castFunction(const ir::Function &fn, ir::OpId op, Value *operand) {
+  const bool isOwn =
+      fn.opcode(op) == Opcode::Float8Decode && fn.type(fn.result(op)).elem() == ir::Elem::BF16;
+  requirePass(isOwn, "expand_functions");
+  const auto format = fn.getEnum<ir::Float8>(op, ir::Attr::format);
+  if (operand->getType()->isVectorTy()) {
+    return float8ToBf16(builder_, format, operand);
+  }
+  return builder_.CreateExtractElement(float8ToBf16(builder_, format, asVector(builder_, operand)), uint64_t{0});
 }
 
 // The exact quotient is at least 1/|d| below the next integer, and rounding moves it by less: by at

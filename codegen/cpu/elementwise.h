@@ -4,7 +4,15 @@
 
 #include "codegen/emit_elementwise.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
+
 namespace libtile::codegen::cpu {
+
+// body() on `fitting` lanes of the operands at a time, vectors of one length: longer ones are taken apart,
+// shorter ones filled up.
+[[nodiscard]] llvm::Value *inRegisters(llvm::IRBuilder<> &builder, llvm::ArrayRef<llvm::Value *> operands,
+                                       unsigned fitting,
+                                       llvm::function_ref<llvm::Value *(llvm::ArrayRef<llvm::Value *>)> body);
 
 class CpuElementwise : public Elementwise {
 public:
@@ -14,6 +22,7 @@ public:
 
 protected:
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
+  llvm::Value *castFunction(const ir::Function &fn, ir::OpId op, llvm::Value *operand) override;
   // Vectors of up to 32 bits by a float division that is exact enough: no division of integer
   // vectors exists on a CPU.
   llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *d) override;
