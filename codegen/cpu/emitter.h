@@ -241,6 +241,8 @@ private:
   void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
   void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
   llvm::Value *allOf(llvm::Value *mask);
+  // Of an access that goes through memory step by step: asks for what is some steps ahead.
+  void fetchAhead(const ir::Type &type, const Address &address, bool forWriting);
   llvm::Value *harmlessPointer();
 
   // ---- bounds.cpp

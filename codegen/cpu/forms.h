@@ -65,6 +65,7 @@ struct Lanes {
   Limits *limits = nullptr;    // compares may be taken for true; null: not here
   unsigned copy = 0;           // of the vectors that run at once
   ir::ValueId index;           // the region's argument
+  int64_t run = 0;             // elements that whole steps go through, one after the other; 0: not in such a step
 };
 // The vectors that run at once: a `for` is made once for all of them, everything else for one after
 // the other. Without lanes there is one.

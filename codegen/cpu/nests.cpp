@@ -16,6 +16,8 @@
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
+#include <algorithm>
+
 namespace libtile::codegen::cpu {
 
 using ir::Attr;
@@ -293,7 +295,10 @@ void Emitter::emitNestAxis(ir::OpId op, unsigned axis) {
 void Emitter::emitNestLanes(ir::OpId op) {
   const ir::BlockId body = fn_.region(op);
   const ValueId argument = fn_.args(body).back();
-  const int64_t extent = fn_.getInts(op, Attr::extents).back();
+  const std::span<const int64_t> extents = fn_.getInts(op, Attr::extents);
+  const int64_t extent = extents.back();
+  // Behind the end of one row of several lies what another program, or none, needs.
+  const bool isOneRow = std::ranges::all_of(extents.first(extents.size() - 1), [](int64_t n) { return n == 1; });
   const int64_t lanes = std::max<int64_t>(fn_.getInt(op, Attr::lanes), 1);
   const int64_t unroll = std::max<int64_t>(fn_.getInt(op, Attr::unroll), 1);
   const ir::Effects effects = fn_.effects(op);
@@ -303,6 +308,10 @@ void Emitter::emitNestLanes(ir::OpId op) {
     for (unsigned copy = 0; copy < copies; copy += together) {
       Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
       Group outer = enterLanes(lanes, valid, base, together, limits);
+      for (Lanes &vector : group_) {
+        vector.run = isOneRow && copies == unroll && valid == lanes ? extent : 0;
+      }
+      lanes_ = group_.front();
       bindLaneIndex(argument);
       emitBlock(body);
       forgetValues();

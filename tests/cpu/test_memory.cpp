@@ -92,6 +92,37 @@ TEST(Memory, MaskedLanesTouchNothing) {
   checkMaskedCopy<uint64_t>("i64");
 }
 
+// Rows of a page and longer ask for each of their cache lines once, and past the arrays' ends for nothing that faults.
+template <class T> void checkFetchesAhead(const std::string &type, size_t ofUnrolledStep) {
+  codegen::CodeOptions options;
+  options.keepLlvm = true;
+  for (const std::string &target : runnableTargets()) {
+    for (const int bytes : {4096 - 64, 4096, 12288 + 16}) {
+      const int extent = bytes / int(sizeof(T));
+      NestedKernel kernel(withTypes(kMaskedCopy, type, extent, 16), target, options);
+      size_t asked = 0;
+      for (size_t at = 0; (at = kernel.code().llvm.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) {
+        ++asked;
+      }
+      EXPECT_EQ(asked, bytes < 4096 ? 0 : 3 * ofUnrolledStep) << target << " " << type << " " << bytes;
+      const Guarded in(bytes, true), out(bytes, true), all(bytes, true);
+      for (int i = 0; i < extent; ++i) {
+        in.as<T>()[i] = static_cast<T>(i * 7);
+      }
+      kernel.run({slot(in.data()), slot(out.data()), slot(all.data()), slot(0), slot(extent)});
+      EXPECT_EQ(std::memcmp(in.data(), out.data(), bytes), 0) << target << " " << type << " " << bytes;
+      EXPECT_EQ(std::memcmp(in.data(), all.data(), bytes), 0) << target << " " << type << " " << bytes;
+    }
+  }
+}
+
+TEST(Memory, LongRunsAreFetchedAhead) {
+  checkFetchesAhead<uint8_t>("i8", 1);
+  checkFetchesAhead<uint16_t>("i16", 1);
+  checkFetchesAhead<uint32_t>("i32", 2);
+  checkFetchesAhead<uint64_t>("i64", 4);
+}
+
 // out[i] = x[i * stride + (i % 3)] + x[0] where stride is a number, an argument, or -1.
 const char *const kGather = R"(
 func @f stage=nested warps=4 stages=3 (%x: ptr<i16>, %y: ptr<i64>, %o: ptr<i64>, %stride: i32) {
