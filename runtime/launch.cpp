@@ -267,7 +267,10 @@ LoadedCode *Executable::select(std::span<const uint64_t> slots,
 }
 
 void Executable::prepare(std::span<const uint64_t> slots, std::span<const Extent> extents) {
-  const int which = guardsHold(slots, extents) ? 0 : 1;
+  load(guardsHold(slots, extents) ? 0 : 1);
+}
+
+void Executable::load(int which) {
   const CompileScope scope;
   const std::lock_guard lock(mutex_);
   if (owned_[which] == nullptr) {

@@ -93,6 +93,8 @@ public:
   // a slot, or empty: nothing known.
   [[nodiscard]] LoadedCode *select(std::span<const uint64_t> slots,
                                    std::span<const Extent> extents) const noexcept;
+  // Loads the preferred variant, for properties(), unless it is loaded. Throws.
+  void load() { load(0); }
   // Compiles, if need be, and loads what select() asks for. Throws.
   void prepare(std::span<const uint64_t> slots, std::span<const Extent> extents);
 
@@ -104,6 +106,7 @@ public:
   [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const;
 
 private:
+  void load(int which); // of modules_
   [[nodiscard]] bool guardsHold(std::span<const uint64_t> slots,
                                 std::span<const Extent> extents) const noexcept;
 

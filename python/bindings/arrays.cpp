@@ -207,10 +207,12 @@ template <class Make> bool internConstant(PyObject *key, Make &&make, lt_arg &ar
   return true;
 }
 
-// host.constant(object, name) gives a key; equal keys are one constant.
-bool readConstant(PyObject *object, PyObject *name, lt_arg &arg, std::vector<Ref> &kept) {
-  const Ref key(takingGil(
-      [&] { return PyObject_CallFunctionObjArgs(installed.constant, object, name, nullptr); }));
+// host.constant(object, name, takes_any) gives a key; equal keys are one constant. Objects that only Python knows are
+// constants of constexpr parameters.
+bool readConstant(PyObject *object, PyObject *name, lt_arg &arg, std::vector<Ref> &kept, bool takesAny = false) {
+  const Ref key(takingGil([&] {
+    return PyObject_CallFunctionObjArgs(installed.constant, object, name, takesAny ? Py_True : Py_False, nullptr);
+  }));
   arg.kind = LT_ARG_CONSTANT;
   return key && internConstant(key.get(), [&] { return toValue(object); }, arg, kept);
 }
@@ -347,9 +349,9 @@ bool classify(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, i
     return readScalar(object, true, name, arg, kept);
   }
   if (isConstexpr) {
-    return learnType(object).sort == Sort::Wrapped
-               ? readWrapped(object, true, name, arg, device, kept)
-               : readConstant(object, name, arg, kept);
+    const Sort sort = learnType(object).sort;
+    return sort == Sort::Wrapped ? readWrapped(object, true, name, arg, device, kept)
+                                 : readConstant(object, name, arg, kept, sort == Sort::Constant);
   }
   if (PyLong_Check(object)) {
     return readInt(object, name, arg);

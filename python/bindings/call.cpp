@@ -166,10 +166,10 @@ Found takeDevice(PyObject *self, By by, PyObject *name, PyObject *value, Call &c
   return Found::Refused;
 }
 
-// Whether what `device` says is where the arrays are. A launch without either goes home.
-bool checkDevice(PyObject *self, Call &call) {
+// Whether what `device` says is where the arrays are. A launch without either goes home; types are compiled for a target.
+bool checkDevice(PyObject *self, Call &call, bool isLaunch) {
   if (call.device == kNoDevice && call.deviceName == nullptr) {
-    return findHome(call.device, call.homeStream);
+    return !isLaunch || findHome(call.device, call.homeStream);
   }
   if (call.deviceName == nullptr || (call.device == kNoDevice && !std::string_view(call.deviceName).starts_with("cuda"))) {
     return true;
@@ -422,7 +422,7 @@ bool classifyAll(PyObject *self, Call &call, bool allowTypes) {
       return false;
     }
   }
-  return checkDevice(self, call);
+  return checkDevice(self, call, !allowTypes);
 }
 
 bool classifyGiven(PyObject *self, Call &call) {
@@ -459,7 +459,7 @@ bool classifyHoles(PyObject *self, Call &call) {
     }
   }
   call.count = count;
-  return checkDevice(self, call);
+  return checkDevice(self, call, true);
 }
 
 Ref byName(PyObject *self, const Call &call) {

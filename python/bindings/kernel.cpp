@@ -89,6 +89,16 @@ public:
     }
     return all;
   }
+  void load(int device) {
+    lt_kernel *kernel = get();
+    lt_device *on = orThrowSet(deviceFor(device));
+    lt_status status = LT_OK;
+    {
+      const WithoutGil scope;
+      status = lt_kernel_load(kernel, on);
+    }
+    orThrow(status == LT_OK);
+  }
 
 private:
   [[nodiscard]] const std::string &savedText() const {
@@ -108,6 +118,7 @@ void addKernelClass(py::module_ &module) {
   py::class_<Kernel>(module, "Kernel", "A compiled kernel. It pickles as its IR.")
       .def("text", &Kernel::text, "A stage by name, as text.")
       .def("facts", &Kernel::facts, "What the compiler chose and what the code needs, by name.")
+      .def("load", &Kernel::load, "load(device): loads the code, unless a launch has; facts() then has what loading found out.")
       .def("stages", [](Kernel &self) { return self.texts(lt_kernel_stage); })
       .def("fallbacks", [](Kernel &self) { return self.texts(lt_kernel_fallback); })
       .def("guards", [](Kernel &self) { return self.texts(lt_kernel_guard); })

@@ -24,8 +24,8 @@ print(kernel.signature)
 **The grid** is 1 to 3 integers, or a function that makes them of the arguments by name: `add[lambda args:
 (libtile.cdiv(args["n"], args["BLOCK"]),)]`. A kernel is compiled when a launch first needs it, for the types of the
 arguments, for which integers and addresses are multiples of 16, for an integer that is 1, and for the values of
-`tl.constexpr` parameters; None, text and dtypes are constants too. An int is the first of int32, int64 and
-uint64 that holds it, a float is fp32, a bool int1; a parameter that is annotated with a type has that type, and one
+`tl.constexpr` parameters; None, text and dtypes are constants too, and for a `tl.constexpr` parameter so is any object
+with a hash, whose attributes the kernel may name. An int is the first of int32, int64 and uint64 that holds it, a float is fp32, a bool int1; a parameter that is annotated with a type has that type, and one
 that is annotated with a pointer's ("*fp32") takes no other arrays.
 
 **Tuples** are arguments as well: each element is passed as if it stood alone, arrays, numbers, constants and tuples. A

@@ -200,8 +200,16 @@ def print_text(text):
 
 # ---- arguments of launches
 
-def constant(value, name):
-    """A key: equal keys are the same constant. Refuses what is no constant."""
+def _has_hash(value):
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def constant(value, name, takes_any=False):
+    """A key: equal keys are the same constant. Refuses what is no constant; with `takes_any` what has no hash alone."""
     if isinstance(value, tuple):
         return (type(value), *[constant(item, name) for item in value])
     if value is None or isinstance(value, _PLAIN):
@@ -209,7 +217,8 @@ def constant(value, name):
     word = known.name_of(value)
     if word is not None:
         return (known, word)
-    if isinstance(value, (_libtile.Jit, _objects.LanguageObject, _objects.LanguageType)) and not isinstance(value, _objects.tensor):
+    is_language = isinstance(value, (_libtile.Jit, _objects.LanguageObject, _objects.LanguageType))
+    if (is_language or (takes_any and _has_hash(value))) and not isinstance(value, _objects.tensor):
         return (type(value), value)
     raise TypeError(f"argument '{name}': an object of type {type(value).__name__} is neither an array nor a "
                     "constant")

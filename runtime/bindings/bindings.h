@@ -234,14 +234,14 @@ LT_API void lt_kernel_facts_of(const lt_kernel *kernel, lt_kernel_facts *out);
 LT_API const char *lt_kernel_stage(const lt_kernel *kernel, size_t index);
 LT_API const char *lt_kernel_fallback(const lt_kernel *kernel, size_t index);
 LT_API const char *lt_kernel_guard(const lt_kernel *kernel, size_t index);
-LT_API const char *lt_kernel_property(const lt_kernel *kernel, size_t index, int64_t *value);
+LT_API const char *lt_kernel_property(lt_kernel *kernel, size_t index, int64_t *value); /* of loaded code */
+LT_API lt_status lt_kernel_load(lt_kernel *kernel, lt_device *device); /* what a launch compiled: on the launch's device */
 /* The kernel as text, likewise, and back; NULL: an error. */
 LT_API const char *lt_kernel_state(const lt_kernel *kernel, size_t *length);
 LT_API lt_kernel *lt_kernel_restore(const char *state, size_t length);
 LT_API const char *lt_kernel_text(const lt_kernel *kernel, const char *stage); /* likewise; NULL: an error */
-/* For a target, with no device present. */
 LT_API lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg *arguments,
-                                size_t count, const lt_options *options, lt_kernel **out);
+                                size_t count, const lt_options *options, lt_kernel **out); /* with no device present */
 LT_API const char *lt_target_at(size_t index); /* names; NULL: no more. Valid until the next call */
 
 /* ---- launch */
@@ -283,8 +283,7 @@ typedef struct lt_caller {
   int (*is_interrupted)(void *context);
   void *context;
 } lt_caller;
-LT_API lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller,
-                           const lt_extent *extents);
+LT_API lt_status lt_launch(const lt_plan *plan, void *stream, const lt_caller *caller, const lt_extent *extents);
 LT_API lt_status lt_prepare(const lt_plan *plan, const lt_extent *extents);
 
 /* ---- process */

@@ -127,17 +127,30 @@ const char *lt_kernel_fallback(const lt_kernel *kernel, size_t index) {
 const char *lt_kernel_guard(const lt_kernel *kernel, size_t index) {
   return guarded<const char *>(nullptr, [&] { return textAt(kernel->compiled->guardTexts(), index); });
 }
-const char *lt_kernel_property(const lt_kernel *kernel, size_t index, int64_t *value) {
+const char *lt_kernel_property(lt_kernel *kernel, size_t index, int64_t *value) {
   return guarded<const char *>(nullptr, [&]() -> const char * {
-    if (kernel->executable == nullptr) {
+    const auto executable = kernel->loaded();
+    if (executable == nullptr) {
       return nullptr;
     }
-    const auto properties = kernel->executable->properties();
+    const auto properties = executable->properties();
     if (index >= properties.size()) {
       return nullptr;
     }
     *value = properties[index].second;
     return keepText(properties[index].first);
+  });
+}
+lt_status lt_kernel_load(lt_kernel *kernel, lt_device *device) {
+  return guarded(LT_ERROR, [&] {
+    auto executable = kernel->loaded();
+    if (executable == nullptr) {
+      executable = std::make_shared<runtime::Executable>(kernel->compiled, unwrap(device).driver);
+    }
+    executable->load();
+    const std::lock_guard lock(kernel->mutex);
+    kernel->executable = std::move(executable);
+    return LT_OK;
   });
 }
 const char *lt_kernel_state(const lt_kernel *kernel, size_t *length) {

@@ -8,6 +8,7 @@
 #include "runtime/launcher.h"
 
 #include <deque>
+#include <mutex>
 
 struct lt_value {
   libtile::frontend::Value value;
@@ -32,6 +33,12 @@ inline const libtile::runtime::LaunchDevice &unwrap(const lt_device *device) {
 struct lt_kernel {
   std::shared_ptr<const libtile::runtime::Compiled> compiled;
   std::shared_ptr<libtile::runtime::Executable> executable; // null: compiled for a target only
+  std::mutex mutex{};                                       // of `executable`
+
+  [[nodiscard]] std::shared_ptr<libtile::runtime::Executable> loaded() {
+    const std::lock_guard lock(mutex);
+    return executable;
+  }
 };
 
 namespace libtile::bindings {

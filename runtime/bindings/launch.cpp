@@ -213,7 +213,7 @@ lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arg
     const auto result = function->launcher.compile(unwrap(arguments, count), on.target,
                                                    toOptions(*options), bindings::hostInterface());
     auto executable = std::make_shared<runtime::Executable>(result.kernel, on.driver);
-    auto kernel = std::make_unique<lt_kernel>(lt_kernel{result.kernel, executable});
+    auto kernel = std::unique_ptr<lt_kernel>(new lt_kernel{result.kernel, executable});
     void *user = nullptr;
     {
       const runtime::HostScope host; // it may wait for the interpreter

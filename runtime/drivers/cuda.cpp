@@ -176,7 +176,8 @@ public:
                 ("asking for " + std::to_string(info.sharedBytes) + " bytes of shared memory").c_str());
       }
       api().cuFuncGetAttribute(&registers_, cuda::kFunctionRegisters, function);
-      api().cuFuncGetAttribute(&spillBytes_, cuda::kFunctionLocalBytes, function);
+      api().cuFuncGetAttribute(&localBytes_, cuda::kFunctionLocalBytes, function);
+      api().cuFuncGetAttribute(&maxThreads_, cuda::kFunctionMaxThreads, function);
     } catch (...) {
       api().cuModuleUnload(module_);
       throw;
@@ -191,7 +192,7 @@ public:
   CudaModule(const CudaModule &) = delete;
   CudaModule &operator=(const CudaModule &) = delete;
   [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const override {
-    return {{"registers", registers_}, {"local_bytes", spillBytes_}};
+    return {{"registers", registers_}, {"local_bytes", localBytes_}, {"max_threads", maxThreads_}};
   }
 
   const codegen::KernelInfo info;
@@ -219,8 +220,7 @@ private:
 
   cuda::Context context_;
   cuda::ModuleHandle module_ = nullptr;
-  int registers_ = 0;
-  int spillBytes_ = 0;
+  int registers_ = 0, localBytes_ = 0, maxThreads_ = 0;
 };
 
 class CudaDriver : public Driver {

@@ -33,6 +33,7 @@ enum : int {
   kAttributeMajor = 75,
   kAttributeMinor = 76,
   kAttributeL2Bytes = 38,
+  kFunctionMaxThreads = 0,
   kFunctionLocalBytes = 3,
   kFunctionRegisters = 4,
   kFunctionMaxDynamicShared = 8,

@@ -26,7 +26,7 @@ public:
 class LoadedCode {
 public:
   virtual ~LoadedCode() = default;
-  // What loading found out: {"registers", 32}, {"spill_bytes", 0}.
+  // What loading found out, of a thread: {"registers", 32}, {"local_bytes", 0}, and {"max_threads", 1024} of a program.
   [[nodiscard]] virtual std::vector<std::pair<std::string, int64_t>> properties() const { return {}; }
 };
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tuples and named tuples of arrays and numbers as arguments, *args, and parameters by keyword only."""
 import collections
+import dataclasses
 import typing
 
 import numpy as np
@@ -205,6 +206,37 @@ def test_misfits_say_which_item():
         add_all[(1,)]((1,) * 300, out, 16, BLOCK=16)
     with pytest.raises(TypeError, match="more than 256"):
         add_all[(1,)](((1,) * 200, (1,) * 200), out, 16, BLOCK=16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    block: int
+    factor: float
+
+
+@libtile.jit
+def scaled(x, SETTINGS: tl.constexpr):
+    i = tl.arange(0, SETTINGS.block)
+    tl.store(x + i, tl.load(x + i) * SETTINGS.factor)
+
+
+def test_any_object_with_a_hash_is_a_constant():
+    x = np.arange(48, dtype=np.float32)
+    first = scaled[(1,)](x, SETTINGS=Settings(16, 2.0))
+    assert scaled[(1,)](x, Settings(16, 2.0)) is first
+    assert scaled[(1,)](x, Settings(32, 0.5)) is not first
+    want = np.arange(48, dtype=np.float32)
+    want[:16] *= 4
+    want[:32] *= 0.5
+    np.testing.assert_array_equal(x, want)
+
+
+@pytest.mark.parametrize("what", [{}, [1], {1}, np.ones(4), dataclasses.make_dataclass("Loose", ["block"])(16)])
+def test_an_object_without_one_is_not(what):
+    with pytest.raises(TypeError, match="'SETTINGS': an object of type .* is neither an array nor a constant"):
+        scaled[(1,)](np.ones(16, np.float32), what)
+    with pytest.raises(TypeError, match="'x': an object of type Settings is neither"):
+        scaled[(1,)](Settings(16, 2.0), Settings(16, 2.0))
 
 
 def test_overlapping_arrays_in_tuples():

@@ -9,7 +9,9 @@ using namespace libtile;
 
 namespace {
 
-struct Recorded : runtime::LoadedCode {};
+struct Recorded : runtime::LoadedCode {
+  std::vector<std::pair<std::string, int64_t>> properties() const override { return {{"registers", 40}}; }
+};
 
 class RecordingDriver : public runtime::Driver {
 public:
@@ -88,6 +90,21 @@ TEST(Guards, ChooseTheVariant) {
   EXPECT_EQ(executable.select(slots, {}), executable.select(slots, over));
   EXPECT_TRUE(kernel->general().guards.empty());
   EXPECT_EQ(executable.select(slots, apart), preferred);
+}
+
+TEST(Loading, NeedsNoLaunchAndIsDoneOnce) {
+  auto driver = std::make_shared<RecordingDriver>();
+  runtime::Executable executable(compiled(), driver);
+  EXPECT_TRUE(executable.properties().empty());
+  executable.load();
+  executable.load();
+  using Properties = std::vector<std::pair<std::string, int64_t>>;
+  EXPECT_EQ(executable.properties(), (Properties{{"registers", 40}}));
+  const uint64_t slots[] = {1024, 2048, 4096};
+  const runtime::Extent apart[] = {{1024, 1280}, {2048, 2304}, {4096, 4352}};
+  EXPECT_NE(executable.select(slots, apart), nullptr);
+  executable.prepare(slots, apart);
+  EXPECT_EQ(driver->loads, 1);
 }
 
 TEST(Stages, AreMadeOnDemandAndTheSameEachTime) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`triton.compile`, and compiled kernels with the members that Triton's have."""
+import contextlib
 import functools
 import hashlib
 from collections.abc import Mapping
@@ -148,7 +149,23 @@ class CompiledKernel(libtile.CompiledKernel):
     def _held(self, facts, name):
         """What a program occupies of the device. On a CPU a program has a core to itself: 1 of the registers and bytes that the
         driver's properties count, since programs divide by these to see how many fit."""
-        return facts.get(name, 0) if self.target.startswith("sm_") else 1
+        return facts.get(name) if self._is_for_gpu else 1
+
+    @property
+    def _is_for_gpu(self):
+        return self.target.startswith("sm_")
+
+    def _loaded(self):
+        """The facts, with those that the driver of a GPU finds out in loading the code; without, where none loads it."""
+        with contextlib.suppress(libtile.errors.DeviceError):
+            self._init_handles()
+        return self._kernel.facts()
+
+    def _spills(self):
+        if not self._is_for_gpu:
+            return 0
+        held = self._loaded().get("local_bytes")
+        return held if held is None else held // 4
 
     @property
     def metadata(self):
@@ -170,16 +187,19 @@ class CompiledKernel(libtile.CompiledKernel):
         """The code: of a GPU's kernel the assembler's output. PTXASError: there is no assembler."""
         return self.asm["cubin" if "ptx" in self.asm else "asm"]
 
-    n_regs = property(lambda self: self._held(self._kernel.facts(), "registers"))
-    n_spills = property(lambda self: self._kernel.facts().get("local_bytes", 0) // 4)
-    n_max_threads = property(lambda self: self._kernel.facts().get("max_threads", 1024))
+    n_regs = property(lambda self: self._held(self._loaded(), "registers"))
+    n_spills = property(_spills)
+    n_max_threads = property(lambda self: self._loaded().get("max_threads", 1024))
     packed_metadata = property(lambda self: (self.metadata.num_warps, self.metadata.num_ctas, self.metadata.shared))
     module = property(lambda self: self._kernel)
     function = property(lambda self: self._kernel)
     metadata_group = property(lambda self: {})
 
     def _init_handles(self):
-        """The code is loaded when a launch needs it."""
+        """Loads a GPU's code on the current one, unless it is loaded. DeviceError: there is none that runs it. What is for
+        a CPU is loaded by its launch."""
+        if self._is_for_gpu:
+            self._kernel.load(_driver.driver.active.get_current_device())
 
     @property
     def run(self):

@@ -117,13 +117,7 @@ class _Utils:
         if self._driver.kind == "cpu":
             return {"max_shared_mem": 1 << 30, "multiprocessor_count": libtile.num_threads(), "warpSize": 1,
                     "max_num_regs": 1 << 16, "sm_clock_rate": 0, "mem_clock_rate": 0, "mem_bus_width": 0}
-        import torch
-        found = torch.cuda.get_device_properties(index)
-        return {"max_shared_mem": getattr(found, "shared_memory_per_block_optin", 49152),
-                "multiprocessor_count": found.multi_processor_count, "warpSize": found.warp_size,
-                "max_num_regs": getattr(found, "regs_per_multiprocessor", 65536),
-                "sm_clock_rate": getattr(found, "clock_rate", 0), "mem_clock_rate": getattr(found, "memory_clock_rate", 0),
-                "mem_bus_width": getattr(found, "memory_bus_width", 0)}
+        return _libtile.device_properties(index)
 
 
 class CpuDriver(DriverBase):
