@@ -150,10 +150,11 @@ Value cast(Semantics &s, Args args) {
   const bool bitcast = constantBool(s, args[3], "bitcast");
   const std::string rounding = optionalString(s, args[2], "fp_downcast_rounding");
   const Tensor input = s.toTensor(args[0]);
-  if (!rounding.empty()) {
-    if (rounding != "rtne" && rounding != "rtz") {
-      s.fail(args[2], "fp_downcast_rounding must be 'rtne' or 'rtz', got '" + rounding + "'");
-    }
+  if (!rounding.empty() && rounding != "rtne" && rounding != "rtz") {
+    s.fail(args[2], "fp_downcast_rounding must be 'rtne' or 'rtz', got '" + rounding + "'");
+  }
+  // A cast to the tile's own type rounds nothing, whatever it says: libraries write it for every type of their results.
+  if (!rounding.empty() && !bitcast && input.dtype != to) {
     if (!input.dtype.isFloat() || !to.isFloat() ||
         ir::bitWidth(to.elem) >= ir::bitWidth(input.dtype.elem)) {
       s.fail("fp_downcast_rounding takes a cast to a narrower float, got " + input.dtype.name() +

@@ -86,16 +86,21 @@ def samples(fn: Callable[[], object], warmup: float, rep: float, device: str, cl
     measured.call()
     _libtile.synchronize(number)
     estimate = max(min(measured.milliseconds(clear_cache) for _ in range(3)), 1e-4)
-    for _ in range(max(1, min(10000, int(warmup / estimate)))):
+    for _ in _turns(max(1, int(warmup / estimate)), 1, warmup):
         measured.call()
-    # Sooner, with at least ten, when what lies around short calls takes ten times as long as they do.
-    times = []
-    until = time.perf_counter() + rep * 1e-2
-    for i in range(max(3, min(10000, int(rep / estimate)))):
-        if i >= 10 and time.perf_counter() > until:
-            break
-        times.append(measured.milliseconds(clear_cache))
-    return sorted(times)
+    # A CPU's cache takes longer to clear than most calls take.
+    patience = rep if number >= 0 else 10 * rep
+    return sorted(measured.milliseconds(clear_cache) for _ in _turns(max(3, int(rep / estimate)), 10, patience))
+
+
+def _turns(count, least, milliseconds):
+    """Up to count numbers, at most 10000; after the first `least` none once the milliseconds have passed, since what lies
+    around a short call takes longer than the call."""
+    until = time.perf_counter() + milliseconds * 1e-3
+    for i in range(min(10000, count)):
+        if i >= least and time.perf_counter() > until:
+            return
+        yield i
 
 
 def _quantile(ordered, q):
@@ -135,7 +140,8 @@ def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100,
              return_mode: str = "mean", device: str | None = None, clear_cache: bool = True) -> Any:
     """Milliseconds of one call of fn, as Triton's function of this name.
 
-    - `warmup`, `rep`: milliseconds to spend warming up and measuring; at least 3 calls are measured.
+    - `warmup`, `rep`: milliseconds to spend warming up and measuring, with what lies around the calls (on a CPU ten times as
+      long for measuring); at least 3 calls are measured, 10 of short ones.
     - `grad_to_none`: torch tensors whose `grad` is set to None before each call.
     - `quantiles`: a list gives these quantiles instead, a list of one the number alone.
     - `return_mode`: "mean", "median", "min", "max" or "all" (a sorted list).

@@ -152,6 +152,24 @@ def test_other_floats_towards_zero(device, source, to):
     assert same(got, want)
 
 
+@libtile.jit
+def rounded_by_no_cast(x, out, n, F: tl.constexpr, ROUNDING: tl.constexpr):
+    i = tl.arange(0, 64)
+    a = tl.load(x + i, i < n)
+    a = a.to(x.dtype.element_ty, fp_downcast_rounding=ROUNDING)
+    bits = a.to(tl.int32, fp_downcast_rounding=ROUNDING, bitcast=True)
+    tl.store(out + i, tl.cast(bits, F, ROUNDING, bitcast=True), i < n)
+
+
+@everywhere
+@pytest.mark.parametrize("rounding", ["rtne", "rtz"])
+def test_a_rounding_means_nothing_where_nothing_is_rounded(device, rounding):
+    x = np.random.default_rng(4).standard_normal(50).astype(F32)
+    x[:4] = np.nan, np.inf, -0.0, 1e-45
+    got = launch(rounded_by_no_cast, device, [x, poisoned(50, F32)], 50, F=tl.float32, ROUNDING=rounding)
+    np.testing.assert_array_equal(got.view("i4"), x.view("i4"))
+
+
 # ---- memory
 
 @libtile.jit

@@ -2,6 +2,7 @@
 """libtile.testing: what is measured and summed up, reports, and assert_close. (That the times of kernels are right is not
 for a test: it counts calls.)"""
 import sys
+import time
 import types
 
 import ml_dtypes
@@ -32,6 +33,14 @@ def test_do_bench_calls_and_sums_up():
     quantiles = testing.do_bench(lambda: None, 1, 1, quantiles=[0.5, 0.2, 0.8], device="cpu", clear_cache=False)
     assert 0 <= quantiles[1] <= quantiles[0] <= quantiles[2]
     assert isinstance(testing.do_bench(lambda: None, 1, 1, quantiles=[0.5], device="cpu", clear_cache=False), float)
+
+
+def test_what_lies_around_calls_counts_as_time_spent():
+    calls = []
+    testing.samples(lambda: None, 50, 0, "cpu", clear_cache=False, before=lambda: (calls.append(1), time.sleep(5e-3)))
+    assert len(calls) < 1 + 3 + 3 + 50  # without what lies around them there were thousands
+    times = testing.samples(lambda: None, 0, 5, "cpu", clear_cache=False, before=lambda: time.sleep(5e-3))
+    assert 10 <= len(times) < 50
 
 
 def test_quantiles_are_numpys():
