@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m libtile.as_triton fla_functions.py [NAME ...]: functions of flash-linear-attention, forward and backward, beside torch.
+"""python -m libtile.as_triton fla_functions.py [-j JOBS] [NAME ...]: functions of flash-linear-attention, forward and backward, beside torch.
 
 Prints a line for each, as beside_torch says. The references are the recurrences that the functions compute in chunks:
 S[t] = exp(g[t]) S[t-1] + k[t] v[t]', o[t] = scale S[t]' q[t].
 """
-import sys
-
 import torch
 import torch.nn.functional as F
-from beside_torch import CASES, DEVICE, case, main, tensor
+from beside_torch import DEVICE, case, main, tensor
 from fla.modules import activations
 from fla.ops.delta_rule import fused_recurrent_delta_rule
 from fla.ops.gated_delta_rule import chunk_gated_delta_rule
@@ -144,4 +142,4 @@ def gated_delta_rule():
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(CASES))
+    main()

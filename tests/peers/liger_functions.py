@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m libtile.as_triton liger_functions.py [NAME ...]: the functions of liger-kernel, forward and backward, beside torch.
+"""python -m libtile.as_triton liger_functions.py [-j JOBS] [NAME ...]: the functions of liger-kernel, forward and backward, beside torch.
 
 Prints a line for each, as beside_torch says.
 """
-import sys
-
 import torch
 import torch.nn.functional as F
-from beside_torch import CASES, DEVICE, case, main, tensor
+from beside_torch import DEVICE, case, main, tensor
 from liger_kernel import ops
+from liger_kernel.ops.experimental import mm_int8int2
 
 ON_GPUS = ("dyt", "mlp")  # they ask torch for a GPU
+WITHOUT_TRITON = ("fused_linear_scaled_cross_entropy",)  # on a GPU it is written in CuTe DSL
 
 
 def labels(*shape, below):
@@ -162,6 +162,13 @@ def fused_linear_scaled_cross_entropy():
 
 
 @case
+def vocab_parallel_cross_entropy():
+    target = labels(5, 3, below=97)
+    return (ops.LigerVocabParallelCEFunction, [tensor(5, 3, 97)], (target, None, -100, 0.1, "pytorch", "global"),
+            lambda x: F.cross_entropy(x.flatten(0, 1), target.flatten(), label_smoothing=0.1, reduction="none").view(5, 3))
+
+
+@case
 def kl_div():
     target = torch.rand(7, 300, device=DEVICE).softmax(-1)
     return (ops.LigerKLDivLossFunction, [tensor(7, 300)], (target, "batchmean", False),
@@ -207,6 +214,30 @@ def grpo_loss():
         clipped = ratio.clamp(0.8, 1.4)
         return -torch.minimum(ratio * advantages[:, None], clipped * advantages[:, None]).mean()
     return (ops.GrpoLossFunction, [logits], (None, None, ids, advantages, None, 0.9, 0.0, 0.2, 0.4, False), reference)
+
+
+# ---- products
+
+@case
+def tiled_mlp():
+    gate, up, down = (torch.randn(48, 48, device=DEVICE) * 0.1 for _ in range(3))
+
+    def mlp_of(_, x):
+        return ops.LigerSiLUMulFunction.apply(x @ gate, x @ up) @ down
+
+    class Function:
+        @staticmethod
+        def apply(x):
+            return ops.LigerTiledMLPFunction.apply(mlp_of, None, x, 3, None)
+    return (Function, [tensor(50, 48)], (),
+            lambda x: (F.silu(x @ gate.to(x.dtype)) * (x @ up.to(x.dtype))) @ down.to(x.dtype))
+
+
+@case
+def product_of_int8_and_int2():
+    a, b = torch.randint(-128, 128, (50, 512), device=DEVICE), torch.randint(-1, 2, (512, 40), device=DEVICE)
+    packed = mm_int8int2.pack_weights(b.clone())
+    return (lambda: mm_int8int2.matmul(a.to(torch.int8), packed).double(), [], (), lambda: a.double() @ b.double())
 
 
 # ---- positions and attention
@@ -330,4 +361,4 @@ def mhc_post_res():
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [name for name in CASES if DEVICE == "cuda" or name not in ON_GPUS])
+    main(elsewhere=WITHOUT_TRITON if DEVICE == "cuda" else ON_GPUS)
