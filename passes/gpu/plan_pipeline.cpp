@@ -450,7 +450,7 @@ private:
       }
     }
     for (const LoopPlan &loop : plan_.loops) {
-      if (loop.stages < wanted[loop.loop]) {
+      if (loop.slots() < wanted[loop.loop]) {
         refuse(loop.loop, std::to_string(loop.stages) + " stages instead of " +
                               std::to_string(wanted[loop.loop]) + ": no room in shared memory");
       }

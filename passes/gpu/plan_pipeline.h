@@ -19,7 +19,8 @@
 // iteration. That is so if the loop does nothing with the result but hand it on, if both operands
 // are slots of its rings, and if the same holds of all such dots of the loop, since waiting for one
 // waits for those before it. What iteration i-1 reads is then filled again in iteration i+1, so the
-// rings have one slot more than stages:
+// rings have one slot more than stages (unless that takes the last neighbour from the program's
+// multiprocessor, plan_residency.h):
 //
 //   for i:  wait for copies, copy i+n-1          into the slot that iteration i-2 has read
 //           start the dots of i, wait for the dots of i-1

@@ -28,7 +28,7 @@ namespace {
 struct Nest {
   int dots = 1;                 // of each iteration, each with its own accumulator and loads
   bool outer = false;           // the loop stands in one of three iterations
-  std::string attributes = "";  // of the first dot
+  std::string attributes = "";  // of the dots
   std::string scale = "";       // between the first dot's accumulator and the dot
   std::string inside = "";      // behind the dots
   std::string result = "%d0"; // what goes on as the first accumulator
@@ -74,7 +74,7 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32>
     const bool scaled = i == 0 && !nest.scale.empty();
     body += scaled ? nest.scale + "\n" : "";
     body += "    %d" + n + " = dot %x" + n + ", %y" + n + (scaled ? ", %scaled" : ", %acc" + n) +
-            " {unit=\"wgmma_m64k16_f16\"" + (i == 0 ? nest.attributes : "") + "} " + tile + "\n";
+            " {unit=\"wgmma_m64k16_f16\"" + nest.attributes + "} " + tile + "\n";
     yields += comma + (i == 0 ? nest.result : "%d" + n);
     stores += "  store %cp, %sum" + n + "\n";
   }
@@ -263,12 +263,12 @@ private:
 TEST(UnderWay, NobodyTouchesWhatADotWorksOn) {
   for (const int dots : {1, 2}) {
     for (const bool outer : {false, true}) {
-      for (const char *attributes : {"", ", behind=0"}) {
-        for (const int32_t stages : {1, 2, 3, 4}) {
+      for (const char *attributes : {", behind=1", ", behind=0"}) {
+        for (const int32_t stages : {2, 3, 4}) {
           const Nest nest{.dots = dots, .outer = outer, .attributes = attributes};
           const ir::Function fn = compiled(nest, stages);
-          const bool later = stages > 1 && nest.attributes.empty();
-          for (int64_t trips = 0; trips <= 9 && stages > 1; ++trips) {
+          const bool later = nest.attributes == ", behind=1";
+          for (int64_t trips = 0; trips <= 9; ++trips) {
             SCOPED_TRACE(std::to_string(dots) + " dots, " + std::to_string(stages) + " stages, " +
                          std::to_string(trips) + " trips");
             Machine machine(fn, 64 * trips);
@@ -283,7 +283,8 @@ TEST(UnderWay, NobodyTouchesWhatADotWorksOn) {
   }
 }
 
-size_t later(const Nest &nest, int32_t stages = 3) {
+// With as many stages as leave no second program on the multiprocessor.
+size_t later(const Nest &nest, int32_t stages = 8) {
   const passes::Plan plan = planOf(nest, stages);
   EXPECT_EQ(plan.loops.size(), 1U);
   return plan.loops.empty() ? 0 : plan.loops[0].underWay.size();
@@ -310,9 +311,13 @@ TEST(UnderWay, DotsWhoseResultsAreOnlyHandedOnEndLater) {
 }
 
 TEST(UnderWay, RingsHaveASlotMore) {
-  const passes::LoopPlan with = planOf({}, 3).loops.at(0), without = planOf({.attributes = ", behind=0"}, 3).loops.at(0);
-  EXPECT_EQ(with.slots(), 4);
-  EXPECT_EQ(without.slots(), 3);
+  const passes::LoopPlan with = planOf({}, 8).loops.at(0), without = planOf({.attributes = ", behind=0"}, 8).loops.at(0);
+  EXPECT_EQ(with.slots(), 9);
+  EXPECT_EQ(without.slots(), 8);
+  // Slots of 16 KiB: with seven, two programs share a multiprocessor, with eight none do.
+  EXPECT_EQ(later({}, 3), 1U);
+  EXPECT_EQ(later({}, 7), 0U);
+  EXPECT_EQ(later({.attributes = ", behind=1"}, 7), 1U);
   // Where there is no room, fewer run ahead, and at the end each dot waits for itself.
   const passes::LoopPlan deep = planOf({.dots = 2}, 64).loops.at(0);
   EXPECT_EQ(deep.slots(), 7) << "slots of 32 KiB in 227";

@@ -113,7 +113,7 @@ LATER = {"plain": 1, "two": 2, "scaled": 0, "read": 0, "atomic": 1, "outer": 1}
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("stages", [1, 3, 8])
 @pytest.mark.parametrize("kind", LATER)
 def test_nests(kind, stages, device):
     """Dots whose result is only handed on end one iteration later; others at once. No trips, one, and many."""
@@ -142,7 +142,7 @@ def test_nests(kind, stages, device):
 @pytest.mark.parametrize("kind", LATER)
 def test_code_of_nests(kind, tmp_path):
     kernel = nests.warmup(*["*fp16:16"] * 2, *["*fp32:16"] * 2, "*i32:16", "*fp32:16", *["i32:16"] * 2, *["i32"] * 2, grid=(1,),
-                          target="sm_90a", BM=128, BN=64, BK=64, KIND=kind, num_warps=8)
+                          target="sm_90a", BM=128, BN=64, BK=64, KIND=kind, num_warps=8, num_stages=6)
     waits = re.findall(r"wgmma\.wait_group\.sync\.aligned (\d)", kernel.asm["ptx"])
     later = LATER[kind]
     assert sorted(waits) == (["0", str(later)] if later else ["0"])
