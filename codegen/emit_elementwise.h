@@ -71,6 +71,8 @@ protected:
   // Of integers: an ordered comparison; smin, smax, umin or umax.
   virtual llvm::Value *compareIntegers(llvm::CmpInst::Predicate predicate, llvm::Value *a, llvm::Value *b);
   virtual llvm::Value *integerMinMax(llvm::Intrinsic::ID which, llvm::Value *a, llvm::Value *b);
+  // The upper 16 bits of each i32.
+  virtual llvm::Value *upperHalves(llvm::Value *words);
   // The nearest bf16 of an integer of 32 or 64 bits, as bits.
   virtual llvm::Value *wideToBf16(bool isSigned, llvm::Value *a);
   // Quotient of integers; divisors are safe already: not 0, and not -1 where `a` is the least one.

@@ -43,13 +43,16 @@ Value *Elementwise::fromFloat(Elem elem, Value *value) {
   // Adding 0x7fff and the lowest kept bit carries exactly when nearest-even rounds up; a NaN keeps
   // its upper bits and is made quiet.
   Value *bits = builder_.CreateBitCast(value, typeLike(value, builder_.getInt32Ty()));
-  Value *upper = builder_.CreateLShr(bits, intLike(bits, 16));
-  Value *lowest = builder_.CreateAnd(upper, intLike(bits, 1));
+  Value *lowest = builder_.CreateAnd(builder_.CreateLShr(bits, intLike(bits, 16)), intLike(bits, 1));
   Value *rounded = builder_.CreateAdd(bits, builder_.CreateAdd(lowest, intLike(bits, 0x7fff)));
-  rounded = builder_.CreateLShr(rounded, intLike(bits, 16));
   Value *isNan = builder_.CreateFCmpUNO(value, value);
-  Value *quiet = builder_.CreateOr(upper, intLike(bits, 0x40));
-  return builder_.CreateTrunc(builder_.CreateSelect(isNan, quiet, rounded), int16);
+  Value *quiet = builder_.CreateOr(bits, intLike(bits, 0x400000));
+  return upperHalves(builder_.CreateSelect(isNan, quiet, rounded));
+}
+
+Value *Elementwise::upperHalves(Value *words) {
+  return builder_.CreateTrunc(builder_.CreateLShr(words, intLike(words, 16)),
+                              typeLike(words, builder_.getInt16Ty()));
 }
 
 Value *Elementwise::fromDouble(Elem elem, Value *value) {

@@ -105,6 +105,20 @@ Value *CpuElementwise::castFunction(const ir::Function &fn, ir::OpId op, Value *
   return builder_.CreateExtractElement(float8ToBf16(builder_, format, asVector(builder_, operand)), uint64_t{0});
 }
 
+Value *CpuElementwise::upperHalves(Value *words) {
+  const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(words->getType());
+  if (vector == nullptr) {
+    return Elementwise::upperHalves(words);
+  }
+  const unsigned lanes = vector->getNumElements();
+  llvm::SmallVector<int, 64> upper;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    upper.push_back(static_cast<int>(2 * lane + 1)); // all targets are little-endian
+  }
+  auto *halves = llvm::FixedVectorType::get(builder_.getInt16Ty(), 2 * lanes);
+  return builder_.CreateShuffleVector(builder_.CreateBitCast(words, halves), upper);
+}
+
 // The exact quotient is at least 1/|d| below the next integer, and rounding moves it by less: by at
 // most |a/d| 2^-53, with |a| < 2^33 (float: 2^-24 and 2^17). So truncation gives the integer one.
 Value *CpuElementwise::divideSafe(bool isSigned, Value *a, Value *d) {

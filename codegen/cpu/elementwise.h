@@ -23,6 +23,8 @@ public:
 protected:
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
   llvm::Value *castFunction(const ir::Function &fn, ir::OpId op, llvm::Value *operand) override;
+  // Of vectors by a shuffle: of two registers it is one instruction, where shifts and truncations are four.
+  llvm::Value *upperHalves(llvm::Value *words) override;
   // Vectors of up to 32 bits by a float division that is exact enough: no division of integer
   // vectors exists on a CPU.
   llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *d) override;

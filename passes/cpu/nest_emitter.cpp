@@ -109,6 +109,30 @@ uint32_t widestElement(const NestState &state, std::span<const ValueId> values) 
   return widest;
 }
 
+// Whether f32 from memory is rounded to bf16 and no more: two registers of f32 are one of bf16, which is made with
+// fewer instructions than its halves.
+bool onlyRounds(const NestState &state, std::span<const ValueId> values) {
+  const Function &fn = state.fn;
+  bool rounds = false;
+  for (ValueId value : values) {
+    const OpId op = fn.def(value);
+    if (fn.type(value).isBool()) {
+      continue;
+    }
+    if (!op.valid() || fn.opcode(op) != Opcode::FpTrunc || fn.type(value).elem() != Elem::BF16) {
+      return false;
+    }
+    const ValueId wide = fn.operand(op, 0);
+    const OpId source = fn.def(wide);
+    const bool isRead = state.stored(wide) || (source.valid() && fn.opcode(source) == Opcode::Load);
+    if (!isRead || fn.type(wide).elem() != Elem::F32) {
+      return false;
+    }
+    rounds = true;
+  }
+  return rounds;
+}
+
 // A shape op on the way whose operand is worth storing when an expression has too many paths.
 ValueId cutPoint(const NestState &state, OpId op) {
   const Opcode opcode = state.fn.opcode(op);
@@ -196,7 +220,10 @@ LaneChoice chooseLanes(const NestState &state, const NestWork &work) {
   for (unsigned axis = work.shape.size(); axis-- > 0;) {
     const int32_t extent = work.shape[axis];
     const bool one = work.inOrder && int(axis) == work.reducedAxis;
-    const int32_t lanes = one ? 1 : lanesFor(state, work.values, extent);
+    int32_t lanes = one ? 1 : lanesFor(state, work.values, extent);
+    if (!one && 2 * lanes <= extent && onlyRounds(state, work.values)) {
+      lanes *= 2;
+    }
     double cost = 2;
     for (const Access &access : accesses) {
       cost += stepCost(access.steps[axis], lanes);
