@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """dot_scaled: a product of matrices in small floats, a scale for each run of elements along K.
 
-Operands are brought to bf16, whose 8 bits hold a float of at most 8 bits times a scale (4 bits each at most),
-and a bf16 times a power of two; or to fp32 where one of them is fp16, or a bf16 with a scale that is no power
-of two; and then multiplied. Leading axes are a batch.
+Operands are brought to a type that holds them exactly and then multiplied: to bf16, whose 8 bits hold a float of at most 8
+bits times a scale (4 bits each at most), and a bf16 times a power of two; to tf32, whose 11 bits hold an fp16 times a power of
+two; else to fp32. Leading axes are a batch.
 """
 import libtile
 import libtile.language as tl
@@ -91,14 +91,12 @@ def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None,
         right_run: tl.constexpr = scaled_dot_depth(tl.trans(rhs), rhs_format, rhs_k_pack) // rhs_scale.shape[-1]
         tl.static_assert(left_run == right_run, f"the scales of dot_scaled are for runs of one length, got runs of {left_run} in lhs "
                                                 f"and of {right_run} in rhs")
-    if scaled_dot_is_wide(lhs_format, lhs_scale) or scaled_dot_is_wide(rhs_format, rhs_scale):
-        left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, tl.float32)
-        right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, tl.float32)
-        return tl.dot(left, tl.trans(right), acc, input_precision="ieee", out_dtype=tl.float32)
-    else:
-        left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, tl.bfloat16)
-        right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, tl.bfloat16)
-        return tl.dot(left, tl.trans(right), acc, out_dtype=tl.float32)
+    bits: tl.constexpr = max(scaled_dot_bits(lhs_format, lhs_scale), scaled_dot_bits(rhs_format, rhs_scale))
+    dtype: tl.constexpr = tl.bfloat16 if bits <= 8 else tl.float32
+    precision: tl.constexpr = "tf32" if bits <= 11 else "ieee"
+    left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, dtype)
+    right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, dtype)
+    return tl.dot(left, tl.trans(right), acc, input_precision=precision, out_dtype=tl.float32)
 
 
 @libtile.jit
@@ -108,11 +106,10 @@ def scaled_dot_depth(x, format: tl.constexpr, k_pack: tl.constexpr):
 
 
 @libtile.jit
-def scaled_dot_is_wide(format: tl.constexpr, scale):
-    """Whether the operand times its scale may need more than bf16."""
-    if format == "fp16":
-        return True
-    elif format != "bf16" or scale is None:
-        return False
+def scaled_dot_bits(format: tl.constexpr, scale):
+    """Significant bits of an operand's numbers times their scales, at most."""
+    bits: tl.constexpr = 11 if format == "fp16" else 8 if format == "bf16" else 4
+    if scale is None:
+        return bits
     else:
-        return scale.dtype.is_fp8()
+        return bits + 4 if scale.dtype.is_fp8() else bits

@@ -54,18 +54,25 @@ def lines_of(path):
         return file.read().splitlines()
 
 
+def indent_of(line):
+    return len(line) - len(line.lstrip())
+
+
 def condition_of(file, line):
-    """What stands at a place of a skip: the `if` above a call of pytest.skip, the marks above a function."""
+    """What stands at a place of a skip: the branches that a call of pytest.skip is in, or the marks above a function."""
     lines = lines_of(file)
     at = min(line, len(lines)) - 1
-    indent = len(lines[at]) - len(lines[at].lstrip())
-    if not lines[at].lstrip().startswith("pytest.skip"):
+    if "pytest.skip(" not in lines[at]:
         marks = [each.strip() for each in lines[max(at - 20, 0):at + 1] if "mark.skipif" in each or "mark.xfail" in each]
         return " ".join(marks) or lines[at].strip()
-    for above in range(at, -1, -1):
-        if len(lines[above]) - len(lines[above].lstrip()) < indent and lines[above].strip():
-            return " ".join(each.strip() for each in lines[above:at])
-    return lines[at].strip()
+    branches, inner = [], indent_of(lines[at])
+    for each in reversed(lines[:at]):
+        if each.strip() and indent_of(each) < inner:
+            inner = indent_of(each)
+            if each.lstrip().startswith("def "):
+                break
+            branches.insert(0, each.strip())
+    return " ".join(branches) or lines[at].strip()
 
 
 def read(folder, name):

@@ -237,7 +237,7 @@ def test_accumulators_of_fp16(device, slices, m):
 
 
 @libtile.jit
-def scaled_batch(x, xs, y, ys, out, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def scaled_batch(x, xs, y, ys, out, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, FORMAT: tl.constexpr):
     s, m, n = tl.arange(0, B)[:, None, None], tl.arange(0, M), tl.arange(0, N)
     k, h, g = tl.arange(0, K), tl.arange(0, K // 2), tl.arange(0, K // 32)
     a = tl.load(x + s * (M * K) + m[None, :, None] * K + k[None, None, :])
@@ -245,23 +245,32 @@ def scaled_batch(x, xs, y, ys, out, B: tl.constexpr, M: tl.constexpr, N: tl.cons
     a_scale = tl.load(xs + s * (M * K // 32) + m[None, :, None] * (K // 32) + g[None, None, :])
     b_scale = tl.load(ys + s * (N * K // 32) + n[None, :, None] * (K // 32) + g[None, None, :])
     tl.store(out + s * (M * N) + m[None, :, None] * N + n[None, None, :],
-             tl.dot_scaled(a, a_scale, "bf16", b, b_scale, "e2m1"))
+             tl.dot_scaled(a, a_scale, FORMAT, b, b_scale, "e2m1"))
 
 
 @everywhere
+@pytest.mark.parametrize("format, dtype", [("bf16", BF16), ("fp16", F16)])
 @pytest.mark.parametrize("slices, m, n, k", [(3, 16, 8, 64), (2, 5, 3, 32)])
-def test_scaled_batches(device, slices, m, n, k):
+def test_scaled_batches(device, slices, m, n, k, format, dtype):
     rng = np.random.default_rng(n)
     numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
     codes = rng.integers(0, 16, (slices, k, n), dtype=np.uint8)
-    a = small(rng, (slices, m, k), BF16)
+    a = small(rng, (slices, m, k), dtype)
     xs = rng.integers(124, 131, (slices, m, k // 32), dtype=np.uint8)
     ys = rng.integers(124, 131, (slices, n, k // 32), dtype=np.uint8)
     left = a.astype(F64) * 2.0**(np.repeat(xs, 32, 2) - 127.0)
     right = numbers[codes] * (2.0**(np.repeat(ys, 32, 2) - 127.0)).transpose(0, 2, 1)
     got = launch(scaled_batch, device, [a, xs, codes[:, 0::2] | codes[:, 1::2] << 4, ys, poisoned((slices, m, n), F32)],
-                 B=slices, M=m, N=n, K=k)
+                 B=slices, M=m, N=n, K=k, FORMAT=format)
     assert np.array_equal(got, left @ right)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("format, unit", [("bf16", "f32.bf16.bf16.f32"), ("fp16", "f32.tf32.tf32.f32")])
+def test_scaled_dots_are_matrix_instructions(target, format, unit):
+    kernel = scaled_batch.warmup("*" + format, "*u8", "*u8", "*u8", "*fp32", B=2, M=32, N=32, K=64, FORMAT=format, target=target)
+    assert kernel.fallbacks == []
+    assert unit in kernel.asm["ptx"]
 
 
 @libtile.jit
