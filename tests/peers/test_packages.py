@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 
 
 @pytest.mark.parametrize("package, cases, least", [
-    ("liger_kernel", "liger_functions.py", 38), ("fla", "fla_functions.py", 14), ("attorch", "attorch_functions.py", 39),
+    ("liger_kernel", "liger_functions.py", 37), ("fla", "fla_functions.py", 14), ("attorch", "attorch_functions.py", 40),
     ("mamba_ssm", "mamba_functions.py", 12)])
 def test_its_functions_and_their_gradients_are_those_of_torch(package, cases, least):
     if importlib.util.find_spec(package) is None:
