@@ -144,14 +144,15 @@ def gated_scan():
 
 @case
 def one_step():
-    def reference(state, x, dt, a, b, c, d, z):
+    def reference(state, x, dt, a, b, c, d, z, dt_bias):
+        dt = F.softplus(dt + dt_bias)
         b, c = (each.repeat_interleave(HEADS // GROUPS, 1)[:, :, None] for each in (b, c))
         state = state * (dt[..., None] * a).exp() + (dt * x)[..., None] * b
         return ((state * c).sum(-1) + d * x) * F.silu(z)
     return (selective_state_update,
             [plain(BATCH, HEADS, WIDTH, STATE), plain(BATCH, HEADS, WIDTH), small(BATCH, HEADS, WIDTH).detach(),
              -small(HEADS, WIDTH, STATE).detach(), plain(BATCH, GROUPS, STATE), plain(BATCH, GROUPS, STATE),
-             plain(HEADS, WIDTH), plain(BATCH, HEADS, WIDTH)], (), reference)
+             plain(HEADS, WIDTH), plain(BATCH, HEADS, WIDTH), plain(HEADS, WIDTH)], (True,), reference)
 
 
 if __name__ == "__main__":
