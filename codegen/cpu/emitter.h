@@ -150,8 +150,7 @@ private:
   void defineSlots(std::span<const ir::ValueId> values, const std::vector<bool> &varying,
                    llvm::ArrayRef<llvm::Value *> made);
   Values emitForBody(ir::OpId op, const std::vector<bool> &varying);
-  Values emitMaskedBody(const Limits &limits, llvm::Instruction *jump, Values full,
-                        ir::Effects effects, llvm::function_ref<Values()> body);
+  Values emitMaskedBody(const Limits &limits, llvm::Instruction *jump, Values full, ir::Effects effects, llvm::function_ref<Values()> body);
   void emitWhile(ir::OpId op);
   void emitIf(ir::OpId op);
   // Binds the yield's operands in the form that values carried here have.
@@ -257,8 +256,7 @@ private:
   llvm::Value *roomOf(KnownArray &array, int64_t bytes);
   // Whether so many bytes from the address on (i64, or a vector of them) lie in none of the op's arrays.
   llvm::Value *isOutside(ir::OpId op, llvm::Value *address, int64_t bytes);
-  void leaveIf(llvm::Value *cond, ir::OpId op, unsigned elements,
-               llvm::function_ref<llvm::Value *()> address);
+  void leaveIf(llvm::Value *cond, ir::OpId op, unsigned elements, llvm::function_ref<llvm::Value *()> address);
   void emitOutOfBounds();
   uint32_t numberOf(ir::OpId op);
 
@@ -279,8 +277,7 @@ private:
   llvm::Value *mayGoWide(ir::OpId op);
   void emitAtomicLoad(ir::OpId op);
   void emitAtomicStore(ir::OpId op);
-  llvm::Value *narrowAtomicAdd(ir::Elem elem, llvm::Value *pointer, llvm::Value *value,
-                               llvm::AtomicOrdering order);
+  llvm::Value *narrowAtomicAdd(ir::Elem elem, llvm::Value *pointer, llvm::Value *value, llvm::AtomicOrdering order);
 
   // ---- contract.cpp, contract_tiles.cpp, tiny_numbers.cpp
   void emitContract(ir::OpId op);
