@@ -48,7 +48,7 @@ struct OptionRow {
 class Options {
 public:
   // Standard values: those of the table, but what the environment says at the first use (LIBTILE_CHECK,
-  // LIBTILE_DEBUG, LIBTILE_LINE_INFO). Throws UserError if that is neither 0 nor 1.
+  // LIBTILE_DEBUG, LIBTILE_LINE_INFO, LIBTILE_COPY_BOXES). Throws UserError if that is neither 0 nor 1.
   Options();
   // Those of the table, in every process.
   [[nodiscard]] static Options ofTable();
