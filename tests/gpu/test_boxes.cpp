@@ -71,7 +71,7 @@ TEST(Boxes, AreWrittenWhereTheLayoutPutsElements) {
 
 // A loop of 64x64x32 dots, whose left operand is a box.
 const std::string kLoop = R"(
-func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %m: i32, %n: i32, %lda: i32 {divisible=16})
+func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %b: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %m: i32, %n: i32 {divisible=16}, %lda: i32 {divisible=16})
   guard disjoint %a %c
   guard disjoint %b %c {
   %i = arange {start=0} : tile<64xi32>
