@@ -2,7 +2,7 @@
 """dot_scaled: a product of matrices in small floats, a scale for each run of elements along K.
 
 Operands are brought to a type that holds them exactly and then multiplied: to bf16, whose 8 bits hold a float of at most 8
-bits times a scale (4 bits each at most), and a bf16 times a power of two; to tf32, whose 11 bits hold an fp16 times a power of
+bits times a scale (4 bits each at most), and a bf16 times a power of two; to two bf16s, whose sum is an fp16 times a power of
 two; else to fp32. Leading axes are a batch.
 """
 import libtile
@@ -93,7 +93,7 @@ def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None,
                                                 f"and of {right_run} in rhs")
     bits: tl.constexpr = max(scaled_dot_bits(lhs_format, lhs_scale), scaled_dot_bits(rhs_format, rhs_scale))
     dtype: tl.constexpr = tl.bfloat16 if bits <= 8 else tl.float32
-    precision: tl.constexpr = "tf32" if bits <= 11 else "ieee"
+    precision: tl.constexpr = "bf16x3" if bits <= 11 else "ieee"
     left = scaled_dot_operand(lhs, lhs_scale, lhs_format, lhs_k_pack, dtype)
     right = scaled_dot_operand(tl.trans(rhs), rhs_scale, rhs_format, rhs_k_pack, dtype)
     return tl.dot(left, tl.trans(right), acc, input_precision=precision, out_dtype=tl.float32)

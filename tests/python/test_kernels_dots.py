@@ -266,11 +266,11 @@ def test_scaled_batches(device, slices, m, n, k, format, dtype):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("format, unit", [("bf16", "f32.bf16.bf16.f32"), ("fp16", "f32.tf32.tf32.f32")])
-def test_scaled_dots_are_matrix_instructions(target, format, unit):
+@pytest.mark.parametrize("format", ["bf16", "fp16"])
+def test_scaled_dots_are_matrix_instructions(target, format):
     kernel = scaled_batch.warmup("*" + format, "*u8", "*u8", "*u8", "*fp32", B=2, M=32, N=32, K=64, FORMAT=format, target=target)
     assert kernel.fallbacks == []
-    assert unit in kernel.asm["ptx"]
+    assert "f32.bf16.bf16" in kernel.asm["ptx"]
 
 
 @libtile.jit
