@@ -235,9 +235,9 @@ def block(lines):
 
 def _unwrapped(fn):
     """The function whose source counts: that which functools.wraps has named."""
-    own = fn
-    for _ in range(100):
-        own = getattr(own, "__wrapped__", own)
+    own, hops = fn, 0
+    while hops < 100 and hasattr(own, "__wrapped__"):  # a circle has no end
+        own, hops = own.__wrapped__, hops + 1
     return own if hasattr(own, "__code__") else fn
 
 
