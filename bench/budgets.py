@@ -5,6 +5,7 @@
 Compile times are whole compiles, source to loaded code, of kernels that nothing has compiled before:
 each round drops the caches of the kernel first.
 """
+import json
 import os
 import subprocess
 import sys
@@ -55,6 +56,13 @@ def _launch(device):
         if device == "cuda":
             torch.cuda.synchronize()
     return {"ours_s": measure.alone(once, 500, before=settle)}
+
+
+def _dropin_launch(device):
+    """Beside the seconds of a launch: microseconds that it costs beyond libtile's own, autotuned and not."""
+    out = subprocess.run([sys.executable, "-m", "libtile.as_triton", str(ROOT / "bench" / "dropin_launch.py"), device],
+                         capture_output=True, text=True, check=True, cwd=ROOT)
+    return json.loads(out.stdout.strip().splitlines()[-1])
 
 
 def _compile_seconds(device, kernel, types, constants, rounds):
@@ -138,6 +146,7 @@ def _build():
 
 def rows(device):
     yield f"{device}/launch", lambda: _launch(device)
+    yield f"{device}/launch/dropin", lambda: _dropin_launch(device)
     for what in COMPILES:
         yield f"{device}/compile/{what}", lambda what=what: _compile(device, what)
     for kernel in compile_kernels.LONG:
