@@ -241,6 +241,7 @@ private:
   void printElements(ir::ValueId value, const ir::PrintFormat &format, const std::string &text);
   // ---- emit_map.cpp
   Regs mapElement(ir::OpId op, llvm::Value *predicate);
+  std::vector<Regs> mapEach(ir::OpId op, bool parts), mapInLoop(ir::OpId op, bool parts);
   // ---- emit_gather.cpp
   llvm::Value *gatheredIndex(ir::OpId op, int32_t reg);
   // ---- combine.cpp, emit_reduce.cpp, emit_scan.cpp

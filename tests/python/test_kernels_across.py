@@ -350,6 +350,57 @@ def test_map_elementwise_on_floats(device, n):
     want = np.where(x > 0, x, 1.5 * np.expm1(x.astype(F64)))
     np.testing.assert_allclose(on.back(out), want, rtol=1e-5, atol=1e-6)
 
+
+@libtile.jit
+def long_straight(a, b):
+    for k in tl.static_range(50):
+        a = (a * 3 + (b ^ k)) & 0xffff
+    return a, a > b, a - b
+
+
+@libtile.jit
+def long_parting(a, b):
+    first, big, least = long_straight(a, b)
+    while first > b:
+        first //= 2
+    return first, big, least
+
+
+@libtile.jit
+def long_maps(x, y, out, SIZE: tl.constexpr, SHAPE: tl.constexpr, function: tl.constexpr):
+    i = tl.arange(0, SIZE).reshape(SHAPE)
+    first, big, least = tl.map_elementwise(function, tl.load(x + i), tl.load(y + i))
+    tl.store(out + i, first)
+    tl.store(out + SIZE + i, big.to(tl.int32))
+    tl.store(out + 2 * SIZE + i, least)
+
+
+@everywhere
+@pytest.mark.parametrize("shape", [(1,), (32,), (7, 9), (16, 32), (1000,)], ids=str)
+@pytest.mark.parametrize("function", [long_straight, long_parting], ids=lambda function: function.fn.__name__)
+@pytest.mark.parametrize("num_warps", [1, 4])
+def test_map_elementwise_of_long_bodies(device, shape, function, num_warps):
+    on = OnDevice(device)
+    rng, size = np.random.default_rng(3), math.prod(shape)
+    a, b = (rng.integers(1, 50000, size).astype(np.int32) for _ in range(2))
+    out = on(poisoned(3 * size, np.int32))
+    long_maps[(1,)](on(a), on(b), out, size, shape, function, num_warps=num_warps)
+    first = a.astype(np.int64)
+    for k in range(50):
+        first = (first * 3 + (b ^ k)) & 0xffff
+    big, least = first > b, first - b
+    while function is long_parting and (first > b).any():
+        first = np.where(first > b, first // 2, first)
+    same(on.back(out), np.concatenate([first, big, least]).astype(np.int32))
+
+
+@pytest.mark.parametrize("function", [long_straight, long_parting], ids=lambda function: function.fn.__name__)
+def test_long_bodies_are_not_repeated(function):
+    few, many = (long_maps.warmup("*i32", "*i32", "*i32", SIZE=size, SHAPE=(size,), function=function, num_warps=1,
+                                  target="sm_90a", grid=(1,)).asm["ptx"].count("xor.b32") for size in (32, 512))
+    assert 40 < many < 2 * few
+
+
 @libtile.jit
 def assembly_words(x, y, out, N: tl.constexpr):
     i = tl.arange(0, N)
