@@ -136,8 +136,7 @@ private:
                         llvm::ArrayRef<llvm::Value *> operands, bool effects,
                         bool convergent = false);
   // An access; its text may use scratch registers that no other text sees.
-  llvm::Value *assembly(const std::string &text, const AssemblyOperands &operands,
-                        llvm::Type *result);
+  llvm::Value *assembly(const std::string &text, const AssemblyOperands &operands, llvm::Type *result);
   // bar.sync 0: all threads of the program.
   void barrier();
   // Dynamic shared memory of the program, ptr addrspace(3).
@@ -182,8 +181,7 @@ private:
   llvm::Value *tellOthers(ir::OpId op, llvm::Value *value);
   // ---- emit_control.cpp
   Regs carried(std::span<const ir::ValueId> values);
-  Regs phis(std::span<const ir::ValueId> like, llvm::ArrayRef<llvm::Value *> incoming,
-            llvm::BasicBlock *from);
+  Regs phis(std::span<const ir::ValueId> like, llvm::ArrayRef<llvm::Value *> incoming, llvm::BasicBlock *from);
   void bind(std::span<const ir::ValueId> values, llvm::ArrayRef<llvm::Value *> flat);
   void addIncoming(llvm::ArrayRef<llvm::Value *> phis, llvm::ArrayRef<llvm::Value *> values,
                    llvm::BasicBlock *from);
