@@ -79,8 +79,10 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
     checkNeighbours(plan.steps, warps, fn.locationOf(reduce));
   }
   if (!warps.empty()) {
-    // Registers of the tile that the steps before the warps' have not joined.
+    // What the steps before the warps' have not joined: registers of the tile, and lanes that hold other elements. In
+    // order, lanes may come behind the warps.
     int32_t entries = distinctRegisters(layout);
+    int32_t rows = layout.canonicalBits(HwDim::Lane);
     for (const ReduceStep &step : plan.steps) {
       if (step.kind == Kind::Warp) {
         break;
@@ -88,10 +90,7 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
       entries /= step.kind == Kind::Register ? 2
                  : step.kind == Kind::Repeat ? layout.repeats()[plan.axis]
                                              : 1;
-    }
-    int32_t rows = layout.canonicalBits(HwDim::Lane); // lane bits that tell rows apart
-    for (const ReduceStep &step : lanes) {
-      rows &= ~(1 << step.bit);
+      rows &= step.kind == Kind::Lane ? ~(1 << step.bit) : -1;
     }
     plan.scratch = makeWarpScratch(fn, reduce, entries, rows);
   }

@@ -11,8 +11,8 @@
 // warps, which shuffles least; padding is then replaced by the op's neutral element. Others keep
 // the order of coordinates.
 //
-// Warps meet in shared memory (WarpScratch), where `lane` counts the lanes that hold different rows; each
-// reads all.
+// Warps meet in shared memory (WarpScratch), where `lane` counts the lanes that hold different rows, or parts of a row
+// that are joined behind the warps; each reads all.
 #pragma once
 
 #include "passes/gpu/along_axis.h"

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the planner of copies ahead refuses, and how many warps a kernel gets.
 #include "codegen/codegen.h"
+#include "ir/ops.h"
 #include "ir/parser.h"
 #include "passes/analysis/facts.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/propose_layouts.h"
+#include "passes/gpu/reduce_plan.h"
 #include "passes/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -93,6 +95,31 @@ void expectRefused(const LoopCase &c, const std::string &why) {
   EXPECT_TRUE(plan.loops.empty()) << why;
   ASSERT_FALSE(plan.refusals.empty()) << why;
   EXPECT_NE(plan.refusals[0].find(why), std::string::npos) << plan.refusals[0];
+}
+
+// In the order of coordinates warps may meet before lanes do: those lanes still hold different elements then.
+TEST(Plans, LanesThatAreJoinedBehindTheWarpsWriteWhatTheyHold) {
+  const char *text = R"(
+#0 = layout regs=[] lanes=[[64],[128],[0],[256],[1]] warps=[[2],[4],[8],[16],[32]] subtile=[512] repeats=[1]
+func @differences stage=laid-out warps=32 stages=1 (%o: ptr<i32>) {
+  %x = arange {start=0} : tile<512xi32, #0>
+  %sum = reduce %x {axis=0} : i32 {
+  ^(%a: i32, %b: i32):
+    %c = COMBINE %a, %b : i32
+    yield %c
+  }
+  store %o, %sum
+  return
+}
+)";
+  const auto laneBits = [&](const char *combine) {
+    const ir::Function fn = ir::parse(replaced(text, "COMBINE", combine));
+    const auto ops = fn.walk();
+    const auto reduce = std::ranges::find(ops, ir::Opcode::Reduce, [&](ir::OpId op) { return fn.opcode(op); });
+    return passes::planReduce(fn, *reduce).scratch.laneBits;
+  };
+  EXPECT_EQ(laneBits("sub"), (std::vector<int32_t>{0, 1, 3}));
+  EXPECT_EQ(laneBits("add"), std::vector<int32_t>{});
 }
 
 TEST(Plans, LoopsOfDotsRunAhead) {

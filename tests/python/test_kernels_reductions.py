@@ -63,3 +63,21 @@ def test_lefts_come_before_rights_in_a_row(device, n, block):
     compose_row[(1,)](on(a), on(b), *outs, n, BLOCK=block)
     for out, each in zip(outs, compositions(a[:n], b[:n])):
         assert on.back(out)[0] == each
+
+
+@libtile.jit
+def places_of_maxima(x, out, M: tl.constexpr, N: tl.constexpr, ROWS: tl.constexpr):
+    """Columns lie side by side in memory, so that neighbours of a reshaped row are far apart among lanes and warps."""
+    a = tl.load(x + tl.arange(0, M)[:, None] + tl.arange(0, N)[None, :] * M)
+    tl.store(out + tl.arange(0, ROWS), tl.argmax(tl.reshape(a, (ROWS, M * N // ROWS)), 1))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("warps", [1, 4, 16, 32])
+@pytest.mark.parametrize("m, n, rows", [(16, 64, 4), (32, 32, 2), (64, 16, 1), (8, 256, 8)])
+def test_rows_over_lanes_and_warps_in_any_order(device, m, n, rows, warps):
+    x = np.random.default_rng(4).integers(-9, 10, (m, n), np.int32)
+    on = OnDevice(device)
+    out = on(poisoned((rows,), np.int32))
+    places_of_maxima[(1,)](on(np.ascontiguousarray(x.T)), out, m, n, rows, num_warps=warps)
+    np.testing.assert_array_equal(on.back(out), np.argmax(x.reshape(rows, -1), 1))
