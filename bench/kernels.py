@@ -197,7 +197,7 @@ def cases(device):
         for size in sizes:
             yield Case(f"cuda/{name}/bf16/{size}", "triton",
                        lambda name=name, size=size: Prepared(*model_kernels.prepare(name, size, triton_twin)))
-    tiles = {"block_m": 128, "block_n": 128, "block_k": 32, "group_m": 8, "num_stages": 4}
+    tiles = {"block_m": 128, "block_n": 256, "block_k": 64, "group_m": 8, "num_stages": 3, "num_warps": 8}
     for dtype, name in ((f16, "f16"), (bf16, "bf16")):
-        yield Case(f"cuda/matmul/{name}/4096", "cublas",
-                   _matmul(device, dtype, 4096, {**tiles, "num_warps": 4}))
+        for size in (2048, 4096, 8192):
+            yield Case(f"cuda/matmul/{name}/{size}", "cublas", _matmul(device, dtype, size, tiles))
