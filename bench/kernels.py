@@ -19,6 +19,8 @@ add = importlib.import_module("01_vector_add")
 softmax = importlib.import_module("02_fused_softmax")
 layer_norm = importlib.import_module("05_layer_norm")
 matmul = importlib.import_module("03_matmul")
+attention_kernels = importlib.import_module("attention_kernels")  # these take lessons from there too
+product_kernels = importlib.import_module("product_kernels")
 
 
 @dataclass
@@ -27,6 +29,7 @@ class Prepared:
     peer: Callable
     check: Callable  # raises AssertionError when ours' last result is wrong
     lesson: object   # the tutorial, whose kernel says the path that it took
+    config: object = None  # that the tuner chose
 
 
 @dataclass
@@ -197,7 +200,9 @@ def cases(device):
         for size in sizes:
             yield Case(f"cuda/{name}/bf16/{size}", "triton",
                        lambda name=name, size=size: Prepared(*model_kernels.prepare(name, size, triton_twin)))
-    tiles = {"block_m": 128, "block_n": 256, "block_k": 64, "group_m": 8, "num_stages": 3, "num_warps": 8}
-    for dtype, name in ((f16, "f16"), (bf16, "bf16")):
-        for size in (2048, 4096, 8192):
-            yield Case(f"cuda/matmul/{name}/{size}", "cublas", _matmul(device, dtype, size, tiles))
+    for name, arguments in product_kernels.cases():
+        yield Case(f"cuda/{name}", "cublas", lambda arguments=arguments: Prepared(*product_kernels.prepare(*arguments)))
+    for name, peer, arguments in attention_kernels.cases():
+        backward = name.startswith("attention_backward")
+        yield Case(f"cuda/{name}", peer, lambda arguments=arguments, backward=backward: Prepared(*(
+            attention_kernels.prepare_backward(*arguments) if backward else attention_kernels.prepare(*arguments, triton_twin))))

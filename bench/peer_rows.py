@@ -41,6 +41,8 @@ def measure_case(case, device):
     row = {"name": case.name, "peer": case.peer,
            **measure.interleaved(prepared.ours, prepared.peer, device),
            "path": path}
+    if prepared.config:
+        row["config"] = prepared.config
     prepared.check()
     if "fallback:" in row["path"]:
         row["error"] = "the kernel took a fallback"
