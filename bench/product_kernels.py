@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import libtile
 import libtile.language as tl
+from fitted import fitted
 
 matmul = importlib.import_module("03_matmul")
 
 # What the tuner tries: of the lesson's list what takes a GPU's matrix units, and deeper sums for 8-bit types.
 CONFIGS = [libtile.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": 8}, num_warps=warps, num_stages=stages)
            for m, n, k, warps, stages in ((128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (128, 128, 64, 4, 4),
-                                          (128, 128, 64, 8, 4), (128, 256, 128, 8, 3), (128, 128, 128, 4, 3), (128, 128, 32, 4, 4),
+                                          (128, 128, 64, 8, 4), (128, 256, 128, 8, 3), (128, 128, 128, 4, 3), (128, 256, 32, 8, 4), (128, 128, 32, 4, 4),
                                           (64, 128, 64, 4, 4), (64, 64, 64, 4, 5), (64, 32, 64, 4, 5))]
 
 
@@ -124,9 +125,9 @@ def prepare(kind, shape, order):
     a, b, c = _operands(torch, kind, shape, order)
     kernel = {"batched": batched, "split_k": split_k}.get(order, matmul.matmul)
     configs = CONFIGS if kernel is matmul.matmul else [_without_groups(config) for config in CONFIGS]
-    tuner = libtile.autotune(configs, key=["M", "N", "K"], warmup=2, rep=15)(kernel)
-    _launch(tuner, order, a, b, c)(**_precision(kind))
-    options = {**tuner.best_config.all_kwargs(), **_precision(kind)}
+    precision = {"default_dot_input_precision": "tf32"} if kind == "tf32" else {}
+    options = precision | fitted(libtile, kernel, configs, ["M", "N", "K"],
+                                 lambda kernel, **options: _launch(kernel, order, a, b, c)(**precision, **options))
     lesson = SimpleNamespace(kernel=kernel)
 
     def check():
@@ -141,7 +142,3 @@ def prepare(kind, shape, order):
 def _without_groups(config):
     constants = {name: value for name, value in config.kwargs.items() if name != "GROUP_M"}
     return libtile.Config(constants, num_warps=config.num_warps, num_stages=config.num_stages)
-
-
-def _precision(kind):
-    return {"default_dot_input_precision": "tf32"} if kind == "tf32" else {}
