@@ -9,15 +9,21 @@
 
 namespace libtile::passes {
 
+// What code may rely on that a launch finds out: predicates over its arguments (Function::guards).
+enum class Reliance : uint8_t {
+  Nothing,    // the general variant
+  Arguments,  // how they lie in memory, and their size (request_guards.h)
+  WholeTiles, // and that extents are multiples of tiles (gpu/unwrap_indices.h)
+};
+
 struct PassContext {
   const ir::Target &target;
   // The user's overrides; 0: the compiler decides.
   int32_t numWarps = 0;
   int32_t numStages = 0;
-  // Passes may ask for launch-time predicates (request_guards.h). The runtime compiles with it
-  // first, and once more without it when a launch fails a guard of Function::guards: the general
-  // variant.
-  bool allowGuards = true;
+  // What passes may ask for. The runtime compiles with all of it first, and again with less when a launch fails a
+  // guard.
+  Reliance relies = Reliance::WholeTiles;
   // Bodies of functions that the target has no instruction for; null: there are none.
   ir::FunctionLibrary *library = nullptr;
   // CPU: code is to compare its accesses with the extents of the arrays (cpu/mark_accesses.h).

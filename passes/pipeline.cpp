@@ -21,6 +21,7 @@
 #include "passes/gpu/place_barriers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
+#include "passes/gpu/unwrap_indices.h"
 #include "passes/hoist_loop_invariants.h"
 #include "passes/pass_scope.h"
 #include "passes/request_guards.h"
@@ -47,6 +48,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, kAlways, Stage::Tile,
             Stage::Tile},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"unwrap_indices", unwrapIndices, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"simplify", simplify, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, kAlways, Stage::Tile,
             Stage::Tile},
@@ -99,6 +101,9 @@ constexpr std::array kConstraints = {
                     "it leaves the old slots going round unread"},
     OrderConstraint{"hoist_loop_invariants", "eliminate_common_subexpressions", kLater,
                     "equal values of two loops meet only in front of them"},
+    OrderConstraint{"split_carried_offsets", "unwrap_indices", kAll, "an index that a loop carries is no sum of a scalar and an arange"},
+    OrderConstraint{"unwrap_indices", "simplify", kLater, "a tile's number is divided by 1"},
+    OrderConstraint{"unwrap_indices", "request_guards", kAll, "its guards are sorted with the others"},
     OrderConstraint{"simplify", "request_guards", kSome,
                     "accesses that are dead or go to the same place need no guard"},
     OrderConstraint{"eliminate_dead_code", "request_guards", kSome,

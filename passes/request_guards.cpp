@@ -72,7 +72,7 @@ std::set<uint32_t> wideSizes(const Function &fn, const Facts &facts) {
 } // namespace
 
 bool requestGuards(Function &fn, const PassContext &context) {
-  if (!context.allowGuards) {
+  if (context.relies == Reliance::Nothing) {
     return false;
   }
   const Facts facts = computeFacts(fn);

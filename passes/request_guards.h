@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks for the launch-time predicates that later passes profit from, by putting Guards on the
 // function. Code made afterwards may rely on them; the launcher checks them and otherwise runs the
-// variant that was compiled without (PassContext::allowGuards = false), which this pass leaves
+// variant that was compiled without (PassContext::relies), which this pass leaves
 // alone.
 //
 //   Disjoint  a pointer parameter that the kernel writes through, against each other pointer

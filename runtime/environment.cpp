@@ -10,11 +10,11 @@
 
 namespace libtile::runtime {
 
-int environmentNumber(const char *variable, int high) {
+int environmentNumber(const char *variable, int high, int standard) {
   const char *given = std::getenv(variable);
   const std::string_view text = given != nullptr ? given : "";
   if (text.empty()) {
-    return 0;
+    return standard;
   }
   int number = -1;
   const char *last = text.data() + text.size();

@@ -5,8 +5,8 @@
 
 namespace libtile::runtime {
 
-// 0 .. high, in decimal digits; 0 if the variable is unset or empty. A flag has a high of 1. Throws
+// 0 .. high, in decimal digits; `standard` if the variable is unset or empty. A flag has a high of 1. Throws
 // UserError for any other text: it names the variable, the text and what the variable takes.
-[[nodiscard]] int environmentNumber(const char *variable, int high);
+[[nodiscard]] int environmentNumber(const char *variable, int high, int standard = 0);
 
 } // namespace libtile::runtime

@@ -4,6 +4,7 @@
 #include "ir/float8.h"
 #include "runtime/fork.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -33,6 +34,10 @@ bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
   }
   }
   return false;
+}
+
+bool guardsHold(const Variant &variant, std::span<const uint64_t> slots, std::span<const Extent> extents) noexcept {
+  return std::ranges::all_of(variant.guards, [&](const ir::Guard &guard) { return guardHolds(guard, slots, extents); });
 }
 
 // i1 takes 0 and 1.
@@ -245,37 +250,46 @@ Executable::Executable(std::shared_ptr<const Compiled> kernel, std::shared_ptr<D
       throw ir::Unsupported("the kernel's code takes a value that launches do not make");
     }
   }
+  entries_[0].variant.store(&kernel_->preferred());
   needsExtents_ = kernel_->checksAccesses();
   for (const ir::Guard &guard : kernel_->preferred().guards) {
     needsExtents_ = needsExtents_ || guard.kind == ir::Guard::Kind::Disjoint;
   }
 }
 
-bool Executable::guardsHold(std::span<const uint64_t> slots,
-                            std::span<const Extent> extents) const noexcept {
-  for (const ir::Guard &guard : kernel_->preferred().guards) {
-    if (!guardHolds(guard, slots, extents)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 LoadedCode *Executable::select(std::span<const uint64_t> slots,
                            std::span<const Extent> extents) const noexcept {
-  return modules_[guardsHold(slots, extents) ? 0 : 1].load(std::memory_order_acquire);
+  for (const Entry &entry : entries_) {
+    const Variant *variant = entry.variant.load(std::memory_order_acquire);
+    if (variant == nullptr) {
+      return nullptr;
+    }
+    if (guardsHold(*variant, slots, extents)) {
+      return entry.code.load(std::memory_order_acquire);
+    }
+  }
+  return nullptr; // the last one relies on nothing
 }
 
 void Executable::prepare(std::span<const uint64_t> slots, std::span<const Extent> extents) {
-  load(guardsHold(slots, extents) ? 0 : 1);
+  using passes::Reliance;
+  constexpr Reliance kOrder[] = {Reliance::WholeTiles, Reliance::Arguments, Reliance::Nothing};
+  static_assert(std::size(kOrder) == std::tuple_size<decltype(entries_)>());
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Variant &variant = kernel_->variant(kOrder[i]);
+    entries_[i].variant.store(&variant, std::memory_order_release);
+    if (guardsHold(variant, slots, extents)) {
+      return load(entries_[i]);
+    }
+  }
 }
 
-void Executable::load(int which) {
+void Executable::load(Entry &entry) {
   const CompileScope scope;
   const std::lock_guard lock(mutex_);
-  if (owned_[which] == nullptr) {
-    owned_[which] = driver_->load((which == 0 ? kernel_->preferred() : kernel_->general()).code);
-    modules_[which].store(owned_[which].get(), std::memory_order_release);
+  if (entry.owned == nullptr) {
+    entry.owned = driver_->load(entry.variant.load(std::memory_order_acquire)->code);
+    entry.code.store(entry.owned.get(), std::memory_order_release);
   }
 }
 
@@ -300,7 +314,7 @@ void Executable::run(std::span<const uint64_t> slots, std::span<const Extent> ex
 }
 
 std::vector<std::pair<std::string, int64_t>> Executable::properties() const {
-  const LoadedCode *module = modules_[0].load(std::memory_order_acquire);
+  const LoadedCode *module = entries_[0].code.load(std::memory_order_acquire);
   return module != nullptr ? module->properties() : std::vector<std::pair<std::string, int64_t>>{};
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/cache/compile.h"
 #include "runtime/drivers/driver.h"
 
+#include <array>
 #include <span>
 
 namespace libtile::runtime {
@@ -94,7 +95,7 @@ public:
   [[nodiscard]] LoadedCode *select(std::span<const uint64_t> slots,
                                    std::span<const Extent> extents) const noexcept;
   // Loads the preferred variant, for properties(), unless it is loaded. Throws.
-  void load() { load(0); }
+  void load() { load(entries_[0]); }
   // Compiles, if need be, and loads what select() asks for. Throws.
   void prepare(std::span<const uint64_t> slots, std::span<const Extent> extents);
 
@@ -106,17 +107,20 @@ public:
   [[nodiscard]] std::vector<std::pair<std::string, int64_t>> properties() const;
 
 private:
-  void load(int which); // of modules_
-  [[nodiscard]] bool guardsHold(std::span<const uint64_t> slots,
-                                std::span<const Extent> extents) const noexcept;
+  // A variant, from what is known of it: nothing, its guards, its code.
+  struct Entry {
+    std::atomic<const Variant *> variant = nullptr;
+    std::shared_ptr<LoadedCode> owned;
+    std::atomic<LoadedCode *> code = nullptr;
+  };
+  void load(Entry &entry);
 
   std::shared_ptr<const Compiled> kernel_;
   std::shared_ptr<Driver> driver_;
   bool needsExtents_ = false;
   std::mutex mutex_;
-  std::shared_ptr<LoadedCode> owned_[2];
-  // [0] preferred, [1] general.
-  std::atomic<LoadedCode *> modules_[2] = {nullptr, nullptr};
+  // From the preferred one to the general one: a launch takes the first whose guards hold.
+  std::array<Entry, 3> entries_;
 };
 
 // Extents by run-time parameter, in `storage`, from one an argument; empty where the executable asks for

@@ -84,6 +84,10 @@ struct AccessRun {
 // for a run that covers the axis of `extent` elements, the least one that covers it.
 [[nodiscard]] int64_t alignedGroup(int64_t run, int64_t extent);
 
+// An index of this proved range is promised not to be negative: what does not show its sign. A lower bound in the lower
+// half of the type's negative numbers shows nothing: it comes from bounds that say little.
+[[nodiscard]] bool isPromisedNatural(IntRange proved, ir::Type type);
+
 class AccessFacts;
 
 class Facts {

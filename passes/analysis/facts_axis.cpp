@@ -290,13 +290,15 @@ void binaryAxis(const Pair &p, AxisFacts &out) {
 
 } // namespace
 
-// Not negative: known, or promised of an index whose sign the program does not show. A lower bound in the
-// lower half of the type's negative numbers shows nothing: it comes from bounds that say little.
+bool isPromisedNatural(IntRange proved, Type type) {
+  const bool isOpen = proved.lo <= typeRange(type).lo / 2 && proved.hi >= 0;
+  return proved.lo >= 0 || (type.elementBits() >= 32 && isOpen);
+}
+
+// Not negative: known, or promised.
 bool FactsBuilder::AxisRules::isIndex(ValueId dividend) const {
   const IntRange known = range(dividend);
-  const Type type = fn_.type(dividend);
-  const bool isOpen = known.lo <= typeRange(type).lo / 2 && known.hi >= 0;
-  return known.lo >= 0 || (trust_ == Trust::Promised && type.elementBits() >= 32 && isOpen);
+  return known.lo >= 0 || (trust_ == Trust::Promised && isPromisedNatural(known, fn_.type(dividend)));
 }
 
 // Consecutive numbers cross the end of the type where both its ends, or -1 and 0, are among them.

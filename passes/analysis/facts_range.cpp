@@ -199,7 +199,9 @@ IntRange FactsBuilder::arithmeticRange(OpId op, Trust trust) const {
     return when(opcode == Opcode::SDiv || bothNonNegative, quotientRange(a, b, type));
   }
   if (opcode == Opcode::SRem || opcode == Opcode::URem) {
-    return when(opcode == Opcode::SRem || bothNonNegative, remainderRange(a, b));
+    // An unsigned remainder is below its divisor, whatever is divided.
+    const bool isBelow = opcode == Opcode::URem && b.lo > 0;
+    return isBelow && !bothNonNegative ? IntRange{0, b.hi - 1} : when(opcode == Opcode::SRem || bothNonNegative, remainderRange(a, b));
   }
   if (opcode == Opcode::And || opcode == Opcode::Or || opcode == Opcode::Xor) {
     return bitRange(opcode, a, b, type);

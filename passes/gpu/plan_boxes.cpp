@@ -71,6 +71,10 @@ private:
     }
     planned.map.param = fn_.defIndex(box.base);
     planned.map.elem = elem;
+    // The machine stops with an illegal instruction where a row of the box starts elsewhere.
+    if (facts_.divisible(box.dims.back().coordinate) * static_cast<int64_t>(ir::bitWidth(elem) / 8) % kStrideUnit != 0) {
+      return "a row of the box may start at no multiple of 16 bytes";
+    }
     for (const BoxDim &dim : box.dims) {
       TensorMap::Dim made;
       if (&dim == &box.dims.back()) {
@@ -159,8 +163,7 @@ private:
 std::optional<PlannedBox> planBox(const ir::Function &fn, OpId load, const Facts &facts, const PassContext &context,
                                   std::string &why) {
   PlannedBox planned;
-  why = !context.copiesBoxes || !context.target.boxCopy || !context.allowGuards ? "the target or its options"
-                                                                                : BoxPlanner(fn, load, facts).run(planned);
+  why = context.relies == Reliance::Nothing ? "it may rely on nothing" : BoxPlanner(fn, load, facts).run(planned);
   return why.empty() ? std::optional(std::move(planned)) : std::nullopt;
 }
 

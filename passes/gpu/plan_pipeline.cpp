@@ -201,10 +201,11 @@ private:
     if (mayWriteTo(fn_, body, load, facts_)) {
       return refuse(load, "no copy ahead: a store of the loop may write what is loaded");
     }
-    if (planBoxed(plan, body, load)) {
+    std::string noBox;
+    if (planBoxed(plan, body, load, noBox)) {
       return;
     }
-    const auto planned = layOut(load);
+    auto planned = layOut(load);
     if (!planned) {
       return refuse(load, "no copy ahead: neighbours of fewer than 4 bytes, or not aligned");
     }
@@ -212,14 +213,21 @@ private:
     if (!addAhead(plan, body, {operands.begin(), operands.end()})) {
       return refuse(load, "no copy ahead: the addresses depend on what the loop computes");
     }
-    plan.loads.push_back(*planned);
+    planned->noBox = std::move(noBox);
+    plan.loads.push_back(std::move(*planned));
   }
 
   // As a box, if it can be one and its coordinates are known ahead.
-  bool planBoxed(LoopPlan &plan, BlockId body, OpId load) {
-    std::string why;
+  bool planBoxed(LoopPlan &plan, BlockId body, OpId load, std::string &why) {
+    if (!context_.copiesBoxes || !context_.target.boxCopy) {
+      return false;
+    }
     auto box = planBox(fn_, load, facts_, context_, why);
-    if (!box || fn_.getBool(fn_.parentOp(body), Attr::is_unsigned) || numBoxes_ == ir::TensorMap::kMost) {
+    if (box && (fn_.getBool(fn_.parentOp(body), Attr::is_unsigned) || numBoxes_ == ir::TensorMap::kMost)) {
+      why = numBoxes_ == ir::TensorMap::kMost ? "the kernel has as many as there may be" : "the loop counts without sign";
+      return false;
+    }
+    if (!box) {
       return false;
     }
     std::vector<ValueId> needed;
@@ -229,9 +237,10 @@ private:
       }
     }
     if (!addAhead(plan, body, std::move(needed))) {
+      why = "where it lies depends on what the loop computes";
       return false;
     }
-    PlannedLoad planned{.load = load, .slot = box->slot, .align = kMatrixAlignment, .box = {}};
+    PlannedLoad planned{.load = load, .slot = box->slot, .align = kMatrixAlignment, .box = {}, .noBox = {}};
     planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * fn_.type(fn_.result(load)).elementBytes();
     planned.box = std::move(box);
     plan.loads.push_back(std::move(planned));
@@ -273,7 +282,7 @@ private:
         readers.push_back(layoutOf(fn_.result(use.op)));
       }
     }
-    PlannedLoad planned{.load = load, .slot = {}, .vectorBytes = vectorBytes, .box = {}};
+    PlannedLoad planned{.load = load, .slot = {}, .vectorBytes = vectorBytes, .box = {}, .noBox = {}};
     if (feedsUnitItself(value)) {
       planned.slot = matrixLayout(type.shape(), *fast, bytes, writer);
       planned.align = kMatrixAlignment;

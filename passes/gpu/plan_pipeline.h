@@ -55,6 +55,7 @@ struct PlannedLoad {
   int64_t slotBytes = 0;
   int32_t align = 0;       // of the ring, if it needs more than others; bytes
   std::optional<PlannedBox> box; // the way of its copy; nullopt: by threads
+  std::string noBox;             // and why, in words; "": nobody asked
 };
 
 struct LoopPlan {

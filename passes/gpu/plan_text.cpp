@@ -15,7 +15,7 @@ std::string Plan::str(const ir::Function &fn) const {
                                   : ", " + std::to_string(loop.underWay.size()) + " dots end one iteration later") +
            "\n";
     for (const PlannedLoad &load : loop.loads) {
-      const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes";
+      const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes" + (load.noBox.empty() ? "" : " (no box: " + load.noBox + ")");
       out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": " + way + ", slots of " +
              std::to_string(load.slotBytes) + ", " + load.slot.str() + "\n";
     }

@@ -71,7 +71,7 @@ class CompiledKernel:
 
     @property
     def guards(self):
-        """What the launcher checks of the arguments before it runs the faster of the two variants, such as
+        """What the launcher checks of the arguments before it runs the fastest of its variants, such as
         "x and out do not overlap". The other is compiled when a launch first fails a check."""
         return self._kernel.guards()
 

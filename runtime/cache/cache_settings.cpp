@@ -33,9 +33,9 @@ std::string folderOfEnvironment() {
 
 CacheSettings settingsOfEnvironment() {
   CacheSettings read;
-  read.isOn = !isSet("LIBTILE_CACHE") || environmentNumber("LIBTILE_CACHE", 1) != 0;
+  read.isOn = environmentNumber("LIBTILE_CACHE", 1, 1) != 0;
   read.folder = folderOfEnvironment();
-  const int megabytes = isSet("LIBTILE_CACHE_MB") ? environmentNumber("LIBTILE_CACHE_MB", INT_MAX) : kStandardMegabytes;
+  const int megabytes = environmentNumber("LIBTILE_CACHE_MB", INT_MAX, kStandardMegabytes);
   read.maxBytes = static_cast<uint64_t>(megabytes) << 20;
   return read;
 }

@@ -222,10 +222,10 @@ Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, 
                    const ir::Target &target, const Options &options)
     : tile_(std::move(tile)), parameters_(std::move(parameters)), signature_(std::move(signature)),
       target_(target), options_(options), written_(writtenParameters(tile_)),
-      reports_(checksAccesses() || (!target.laysOut && hasMessages(tile_))), preferred_(makeVariant(true)) {}
+      reports_(checksAccesses() || (!target.laysOut && hasMessages(tile_))), preferred_(makeVariant(passes::Reliance::WholeTiles)) {}
 
-passes::PassContext Compiled::passContext(bool allowGuards) const {
-  return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), allowGuards,
+passes::PassContext Compiled::passContext(passes::Reliance relies) const {
+  return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), relies,
           &functionLibrary(), checksAccesses(), options_[Option::copy_boxes] != 0};
 }
 
@@ -253,7 +253,7 @@ std::vector<RecipeSlot> Compiled::recipe(size_t maps) const {
 Variant Compiled::makeInterpreted() const {
   auto fn = std::make_shared<ir::Function>(tile_.clone());
   for (const char *name : {"expand_assembly", "expand_functions"}) {
-    passes::runPass(*passes::findPass(name), *fn, passContext(false));
+    passes::runPass(*passes::findPass(name), *fn, passContext(passes::Reliance::Nothing));
   }
   Variant variant;
   variant.code.info.symbol = fn->name;
@@ -264,21 +264,21 @@ Variant Compiled::makeInterpreted() const {
   return variant;
 }
 
-Variant Compiled::makeVariant(bool allowGuards) const {
+Variant Compiled::makeVariant(passes::Reliance relies) const {
   const CompileScope scope;
   Variant variant = codegen::isInterpreted(target_)
                         ? makeInterpreted()
-                        : findOrCompile({tile_, target_, options_, disabledPasses(), allowGuards},
-                                        [&] { return compileVariant(allowGuards); });
+                        : findOrCompile({tile_, target_, options_, disabledPasses(), relies},
+                                        [&] { return compileVariant(relies); });
   for (std::string &line : options_.unheeded(target_)) {
     variant.fallbacks.push_back(std::move(line));
   }
   return variant;
 }
 
-Variant Compiled::compileVariant(bool allowGuards) const {
+Variant Compiled::compileVariant(passes::Reliance relies) const {
   ir::Function fn = tile_.clone();
-  passes::runPipeline(fn, passContext(allowGuards), pipelineOptions());
+  passes::runPipeline(fn, passContext(relies), pipelineOptions());
   Variant variant;
   variant.code = codegen::generate(fn, target_, codeOptions());
   variant.recipe = recipe(variant.code.info.maps.size());
@@ -286,20 +286,24 @@ Variant Compiled::compileVariant(bool allowGuards) const {
   variant.fallbacks = fn.fallbacks;
   variant.numWarps = fn.numWarps;
   variant.numStages = fn.numStages;
-  ir::check(allowGuards || variant.guards.empty(), "the general variant has no guards");
+  ir::check(relies != passes::Reliance::Nothing || variant.guards.empty(), "the general variant has no guards");
   return variant;
 }
 
-const Variant &Compiled::general() const {
-  if (preferred_.guards.empty()) {
+const Variant &Compiled::variant(passes::Reliance relies) const {
+  const bool asksForTiles = std::ranges::any_of(
+      preferred_.guards, [](const ir::Guard &guard) { return guard.kind == ir::Guard::Kind::Divisible; });
+  if (relies == passes::Reliance::WholeTiles || preferred_.guards.empty() ||
+      (relies == passes::Reliance::Arguments && !asksForTiles)) {
     return preferred_;
   }
   const CompileScope scope;
-  const std::lock_guard lock(generalMutex_);
-  if (general_ == nullptr) {
-    general_ = std::make_unique<const Variant>(makeVariant(false));
+  const std::lock_guard lock(othersMutex_);
+  std::unique_ptr<const Variant> &other = others_[static_cast<size_t>(relies)];
+  if (other == nullptr) {
+    other = std::make_unique<const Variant>(makeVariant(relies));
   }
-  return *general_;
+  return *other;
 }
 
 std::vector<std::string> Compiled::parameterNames() const {
@@ -344,7 +348,7 @@ std::string Compiled::text(const std::string &stage) const {
     return preferred_.code.assembly;
   }
   ir::Function fn = tile_.clone();
-  const passes::PassContext context = passContext(true);
+  const passes::PassContext context = passContext(passes::Reliance::WholeTiles);
   if (codegen::isInterpreted(target_)) {
     // It has no other stage.
   } else if (stage != "llvm" && stage != "asm") {

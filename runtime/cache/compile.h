@@ -2,9 +2,10 @@
 // From a jit function and a signature to machine code: specialise, pipeline, generate; and the cache
 // in memory of what has been compiled.
 //
-// A kernel has up to two variants. The preferred one may carry guards: predicates over the arguments
-// that its code relies on. The general one carries none; it is compiled when a launch first fails a
-// guard, so it costs nothing where none ever does. A kernel without guards has one variant.
+// A kernel has up to three variants, by what their code relies on (passes::Reliance). The preferred one may carry all
+// guards, predicates over the arguments; the second one, of kernels whose first asks for whole tiles, all others; the
+// general one carries none. Each is compiled when a launch first fails a guard of the one before, so it costs nothing
+// where none ever does. A kernel without guards has one variant.
 //
 // Texts of the stages are not kept: the tile stage is, and everything after it is a pure function of
 // it, so a text is made again when somebody asks.
@@ -80,8 +81,10 @@ public:
   // One a run-time parameter: the kernel may write through this pointer.
   [[nodiscard]] const std::vector<bool> &written() const { return written_; }
   [[nodiscard]] const Variant &preferred() const { return preferred_; }
-  // Compiled on the first call; the preferred one if that has no guards.
-  [[nodiscard]] const Variant &general() const;
+  // The variant that relies on no more than this; compiled on the first call, unless one that relies on more asks for
+  // nothing beyond it.
+  [[nodiscard]] const Variant &variant(passes::Reliance relies) const;
+  [[nodiscard]] const Variant &general() const { return variant(passes::Reliance::Nothing); }
   // Milliseconds that the front end and everything after it took.
   double frontendMs = 0, backendMs = 0;
 
@@ -91,11 +94,11 @@ public:
   [[nodiscard]] std::string text(const std::string &stage) const;
 
 private:
-  [[nodiscard]] passes::PassContext passContext(bool allowGuards) const;
+  [[nodiscard]] passes::PassContext passContext(passes::Reliance relies) const;
   [[nodiscard]] codegen::CodeOptions codeOptions() const;
   // From the cache on disk, if it is there.
-  [[nodiscard]] Variant makeVariant(bool allowGuards) const;
-  [[nodiscard]] Variant compileVariant(bool allowGuards) const;
+  [[nodiscard]] Variant makeVariant(passes::Reliance relies) const;
+  [[nodiscard]] Variant compileVariant(passes::Reliance relies) const;
   [[nodiscard]] Variant makeInterpreted() const;
   [[nodiscard]] std::vector<RecipeSlot> recipe(size_t maps) const; // of code with so many tensor maps
 
@@ -107,8 +110,8 @@ private:
   std::vector<bool> written_;
   bool reports_;
   Variant preferred_;
-  mutable std::mutex generalMutex_;
-  mutable std::unique_ptr<const Variant> general_;
+  mutable std::mutex othersMutex_;
+  mutable std::unique_ptr<const Variant> others_[2]; // by their reliance
 };
 
 // A jit function and what was compiled of it last. Thread-safe; two threads that miss at once both

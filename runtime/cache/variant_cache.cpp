@@ -19,9 +19,10 @@ CacheKey keyOf(const VariantSource &source, Places places) {
   print.locations = places == Places::With;
   const std::string tile = ir::print(source.tile, print), options = source.options.text();
   const ir::Target &target = source.target;
+  const std::string relies = std::to_string(static_cast<int>(source.relies));
   const std::string_view parts[] = {buildId(),       target.name,           target.triple,
                                     target.cpu,      target.features,       options,
-                                    source.disabledPasses, source.allowGuards ? "guards" : "", tile};
+                                    source.disabledPasses, relies, tile};
   return makeCacheKey(parts);
 }
 

@@ -19,7 +19,7 @@ struct VariantSource {
   const ir::Target &target;
   const Options &options;
   std::string_view disabledPasses;
-  bool allowGuards;
+  passes::Reliance relies;
 };
 
 // The variant from the cache, or else compiled and stored there; Variant::cache says what was done. Throws what `compile`

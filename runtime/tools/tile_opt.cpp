@@ -104,7 +104,7 @@ template <class Work> auto timed(const ToolOptions &options, const char *what, W
 }
 
 void runPasses(ir::Function &fn, const ToolOptions &options, const ir::Target &target) {
-  const passes::PassContext context{target, options.warps, options.stages, true,
+  const passes::PassContext context{target, options.warps, options.stages, passes::Reliance::WholeTiles,
                                     &runtime::functionLibrary(), options.check, options.copyBoxes};
   for (const std::string &name : options.passes) {
     passes::runPass(rowFor(name, fn, target), fn, context, options.run);

@@ -32,7 +32,7 @@ inline ir::Function nested(const std::string &text, const std::string &way) {
   ir::verifyOrThrow(fn, "parse");
   passes::PassContext context = contextOf(targetOf(way));
   if (way.ends_with(kWhole)) {
-    context.allowGuards = false;
+    context.relies = passes::Reliance::Nothing;
     passes::PipelineOptions options;
     options.verifyEach = true;
     passes::runPipeline(fn, context, options);

@@ -86,8 +86,7 @@ def test_products(tile, turned, device):
         there = [on(v) for v in (a, b, poisoned((3, m, n), F32))]
         strides = [(1, v.shape[2]) if turn else (v.shape[2], 1) for v, turn in zip((a, b), turned)]
         by_pointers[(-(-m // bm), -(-n // bn), 3)](
-            *there, m, n, k, *strides[0], *strides[1], a[0].size, b[0].size, m * n, BM=bm, BN=bn, BK=bk, num_warps=warps,
-            copy_boxes=True)
+            *there, m, n, k, *strides[0], *strides[1], a[0].size, b[0].size, m * n, BM=bm, BN=bn, BK=bk, num_warps=warps)
         np.testing.assert_array_equal(on.back(there[2]).astype(F64), x.astype(F64) @ y.astype(F64), f"{m} {n} {k}")
 
 
@@ -104,7 +103,7 @@ def test_descriptors(tile, stages, device):
         on = OnDevice(device)
         there = [on(v) for v in (a, b, poisoned((m, n), F32))]
         by_descriptors[(-(-m // bm), -(-n // bn))](*there, m, n, k, BM=bm, BN=bn, BK=bk, num_warps=warps,
-                                                    num_stages=stages, copy_boxes=True)
+                                                    num_stages=stages)
         np.testing.assert_array_equal(on.back(there[2]).astype(F64), a.astype(F64) @ b.astype(F64).T, f"{m} {n} {k}")
 
 
@@ -116,7 +115,7 @@ def test_loops_in_loops(dtype, device):
         a = rng.integers(-3, 4, (m, k)).astype(dtype)
         on = OnDevice(device)
         there = [on(a), on(poisoned((64, 64), F32))]
-        twice[(1,)](*there, m, k, k, BM=64, BK=32, num_warps=4, copy_boxes=True)
+        twice[(1,)](*there, m, k, k, BM=64, BK=32, num_warps=4)
         expected = np.zeros((64, 64))
         for row in range(0, m, 64):
             part = np.zeros((64, k))
@@ -133,7 +132,7 @@ def test_code(tile, turned, tmp_path):
     target = "sm_90" if bk == 48 else "sm_90a"
     strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
     kernel = by_pointers.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, *strides[0], *strides[1], *["i32:16"] * 3,
-                                grid=(1,), target=target, BM=bm, BN=bn, BK=bk, num_warps=warps, copy_boxes=True)
+                                grid=(1,), target=target, BM=bm, BN=bn, BK=bk, num_warps=warps)
     ptx = kernel.asm["ptx"]
     assert "cp.async.bulk.tensor.3d.shared::cluster.global" in ptx and "cp.async.cg" not in ptx and "cp.async.ca" not in ptx
     assert len(re.findall(r"\.param \.align 64 \.b8 \w+\[128\]", ptx)) == 2
@@ -147,11 +146,11 @@ def test_code(tile, turned, tmp_path):
     assert loop.count("barrier\n") == 1 and loop.count("copy_box") == 2 and loop.count("arrivals_wait") == 1
 
 
-def test_boxes_are_asked_for():
+def test_boxes_are_the_standard():
     kernel = by_descriptors.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, grid=(1,), target="sm_90a", BM=128, BN=128,
-                                   BK=64)
+                                   BK=64, copy_boxes=False)
     assert "tensor" not in kernel.asm["ptx"]
     kernel = by_descriptors.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, grid=(1,), target="sm_90a", BM=128, BN=128,
-                                   BK=64, copy_boxes=True)
+                                   BK=64)
     assert "cp.async.bulk.tensor.2d" in kernel.asm["ptx"]
     assert "K > 0" in kernel.guards

@@ -179,12 +179,13 @@ def test_a_row_is_multiplied_by_one_reciprocal():
     assert products.count(32) >= 2, products
 
 
+@pytest.mark.parametrize("boxes, copy", [(False, "cp.async.cg.shared.global"), (True, "cp.async.bulk.tensor.2d")])
 @pytest.mark.parametrize("target, instructions", [("sm_90", ["ldmatrix", "mma.sync.aligned.m16n8k16"]),
                                                   ("sm_90a", ["fence.proxy.async", "wgmma.mma_async"])])
-def test_tensor_cores_are_fed_by_copies_ahead(target, instructions):
+def test_tensor_cores_are_fed_by_copies_ahead(target, instructions, boxes, copy):
     kernel, types, constants = KERNELS["matmul_f16"]
-    ptx = kernel.warmup(*types, grid=(1,), target=target, **constants).asm["ptx"]
-    for instruction in ("cp.async.cg.shared.global", *instructions):
+    ptx = kernel.warmup(*types, grid=(1,), target=target, copy_boxes=boxes, **constants).asm["ptx"]
+    for instruction in (copy, *instructions):
         assert instruction in ptx
 
 

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 using namespace libtile;
 
 namespace {
@@ -53,6 +55,46 @@ func @add stage=tile warps=4 stages=3 (%x: ptr<f32>, %y: ptr<f32>, %out: ptr<f32
 }
 )";
 
+// A product whose rows wrap around at %m: where 32 divides it, rows are read as boxes.
+const char *const kWrapped = R"(
+func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %m: i32, %n: i32 {divisible=16}) {
+  %pid = program_id {axis=0} : i32
+  %c32 = constant {value=32} : i32
+  %first = mul %pid, %c32 : i32
+  %i = arange {start=0} : tile<32xi32>
+  %firsts = splat %first : tile<32xi32>
+  %rows = add %firsts, %i : tile<32xi32>
+  %ms = splat %m : tile<32xi32>
+  %wrapped = srem %rows, %ms : tile<32xi32>
+  %r = expand_dims %wrapped {axis=1} : tile<32x1xi32>
+  %ns = splat %n : tile<32x1xi32>
+  %ra = mul %r, %ns : tile<32x1xi32>
+  %as = splat %a : tile<32x1xptr<f16>>
+  %p2 = ptr_add %as, %ra : tile<32x1xptr<f16>>
+  %p3 = broadcast %p2 : tile<32x32xptr<f16>>
+  %j = expand_dims %i {axis=0} : tile<1x32xi32>
+  %js = broadcast %j : tile<32x32xi32>
+  %ap = ptr_add %p3, %js : tile<32x32xptr<f16>>
+  %end = splat %n : tile<32x32xi32>
+  %zero = constant {value=0.0} : tile<32x32xf32>
+  %lo = constant {value=0} : i32
+  %sum = for %lo, %n, %c32, %zero : tile<32x32xf32> {
+  ^(%k: i32, %acc: tile<32x32xf32>):
+    %ks = splat %k : tile<32x32xi32>
+    %at = ptr_add %ap, %ks : tile<32x32xptr<f16>>
+    %ki = add %js, %ks : tile<32x32xi32>
+    %inside = cmp %ki, %end {predicate=slt} : tile<32x32xi1>
+    %x = load %at, %inside : tile<32x32xf16>
+    %s = dot %x, %x, %acc : tile<32x32xf32>
+    yield %s
+  }
+  %cs = splat %c : tile<32x32xptr<f32>>
+  %cp = ptr_add %cs, %js : tile<32x32xptr<f32>>
+  store %cp, %sum
+  return
+}
+)";
+
 std::shared_ptr<const runtime::Compiled> compiled() {
   const frontend::DType pointer = *frontend::DType::byName("*fp32");
   return std::make_shared<runtime::Compiled>(
@@ -90,6 +132,42 @@ TEST(Guards, ChooseTheVariant) {
   EXPECT_EQ(executable.select(slots, {}), executable.select(slots, over));
   EXPECT_TRUE(kernel->general().guards.empty());
   EXPECT_EQ(executable.select(slots, apart), preferred);
+}
+
+// An array without whole tiles costs what follows from that alone: its rows are still copied ahead.
+TEST(Guards, OnWholeTilesAreOneStep) {
+  const auto type = [](const char *name) { return *frontend::DType::byName(name); };
+  const auto kernel = std::make_shared<runtime::Compiled>(
+      ir::parse(kWrapped),
+      std::vector<runtime::RuntimeParameter>{{0, type("*fp16"), 16}, {1, type("*fp32"), 16}, {2, type("i32"), 1}, {3, type("i32"), 16}},
+      "", codegen::findTarget("sm_90a"), runtime::Options{});
+  EXPECT_NE(kernel->text("ptx").find("cp.async.bulk.tensor"), std::string::npos);
+  auto driver = std::make_shared<RecordingDriver>();
+  runtime::Executable executable(kernel, driver);
+  const runtime::Extent apart[] = {{1024, 2048}, {4096, 8192}, {}, {}};
+  const runtime::Extent over[] = {{1024, 5000}, {4096, 8192}, {}, {}};
+  std::vector<runtime::LoadedCode *> codes;
+  const auto launch = [&](uint64_t m, std::span<const runtime::Extent> extents) {
+    const uint64_t slots[] = {1024, 4096, m, 64};
+    if (executable.select(slots, extents) == nullptr) {
+      executable.prepare(slots, extents);
+    }
+    codes.push_back(executable.select(slots, extents));
+  };
+  launch(96, apart);
+  launch(100, apart);
+  launch(0, apart);
+  launch(64, apart);
+  launch(100, over);
+  launch(96, over);
+  ASSERT_EQ(std::count(codes.begin(), codes.end(), nullptr), 0);
+  EXPECT_EQ(driver->loads, 3);
+  EXPECT_EQ(codes[3], codes[0]);
+  EXPECT_EQ(codes[2], codes[1]);
+  EXPECT_EQ(codes[5], codes[4]);
+  const runtime::Variant &ragged = kernel->variant(passes::Reliance::Arguments);
+  EXPECT_NE(ragged.code.assembly.find("cp.async.c"), std::string::npos);
+  EXPECT_EQ(ragged.code.assembly.find("cp.async.bulk.tensor"), std::string::npos);
 }
 
 TEST(Loading, NeedsNoLaunchAndIsDoneOnce) {
