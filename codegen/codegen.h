@@ -18,6 +18,7 @@ struct CodeOptions {
   bool keepAssembly = false;
   // NVIDIA: a product may be fused with the sum that it goes into; on CPUs nothing is.
   bool contracts = true;
+  bool flushes = true;      // NVIDIA: exp2 of f32 gives 0 in place of numbers below the least normal one
   int32_t maxRegisters = 0; // NVIDIA: that a thread may have; 0: the assembler's choice
   bool lines = false;       // NVIDIA: the code names lines of the kernel's source
   bool cooperative = false; // NVIDIA: all programs of a launch run at once

@@ -21,6 +21,7 @@
 #include "passes/gpu/place_barriers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
+#include "passes/gpu/skip_masks.h"
 #include "passes/gpu/unwrap_indices.h"
 #include "passes/hoist_loop_invariants.h"
 #include "passes/pass_scope.h"
@@ -75,6 +76,7 @@ constexpr std::array kTable = {
             Stage::LaidOut, Stage::LaidOut},
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::LaysOut, Stage::LaidOut,
             Stage::LaidOut},
+    PassRow{"skip_masks", skipMasks, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_sorts", lowerSorts, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_conversions", lowerConversions, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
@@ -104,6 +106,9 @@ constexpr std::array kConstraints = {
     OrderConstraint{"split_carried_offsets", "unwrap_indices", kAll, "an index that a loop carries is no sum of a scalar and an arange"},
     OrderConstraint{"unwrap_indices", "simplify", kLater, "a tile's number is divided by 1"},
     OrderConstraint{"unwrap_indices", "request_guards", kAll, "its guards are sorted with the others"},
+    OrderConstraint{"assign_layouts", "skip_masks", kAll, "layouts and operands' homes follow from the ops that tiles are made by"},
+    OrderConstraint{"eliminate_dead_code", "skip_masks", kSome, "what only a mask uses is computed where it is used"},
+    OrderConstraint{"skip_masks", "eliminate_common_subexpressions", kLater, "sides of comparisons are computed again"},
     OrderConstraint{"simplify", "request_guards", kSome,
                     "accesses that are dead or go to the same place need no guard"},
     OrderConstraint{"eliminate_dead_code", "request_guards", kSome,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's targets as data. PTX 8.0 is the oldest that has all of what sm_90 code uses; a driver of
-// CUDA 12.0 takes it. Conversions of 8-bit floats on sm_89 need PTX 8.1, of CUDA 12.1.
+// NVIDIA's targets as data, each with the oldest PTX that has all of what its code uses: 8.0 a driver of CUDA 12.0 takes,
+// 8.1 one of CUDA 12.1 (conversions of 8-bit floats on sm_89; sums of several floats in memory on sm_90).
 #include "codegen/backends.h"
+#include "codegen/nvidia/description.h"
 #include "ir/ops.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace libtile::codegen::nvidia {
@@ -22,12 +24,13 @@ struct Row {
   bool atomicAddBf16;
   bool boxCopy = false;
   bool wgmma = false;
+  bool addsVectors = false;
 };
 constexpr Row kRows[] = {
     {"sm_80", "+ptx80", 163, 19, false, false}, {"sm_86", "+ptx80", 99, 19, false, false},
-    {"sm_89", "+ptx81", 99, 19, true, false},   {"sm_90", "+ptx80", 227, 19, true, true, true},
-    {"sm_90a", "+ptx80", 227, 19, true, true, true, true},  {"sm_100", "+ptx86", 227, 20, true, true, true},
-    {"sm_120", "+ptx87", 99, 20, true, true, true},
+    {"sm_89", "+ptx81", 99, 19, true, false},   {"sm_90", "+ptx81", 227, 19, true, true, true, false, true},
+    {"sm_90a", "+ptx81", 227, 19, true, true, true, true, true},  {"sm_100", "+ptx86", 227, 20, true, true, true, false, true},
+    {"sm_120", "+ptx87", 99, 20, true, true, true, false, true},
 };
 
 // Four lanes along a row, `neighbours` elements each; eight rows.
@@ -160,6 +163,10 @@ ir::Target makeTarget(const Row &row) {
 }
 
 } // namespace
+
+bool addsVectors(const ir::Target &target) {
+  return std::ranges::any_of(kRows, [&](const Row &row) { return row.name == target.name && row.addsVectors; });
+}
 
 std::span<const ir::Target> targets() {
   static const std::vector<ir::Target> rows = [] {

@@ -117,7 +117,7 @@ llvm::Value *NvidiaElementwise::function(ir::Opcode opcode,
     return callAssembly(builder_, kExponential, "=f,f", builder_.getFloatTy(), operands[0]);
   }
   if (opcode == ir::Opcode::Exp2) {
-    return approximate("ex2.approx.f32", operands[0]);
+    return approximate(flushes_ ? "ex2.approx.ftz.f32" : "ex2.approx.f32", operands[0]);
   }
   requirePass(opcode == ir::Opcode::Rsqrt, "expand_functions");
   return approximate("rsqrt.approx.f32", operands[0]);

@@ -20,6 +20,8 @@ public:
     llvm::Value *isScaled = nullptr;   // scale is not 1
     llvm::Value *reciprocal = nullptr; // of divisor * scale
   };
+  // Whether exp2 of f32 gives 0 in place of numbers below the least normal one: one instruction, else four.
+  void setFlushes(bool flushes) { flushes_ = flushes; }
   // Until the next call, divisions by this float multiply by its reciprocal, which is computed
   // where the builder stands; null: none. Their dividends are to be multiplied by `scale` before.
   const SharedDivisor &shareDivisor(llvm::Value *divisor);
@@ -43,6 +45,7 @@ private:
   llvm::Value *encodePair(ir::Float8 format, llvm::Value *numbers);
 
   SharedDivisor shared_;
+  bool flushes_ = true;
 };
 
 } // namespace libtile::codegen::nvidia

@@ -7,6 +7,7 @@
 //
 // Elements of 16 bits for which there is no instruction are compared and swapped until nobody came
 // between; those of 8 bits in the aligned word that holds them, which lies on their page.
+#include "codegen/nvidia/description.h"
 #include "codegen/nvidia/emitter.h"
 #include "codegen/nvidia/memory_order.h"
 #include "ir/ops.h"
@@ -100,6 +101,12 @@ std::string computed(AtomicKind kind, unsigned bits, const std::string &old, con
   return nameOf(kind) + "." + type + std::to_string(bits) + operands;
 }
 
+// Of f32, and nobody asks for what was there.
+bool addsFloats(const ir::Function &fn, ir::OpId op) {
+  return fn.opcode(op) == ir::Opcode::AtomicRmw && fn.unused(fn.result(op)) && fn.type(fn.result(op)).elem() == ir::Elem::F32 &&
+         fn.getEnum<AtomicKind>(op, Attr::kind) == AtomicKind::fadd;
+}
+
 } // namespace
 
 // The text of one element, without what makes it conditional: `$0` is the old value, `$1` the address,
@@ -186,6 +193,21 @@ llvm::Value *Emitter::atomic(ir::OpId op, MemOrder sem, const ir::Type &type,
   return unpackWords(type, {builder_.CreateTrunc(old, builder_.getIntNTy(8 * bytes))}, bytes, 1)[0];
 }
 
+// To neighbours in memory, each for itself.
+void Emitter::addVector(ir::OpId op, MemOrder sem, const RegGroup &group, llvm::Value *predicate) {
+  AssemblyOperands operands;
+  const std::string address = operands.use(regs(fn_.operand(op, 0))[group[0]], "l");
+  std::string values;
+  for (const int32_t reg : group) {
+    values += (values.empty() ? "" : ", ") + operands.use(regs(fn_.operand(op, 1))[reg], "f");
+  }
+  const std::string on = predicate != nullptr ? "@" + operands.use(predicate, "b") + " " : "";
+  const char *order = releases(sem) ? ".release" : ".relaxed";
+  assembly(on + "red" + order + scopeOf(fn_, op) + ".global.add.v" + std::to_string(group.size()) + ".f32 [" + address + "], {" +
+               values + "};",
+           operands, builder_.getVoidTy());
+}
+
 void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
   const ir::ValueId result = fn_.result(op);
   const ir::ValueId mask = fn_.numOperands(op) > numValues ? fn_.operand(op, numValues) : ir::ValueId{};
@@ -209,7 +231,8 @@ void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
   }
   const ir::Layout &layout = layoutOf(result);
   llvm::Value *canonical = isCanonicalThread(layout);
-  const std::vector<RegGroup> groups = accessGroups(fn_.operand(op, 0), mask, 16);
+  const bool isVector = addsFloats(fn_, op) && addsVectors(target_);
+  const std::vector<RegGroup> groups = accessGroups(fn_.operand(op, 0), mask, isVector ? element.elementBytes() : 16);
   // A thread that has several elements waits for its earlier accesses once, not at each of them.
   const bool fences = groups.size() > 1;
   if (fences && releases(sem)) {
@@ -217,6 +240,10 @@ void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
   }
   for (const RegGroup &group : groups) {
     llvm::Value *predicate = both(both(canonical, inTile(type, group[0])), maskOf(group[0]));
+    if (group.size() > 1) {
+      addVector(op, fences ? MemOrder::relaxed : sem, group, predicate);
+      continue;
+    }
     llvm::Value *old = atomic(op, fences ? MemOrder::relaxed : sem, element, operandsOf(group[0]),
                               predicate, wantsOld);
     out[group[0]] = old != nullptr ? old : out[group[0]];

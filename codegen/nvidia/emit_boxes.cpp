@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of boxes (TMA), which one thread starts, and the mbarriers that count what has arrived. All of it is
+// Copies of boxes (TMA), which one thread of the first warp starts, and the mbarriers that count what has arrived. All of it is
 // inline assembly: LLVM has no instruction for it in its older versions, and nothing to learn from one.
 #include "codegen/nvidia/emitter.h"
 #include "ir/ops.h"
@@ -58,10 +58,11 @@ void Emitter::lowerCopyBox(ir::OpId op) {
   if (!parts || rank < 2 || map.dims[rank - 1].box != parts->fast || map.dims[rank - 2].box != parts->slow) {
     throw ir::UserError("the buffer is not laid out as the boxes of its map", fn_.locationOf(op));
   }
-  llvm::Value *predicate = both(isFirstThread(), scalar(fn_.operand(op, 2)));
-  if (llvm::isa<llvm::ConstantInt>(predicate)) {
+  llvm::Value *valid = scalar(fn_.operand(op, 2));
+  if (const auto *known = llvm::dyn_cast<llvm::ConstantInt>(valid); known != nullptr && known->isZero()) {
     return; // of a loop with fewer iterations than stages
   }
+  llvm::Value *predicate = both(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), valid);
   AssemblyOperands operands;
   const std::string on = operands.use(predicate, "b");
   const std::string counter = operands.use(sharedAddress(scalar(fn_.operand(op, 1))), "r");
@@ -72,8 +73,9 @@ void Emitter::lowerCopyBox(ir::OpId op) {
     coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
   }
   const int64_t all = static_cast<int64_t>(parts->parts.size()) * parts->fast * parts->slow * bytes;
-  std::string text = "{ .reg .b32 at, fast, slow;\n\t@!" + on + " bra DONE_${:uid};\n\t" +
-                     "mbarrier.arrive.expect_tx.shared::cta.b64 _, [" + counter + "], " + std::to_string(all) + ";\n\t";
+  // The one thread that the hardware names: the assembler makes a loop over threads of any other condition.
+  std::string text = "{ .reg .b32 at, fast, slow;\n\t.reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, " +
+                     on + ";\n\t@!one bra DONE_${:uid};\n\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [" + counter + "], " + std::to_string(all) + ";\n\t";
   for (const passes::BoxParts::Part &part : parts->parts) {
     const auto sum = [](const char *to, const std::string &from, int32_t more) {
       return std::string("add.s32 ") + to + ", " + from + ", " + std::to_string(more) + ";\n\t";

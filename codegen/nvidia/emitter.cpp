@@ -64,6 +64,7 @@ Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOpt
       builder_(context_), elementwise_(builder_), facts_(passes::computeFacts(fn)),
       values_(fn.numValues()), contracts_(options.contracts) {
   declareKernel(symbol);
+  elementwise_.setFlushes(options.flushes);
   if (options.lines) {
     lines_.emplace(fn, *kernel_);
   }

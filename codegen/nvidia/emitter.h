@@ -171,6 +171,7 @@ private:
   // ---- emit_atomic.cpp
   [[nodiscard]] std::string atomicText(ir::OpId op, ir::MemOrder sem, const ir::Type &type,
                                        bool wantsOld) const;
+  void addVector(ir::OpId op, ir::MemOrder sem, const RegGroup &group, llvm::Value *predicate);
   llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type,
                       llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate, bool wantsOld);
   // The first operands, the pointer among them, are values; the next one is the mask.

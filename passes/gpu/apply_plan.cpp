@@ -12,6 +12,7 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/shared_layouts.h"
+#include "passes/polynomial_code.h"
 
 #include <algorithm>
 #include <array>
@@ -260,20 +261,7 @@ private:
       return builder.i32(static_cast<int32_t>(std::clamp<int64_t>(coordinate.constant(), INT32_MIN, INT32_MAX)));
     }
     const Type wide = Type::scalar(Elem::I64);
-    const auto join = [&](Opcode opcode, ValueId a, ValueId b) { return a.valid() ? builder.make(opcode, {b, a}) : b; };
-    const auto number = [&](int64_t value, int64_t nothing) {
-      return value == nothing ? ValueId{} : builder.constInt(wide, value);
-    };
-    ValueId sum = number(coordinate.constant(), 0);
-    for (const Monomial &monomial : coordinate.monomials()) {
-      ValueId product = number(monomial.coefficient, 1);
-      for (const ValueId factor : monomial.factors) {
-        const ValueId value = mapped(factor);
-        const bool isWide = fn_.type(value).elementBits() == 64;
-        product = join(Opcode::Mul, product, isWide ? value : builder.make(Opcode::SExt, {value}, wide));
-      }
-      sum = join(Opcode::Add, sum, product);
-    }
+    ValueId sum = makeNumber(builder, coordinate, mapped);
     sum = builder.make(Opcode::SMin, {sum, builder.constInt(wide, INT32_MAX)});
     sum = builder.make(Opcode::SMax, {sum, builder.constInt(wide, INT32_MIN)});
     return builder.make(Opcode::Trunc, {sum}, Type::scalar(Elem::I32));

@@ -232,6 +232,7 @@ passes::PassContext Compiled::passContext(passes::Reliance relies) const {
 codegen::CodeOptions Compiled::codeOptions() const {
   codegen::CodeOptions options;
   options.contracts = options_[Option::enable_fp_fusion] != 0;
+  options.flushes = options_[Option::enable_reflect_ftz] != 0;
   options.maxRegisters = options_.number(Option::maxnreg);
   options.lines = options_[Option::line_info] != 0;
   options.cooperative = options_[Option::launch_cooperative_grid] != 0;

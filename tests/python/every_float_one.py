@@ -11,7 +11,7 @@ from typing import Callable, Optional
 
 import numpy as np
 from spine import F32, F64, OnDevice, poisoned
-from test_libdevice import HARDWARE, LONG, ONE, of_one
+from test_libdevice import EXACT, HARDWARE, LONG, ONE, of_one
 
 import libtile
 import libtile.language as tl
@@ -180,7 +180,7 @@ def worst_of_fp64(function, device, every=1):
     programs = -(-patterns // each)
     most, where = put(poisoned(programs, F64)), put(poisoned(programs, np.uint32))
     farthest[(programs,)](most, where, 0, every, each, FN=getattr(libdevice, function.name),
-                          WIDE=function.wide, BLOCK=BLOCK)
+                          WIDE=function.wide, BLOCK=BLOCK, **EXACT)
     most, where = put.back(most), put.back(where)
     at = int(np.argmax(most))
     return float(most[at]), (where[at:at + 1].view(F32)[0],)
@@ -229,7 +229,7 @@ def sample(every):
 def results(device, function, x, to):
     put = OnDevice(device)
     out = put(poisoned(x.size, to))
-    of_one[(libtile.cdiv(x.size, 4096),)](put(x), out, x.size, FN=function, BLOCK=4096)
+    of_one[(libtile.cdiv(x.size, 4096),)](put(x), out, x.size, FN=function, BLOCK=4096, **EXACT)
     return put.back(out)
 
 

@@ -45,13 +45,17 @@ def of_four(x, y, z, w, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + i, FN(a, b, c, tl.load(w + i, i < n, other=1)), i < n)
 
 
+# Numbers below the least normal one are not flushed to 0.
+EXACT = {"enable_reflect_ftz": False}
+
+
 def apply(device, name, *arrays, to=None, block=200):
     """libdevice.name of the arrays, in programs of `block` elements, as an array of type `to`."""
     put = OnDevice(device)
     n = arrays[0].size
     out = put(poisoned(n, to or arrays[0].dtype))
     kernel = (of_one, of_two, of_three, of_four)[len(arrays) - 1]
-    kernel[(libtile.cdiv(n, block),)](*map(put, arrays), out, n, FN=getattr(libdevice, name), BLOCK=block)
+    kernel[(libtile.cdiv(n, block),)](*map(put, arrays), out, n, FN=getattr(libdevice, name), BLOCK=block, **EXACT)
     return put.back(out)
 
 

@@ -92,6 +92,37 @@ def all_meet(x, out, arrived, programs, BLOCK: tl.constexpr):
     tl.store(out + program * BLOCK + i, tl.load(x + (program + 1) % programs * BLOCK + i))
 
 
+@libtile.jit
+def powers(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.exp2(tl.load(x + i)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_exp2_below_the_least_normal_number(device):
+    """Flushed to 0 on a GPU alone, and there unless it is told not to."""
+    x = np.concatenate([np.linspace(-160, -120, 1000), [-126, -126.5, -149, -150, -np.inf, 0]]).astype(np.float32)
+    x = np.resize(x, 1024)
+    want = np.exp2(x.astype(np.float64))
+    for flushes in (True, False):
+        on = OnDevice(device)
+        out = on(np.full(1024, 7, np.float32))
+        powers[(1,)](on(x), out, BLOCK=1024, enable_reflect_ftz=flushes)
+        got = on.back(out).astype(np.float64)
+        tiny = want < 2.0**-126
+        np.testing.assert_allclose(got[~tiny], want[~tiny], rtol=2.0**-21)
+        if flushes and device != "cpu":
+            assert not got[tiny].any()
+        else:
+            assert (np.abs(got[tiny] - want[tiny]) <= 1.5 * 2.0**-149).all() and got[tiny].any()
+
+
+@pytest.mark.parametrize("flushes, instruction", [(True, "ex2.approx.ftz.f32"), (False, "ex2.approx.f32")])
+def test_exp2_is_one_instruction_where_it_flushes(flushes, instruction):
+    kernel = powers.warmup("*fp32", "*fp32", BLOCK=128, grid=(1,), target="sm_90a", enable_reflect_ftz=flushes)
+    assert instruction in kernel.asm["ptx"] and kernel.fallbacks == []
+
+
 def test_programs_that_wait_for_each_other():
     assert launched(launch_cooperative_grid=True).fallbacks == []
     assert compiled("sm_80", launch_cooperative_grid=True).fallbacks == []

@@ -343,3 +343,21 @@ def test_the_entry_has_bare_arguments(warps):
     assert bits == [8, 8, 16, 32, 64, 16, 32, 64, 64]
     assert re.search(rf"\.(?:req|max)ntid {32 * warps}\b", ptx)
     assert ".extern .func" not in ptx
+
+
+@libtile.jit
+def products_added(x, out, stride, N: tl.constexpr):
+    i = tl.arange(0, 32)[:, None] * stride + tl.arange(0, N)[None, :]
+    a = tl.load(x + i)
+    tl.atomic_add(out + i, tl.dot(a, a.T).to(out.dtype.element_ty), sem="relaxed")
+
+
+@pytest.mark.parametrize("target, kind, stride, instruction", [
+    ("sm_90a", "fp32", "i32:16", ".add.v2.f32"), ("sm_90", "fp32", "i32:16", ".add.v2.f32"), ("sm_90a", "fp32", "i32", ".add.f32"),
+    ("sm_80", "fp32", "i32:16", ".add.f32"), ("sm_90a", "fp64", "i32:16", ".add.f64")])
+def test_neighbours_are_added_by_one_instruction(target, kind, stride, instruction, tmp_path):
+    kernel = products_added.warmup("*fp16:16", f"*{kind}:16", stride, N=32, grid=(1,), target=target)
+    ptx = kernel.asm["ptx"]
+    assemble(ptx, target, tmp_path)
+    reductions = re.findall(r"red\.relaxed\.gpu\.global(\S+)", ptx)
+    assert reductions and set(reductions) == {instruction}, reductions
