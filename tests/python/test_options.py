@@ -114,7 +114,8 @@ def test_exp2_below_the_least_normal_number(device):
         if flushes and device != "cpu":
             assert not got[tiny].any()
         else:
-            assert (np.abs(got[tiny] - want[tiny]) <= 1.5 * 2.0**-149).all() and got[tiny].any()
+            # A GPU squares the power of half the exponent, which doubles the error.
+            assert (np.abs(got[tiny] - want[tiny]) <= want[tiny] * 2.0**-21 + 2.0**-149).all() and got[tiny].any()
 
 
 @pytest.mark.parametrize("flushes, instruction", [(True, "ex2.approx.ftz.f32"), (False, "ex2.approx.f32")])
