@@ -20,6 +20,7 @@ struct DotPart {
   Elem elem;              // Void: any
   bool inShared = false;  // the whole operand lies in shared memory, else in registers:
   Layout::Bases regs, lanes; // of one instruction: where their bits move (row, column)
+  bool alongK = false;       // in shared memory neighbours along k lie side by side: it is read in no other order
 };
 
 // What executes a dot on a GPU: instructions that compute acc (m x n) += a (m x k) * b (k x n) each,

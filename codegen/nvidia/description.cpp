@@ -82,20 +82,30 @@ ir::DotUnit m8n8k4F64() {
           .leastN = 8};
 }
 
+ir::DotUnit wgmma(const char *name, ir::DotPart a, ir::DotPart b, Elem acc, int32_t k) {
+  return {.name = name,
+          .m = 64,
+          .n = 8,
+          .k = k,
+          .a = std::move(a),
+          .b = std::move(b),
+          .acc = {.elem = acc, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
+          .leastM = 64,
+          .leastN = 64};
+}
+
 // wgmma of four warps, 64 rows: each warp holds 16 of them as by mma.sync. It takes eight columns or any multiple,
 // b from shared memory, and a from there or from registers, which hold it as by mma.sync.
 ir::DotUnit wgmma(const char *name, Elem operand, bool aInShared) {
   const ir::DotPart shared = {.elem = operand, .inShared = true, .regs = {}, .lanes = {}};
   const ir::DotPart held = {.elem = operand, .regs = {{0, 1}, {8, 0}, {0, 8}}, .lanes = fourByEight(2)};
-  return {.name = name,
-          .m = 64,
-          .n = 8,
-          .k = 16,
-          .a = aInShared ? shared : held,
-          .b = shared,
-          .acc = {.elem = Elem::F32, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
-          .leastM = 64,
-          .leastN = 64};
+  return wgmma(name, aInShared ? shared : held, shared, Elem::F32, 16);
+}
+
+// Of types that have no 16 bits it turns no operand: 32 bytes along k lie side by side.
+ir::DotUnit wgmmaAlongK(const char *name, Elem operand, Elem acc) {
+  const ir::DotPart part = {.elem = operand, .inShared = true, .regs = {}, .lanes = {}, .alongK = true};
+  return wgmma(name, part, part, acc, 256 / static_cast<int32_t>(ir::bitWidth(operand)));
 }
 
 // Fused multiply-adds of every type: four columns a thread, eight threads along a row.
@@ -116,7 +126,8 @@ std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
   std::vector<ir::DotUnit> units;
   if (hasWgmma) {
     units = {wgmma("wgmma_m64k16_f16", Elem::F16, true), wgmma("wgmma_m64k16_bf16", Elem::BF16, true),
-             wgmma("wgmma_m64k16_f16_regs", Elem::F16, false), wgmma("wgmma_m64k16_bf16_regs", Elem::BF16, false)};
+             wgmma("wgmma_m64k16_f16_regs", Elem::F16, false), wgmma("wgmma_m64k16_bf16_regs", Elem::BF16, false),
+             wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32)};
   }
   const ir::DotUnit others[] = {
       m16n8("mma_m16n8k16_f16", Elem::F16, Elem::F32),

@@ -101,11 +101,13 @@ public:
     const WgmmaCode code = wgmmaCode(e.fn_, op, unit, starts ? placeName(e.fn_, acc) : "");
     Regs out = e.regs(acc);
     llvm::SmallVector<llvm::Value *, 132> operands;
-    llvm::SmallVector<llvm::Type *, 128> types(code.registers.size(), e.builder_.getFloatTy());
+    const bool isFloating = e.fn_.type(acc).isFloating();
+    llvm::SmallVector<llvm::Type *, 128> types(code.registers.size(), isFloating ? e.builder_.getFloatTy()
+                                                                                 : e.builder_.getInt32Ty());
     std::string results, inputs;
     for (size_t i = 0; i < code.registers.size(); ++i) {
       operands.push_back(out[static_cast<size_t>(code.registers[i])]);
-      results += "=f,";
+      results += isFloating ? "=f," : "=r,";
       inputs += std::to_string(i) + ",";
     }
     std::string others;

@@ -17,6 +17,26 @@ using ir::Layout;
 
 constexpr int32_t kWidest = 256; // columns of one instruction
 
+// How an instruction is written for operands of a type.
+struct Kind {
+  ir::Elem operand;
+  const char *operandName, *sumName;
+  bool turns = false;  // has bits that say which axis of an operand is the fast one
+  bool scales = false; // has factors of 1 or -1
+  int32_t many = 8;    // beyond 32 columns their number is a multiple of this
+};
+constexpr Kind kKinds[] = {
+    {ir::Elem::F16, "f16", "f32", true, true},
+    {ir::Elem::BF16, "bf16", "f32", true, true},
+    {ir::Elem::I8, "s8", "s32", false, false, 16},
+};
+
+const Kind &kindOf(const ir::DotUnit &unit) {
+  const auto *found = std::ranges::find(kKinds, unit.a.elem, &Kind::operand);
+  ir::check(found != std::end(kKinds), "wgmma takes the operands of its unit");
+  return *found;
+}
+
 // The fields of a descriptor but for the address: `leading` from bit 16, `stride` from bit 32, both in units of
 // 16 bytes, and from bit 62 what is swizzled: 1 for rows of 128 bytes, 2 for 64, 3 for 32.
 int64_t descriptorOf(const passes::MatrixWalk &walk) {
@@ -39,7 +59,7 @@ Registers registersOf(const Layout &layout) {
 class Writer {
 public:
   Writer(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit, const std::string &place)
-      : fn_(fn), dot_(dot), unit_(unit), place_(place), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
+      : fn_(fn), dot_(dot), unit_(unit), kind_(kindOf(unit)), place_(place), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
     const ir::Type acc = fn.type(fn.result(dot)), a = fn.type(fn.operand(dot, 0));
     m_ = acc.dim(0);
     n_ = acc.dim(1);
@@ -95,7 +115,8 @@ private:
   // The columns that one instruction takes: as many as a descriptor reaches.
   [[nodiscard]] int32_t widest() const {
     for (int32_t columns = std::min(n_, kWidest); columns >= unit_.n; --columns) {
-      if (columns % unit_.n == 0 && n_ % columns == 0 && walkOf(1, {0, 0}, {unit_.k, columns})) {
+      const int32_t step = columns > 32 ? kind_.many : unit_.n;
+      if (columns % step == 0 && n_ % columns == 0 && walkOf(1, {0, 0}, {unit_.k, columns})) {
         return columns;
       }
     }
@@ -139,25 +160,27 @@ private:
   // `name` takes the operand's descriptor, that of the part at `first`.
   std::string describe(unsigned operand, const std::string &name, const Coords &first, const Coords &extents) {
     const auto walk = walkOf(operand, first, extents);
-    if (!walk) {
+    const bool isTurned = walk && walk->fastAxis != (operand == 0 ? 1U : 0U);
+    if (!walk || (isTurned && !kind_.turns)) {
       fail();
     }
     const int64_t descriptor = descriptorOf(*walk);
     ir::check(code_.descriptors[operand] == 0 || code_.descriptors[operand] == descriptor,
               "parts of an operand lie alike");
     code_.descriptors[operand] = descriptor;
-    transposed_[operand] = walk->fastAxis != (operand == 0 ? 1U : 0U);
+    transposed_[operand] = isTurned;
     const int32_t number = addresses_ + (operand == 1 && unit_.a.inShared ? 1 : 0);
     steps_ += "add.s64 " + name + ", $" + std::to_string(number) + ", " + std::to_string(walk->start / 16) + ";\n\t";
     return name;
   }
 
   void multiply(const std::string &accumulators, const std::string &a, const std::string &b, int32_t columns) {
-    const std::string type = unit_.a.elem == ir::Elem::F16 ? "f16" : "bf16";
-    const auto flag = [](bool set) { return std::string(set ? ", 1" : ", 0"); };
-    steps_ += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type + " " +
-              accumulators + ", " + a + ", " + b + ", adds, 1, 1" + (unit_.a.inShared ? flag(transposed_[0]) : "") +
-              flag(transposed_[1]) + ";\n\t";
+    const std::string type = kind_.operandName;
+    const auto flag = [&](bool asks, bool set) { return std::string(!asks ? "" : set ? ", 1" : ", 0"); };
+    steps_ += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + std::to_string(unit_.k) + "." +
+              kind_.sumName + "." + type + "." + type + " " + accumulators + ", " + a + ", " + b + ", adds" +
+              flag(kind_.scales, true) + flag(kind_.scales, true) +
+              flag(kind_.turns && unit_.a.inShared, transposed_[0]) + flag(kind_.turns, transposed_[1]) + ";\n\t";
   }
 
   // Of the warps' bits the lower ones name the warp among those that issue together.
@@ -185,6 +208,7 @@ private:
   const ir::Function &fn_;
   const ir::OpId dot_;
   const ir::DotUnit &unit_;
+  const Kind &kind_;
   const std::string &place_;
   const Layout &sums_;
   const Registers acc_;

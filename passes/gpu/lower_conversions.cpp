@@ -75,23 +75,24 @@ public:
     for (const unsigned operand : {0U, 1U}) {
       if ((operand == 0 ? unit.a : unit.b).inShared) {
         const ValueId tile = fn_.operand(dot, operand);
-        fn_.setOperand(dot, operand, readsByItself(unit) ? viewOf(tile, dot) : bufferOf(tile, dot, false));
+        fn_.setOperand(dot, operand, readsByItself(unit) ? viewOf(tile, dot, fastAxisOf(unit, operand))
+                                                         : bufferOf(tile, dot, false, {}));
       }
     }
     return unit.b.inShared;
   }
 
 private:
-  // For a unit that reads it by itself: a transposed tile is another view of the same bytes.
-  ValueId viewOf(ValueId tile, OpId dot) {
+  // For a unit that reads it by itself, maybe along one axis alone: a transposed tile is another view of the same bytes.
+  ValueId viewOf(ValueId tile, OpId dot, std::optional<unsigned> fast) {
     const OpId def = fn_.def(tile);
     if (!def.valid() || fn_.opcode(def) != Opcode::Trans) {
-      return bufferOf(tile, dot, true);
+      return bufferOf(tile, dot, true, fast);
     }
-    const ValueId buffer = viewOf(fn_.operand(def, 0), dot);
+    const ValueId buffer = viewOf(fn_.operand(def, 0), dot, throughTrans(fn_, def, fast));
     const Layout &own = fn_.layout(fn_.type(buffer).layout());
     if (std::ranges::count_if(own.repeats(), [](int32_t times) { return times > 1; }) > 1) {
-      return bufferOf(tile, dot, true); // no layout says where it lies then
+      return bufferOf(tile, dot, true, fast); // no layout says where it lies then
     }
     const Type type = fn_.type(tile);
     const ir::LayoutId layout = fn_.internLayout(own.trans(fn_.getInts(def, ir::Attr::order)));
@@ -102,26 +103,32 @@ private:
   }
 
   // What is read from a buffer is there already.
-  ValueId bufferOf(ValueId tile, OpId dot, bool byUnit) {
+  ValueId bufferOf(ValueId tile, OpId dot, bool byUnit, std::optional<unsigned> fast) {
     const OpId def = fn_.def(tile);
     if (def.valid() && fn_.opcode(def) == Opcode::BufferRead &&
-        fn_.type(tile).sameShape(fn_.type(fn_.operand(def, 0)))) {
+        fn_.type(tile).sameShape(fn_.type(fn_.operand(def, 0))) && (!fast || liesAlong(fn_.operand(def, 0), *fast))) {
       return fn_.operand(def, 0);
     }
     const OpId place = byUnit ? inFrontOfLoops(tile, dot) : dot;
-    ValueId &known = written_[{tile, fn_.block(place), byUnit}];
+    const unsigned axis = fast.value_or(fn_.type(tile).rank() - 1);
+    ValueId &known = written_[{tile, fn_.block(place), byUnit, axis}];
     if (!known.valid() || !byUnit) {
-      known = write(tile, place, byUnit);
+      known = write(tile, place, byUnit, axis);
     }
     return known;
   }
 
+  [[nodiscard]] bool liesAlong(ValueId buffer, unsigned axis) const {
+    ir::Coords next(2, 0);
+    next[axis] = 1;
+    return ir::LayoutInverse(fn_.layout(fn_.type(buffer).layout())).offsetOf(next) == 1;
+  }
+
   // Where the threads read it, rows of `a` and of `b` lie side by side along n and k: a multiply-add reads one
   // a for many lanes and neighbours of b.
-  ValueId write(ValueId tile, OpId place, bool byUnit) {
+  ValueId write(ValueId tile, OpId place, bool byUnit, unsigned fast) {
     const Type type = fn_.type(tile);
     const Layout registers = fn_.layout(type.layout());
-    const unsigned fast = type.rank() - 1;
     const auto bytes = static_cast<int32_t>(type.elementBytes());
     const Layout layout = byUnit ? matrixLayout(type.shape(), fast, bytes, registers)
                                  : chooseBuffer(type.shape(), {.writers = {&registers, 1},
@@ -150,7 +157,7 @@ private:
 
   ir::Function &fn_;
   const ir::Target &target_;
-  std::map<std::tuple<ValueId, ir::BlockId, bool>, ValueId> written_;
+  std::map<std::tuple<ValueId, ir::BlockId, bool, unsigned>, ValueId> written_; // by the axis that is fast, too
 };
 
 bool holdsReplicas(const Layout &layout) {

@@ -67,6 +67,27 @@ ir::ValueId untransposed(const ir::Function &fn, ir::ValueId tile) {
   return op.valid() && fn.opcode(op) == Opcode::Trans ? untransposed(fn, fn.operand(op, 0)) : tile;
 }
 
+std::optional<unsigned> fastAxisOf(const ir::DotUnit &unit, unsigned operand) {
+  const ir::DotPart &part = operand == 0 ? unit.a : unit.b;
+  return readsByItself(unit) && part.alongK ? std::optional(1 - operand) : std::nullopt;
+}
+
+std::optional<unsigned> throughTrans(const ir::Function &fn, OpId trans, std::optional<unsigned> axis) {
+  return axis ? std::optional(static_cast<unsigned>(fn.getInts(trans, ir::Attr::order)[*axis])) : std::nullopt;
+}
+
+bool canLieAlong(const ir::Function &fn, ir::ValueId tile, unsigned axis, const ir::Target &target) {
+  return std::ranges::all_of(fn.uses(tile), [&](ir::Use use) {
+    if (fn.opcode(use.op) == Opcode::Trans) {
+      const auto order = fn.getInts(use.op, ir::Attr::order);
+      const auto there = std::ranges::find(order, int64_t{axis}) - order.begin();
+      return canLieAlong(fn, fn.result(use.op), static_cast<unsigned>(there), target);
+    }
+    return fn.opcode(use.op) != Opcode::Dot || use.operand > 1 ||
+           fastAxisOf(unitOf(fn, use.op, target), use.operand).value_or(axis) == axis;
+  });
+}
+
 Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis, int32_t elementBytes,
                     const Layout &writer) {
   const unsigned slowAxis = 1 - fastAxis;

@@ -28,6 +28,14 @@ inline constexpr int32_t kMatrixAlignment = 1024; // bytes
 // The tile that this one is, but for the order of axes: a buffer of it serves both.
 [[nodiscard]] ir::ValueId untransposed(const ir::Function &fn, ir::ValueId tile);
 
+// Which axis of a dot's operand the unit wants side by side in shared memory; nullopt: it takes either.
+[[nodiscard]] std::optional<unsigned> fastAxisOf(const ir::DotUnit &unit, unsigned operand);
+// The same of what a transposition takes, given that of what it makes.
+[[nodiscard]] std::optional<unsigned> throughTrans(const ir::Function &fn, ir::OpId trans, std::optional<unsigned> axis);
+// Units that read the tile from shared memory by themselves, maybe transposed, can read a buffer of it whose elements
+// lie side by side along the axis.
+[[nodiscard]] bool canLieAlong(const ir::Function &fn, ir::ValueId tile, unsigned axis, const ir::Target &target);
+
 // The buffer for a tile with two axes that threads write under the layout `writer`.
 [[nodiscard]] ir::Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis,
                                       int32_t elementBytes, const ir::Layout &writer);

@@ -25,8 +25,8 @@ constexpr int64_t kUnbounded = kExtentEnd;
 
 class BoxPlanner {
 public:
-  BoxPlanner(const ir::Function &fn, OpId load, const Facts &facts)
-      : fn_(fn), load_(load), facts_(facts) {}
+  BoxPlanner(const ir::Function &fn, OpId load, const Facts &facts, const ir::Target &target)
+      : fn_(fn), load_(load), facts_(facts), target_(target) {}
 
   // "" or why not.
   std::string run(PlannedBox &planned) {
@@ -45,6 +45,9 @@ public:
     const BoxDim *slow = box->dims.size() >= 2 ? &box->dims[box->dims.size() - 2] : nullptr;
     if (!fast.axis || slow == nullptr || !slow->axis) {
       return "no axis of the tile has its elements side by side";
+    }
+    if (!canLieAlong(fn_, fn_.result(load_), *fast.axis, target_)) {
+      return "a unit reads the tile with the other axis side by side";
     }
     const auto bytes = static_cast<int32_t>(type.elementBytes());
     planned.slot = matrixLayout(type.shape(), *fast.axis, bytes, fn_.layout(type.layout()));
@@ -155,6 +158,7 @@ private:
   const ir::Function &fn_;
   const OpId load_;
   const Facts &facts_;
+  const ir::Target &target_;
   std::vector<Guard> guards_;
 };
 
@@ -163,7 +167,7 @@ private:
 std::optional<PlannedBox> planBox(const ir::Function &fn, OpId load, const Facts &facts, const PassContext &context,
                                   std::string &why) {
   PlannedBox planned;
-  why = context.relies == Reliance::Nothing ? "it may rely on nothing" : BoxPlanner(fn, load, facts).run(planned);
+  why = context.relies == Reliance::Nothing ? "it may rely on nothing" : BoxPlanner(fn, load, facts, context.target).run(planned);
   return why.empty() ? std::optional(std::move(planned)) : std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/analysis/facts.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/propose_layouts.h"
 #include "passes/gpu/split_dots.h"
@@ -56,6 +57,7 @@ struct Demand {
   uint32_t rank;
   int32_t warps; // of the program
   Source fromA, fromB;
+  bool alongA = false, alongB = false; // neighbours along k lie side by side where it is loaded; found out if a unit asks
 };
 
 // All that looks at the tile is dots, maybe at it transposed.
@@ -100,6 +102,17 @@ Source sourceOf(const ir::Function &fn, OpId dot, ValueId operand) {
   return !comesFromSums(fn, body, tile) ? Source::Other : tile == operand ? Source::Sums : Source::Turned;
 }
 
+// What is loaded lies with neighbours along `axis` side by side; what is there before the loop is written as the unit
+// wants it.
+bool liesAlong(const ir::Function &fn, OpId dot, ValueId operand, unsigned axis, const Facts &facts) {
+  const OpId op = fn.def(operand);
+  if (op.valid() && fn.opcode(op) == Opcode::Trans) {
+    return liesAlong(fn, dot, fn.operand(op, 0), *throughTrans(fn, op, axis), facts);
+  }
+  const bool isLoaded = op.valid() && fn.opcode(op) == Opcode::Load && fn.block(op) == fn.block(dot);
+  return !isLoaded || facts.access().constantStride(fn.operand(op, 0), axis) == fn.type(operand).elementBytes();
+}
+
 Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
   const Type a = fn.type(fn.operand(dot, 0)), acc = fn.type(fn.result(dot));
   return {.a = a.elem(),
@@ -116,6 +129,7 @@ Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
 }
 
 bool takes(const ir::DotPart &part, Elem elem) { return part.elem == Elem::Void || part.elem == elem; }
+bool asksForOrder(const DotUnit &unit) { return unit.a.alongK || unit.b.alongK; }
 bool takesTypes(const DotUnit &unit, const Demand &dot) {
   return takes(unit.a, dot.a) && takes(unit.b, dot.b) && takes(unit.acc, dot.acc);
 }
@@ -154,6 +168,9 @@ std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
     return "its accumulators need more than " + std::to_string(kMostSums) + " registers of a thread";
   }
   const bool isThere = dot.fromA == Source::Sums && grid[1] == 1;
+  if ((unit.a.alongK && !dot.alongA) || (unit.b.alongK && !dot.alongB)) {
+    return "it reads neighbours along k side by side, and memory has them along the other axis";
+  }
   if (!unit.a.inShared) {
     return isThere && dot.fromB == Source::Memory ? "" : "its left operand is not what threads have of another dot's sums";
   }
@@ -194,17 +211,16 @@ std::string drawback(const DotUnit &unit, const Demand &dot) {
   throw ir::UserError(message, fn.locationOf(dot));
 }
 
-// The unit that the dot names. warps: of the program, for a dot that is still to be planned; else 0.
-const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &target, int32_t warps) {
+// The unit that the dot names, which has this demand. `planned`: the dot has been planned.
+const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &target, const Demand &demand, bool planned) {
   const std::string name(fn.getText(dot, Attr::unit));
   const auto unit = std::ranges::find(target.units, name, &DotUnit::name);
   if (unit == target.units.end()) {
     fail(fn, dot, target.name + " has no unit " + name);
   }
-  const Demand demand = demandOf(fn, dot, warps);
   const std::string why = !takesTypes(*unit, demand) ? "it takes other types"
-                          : warps > 0                ? misfitPlanned(*unit, demand)
-                                                     : misfit(*unit, demand);
+                          : planned                  ? misfit(*unit, demand)
+                                                     : misfitPlanned(*unit, demand);
   if (!why.empty()) {
     fail(fn, dot, "the unit " + name + " does not fit this dot: " + why);
   }
@@ -262,7 +278,8 @@ public:
 
   void plan(OpId dot) {
     const bool pinned = fn_.hasAttr(dot, Attr::unit);
-    const DotUnit &unit = pinned ? namedUnit(fn_, dot, target_, warps_) : chooseUnit(dot);
+    const Demand demand = demandWithOrder(dot);
+    const DotUnit &unit = pinned ? namedUnit(fn_, dot, target_, demand, false) : chooseUnit(dot, demand);
     fn_.setAttr(dot, Attr::unit, ir::AttrValue(unit.name));
     const WarpGrid grid =
         fn_.hasAttr(dot, Attr::warps) ? warpGridOf(fn_, dot, warps_) : chooseGrid(dot, unit);
@@ -270,9 +287,18 @@ public:
   }
 
 private:
+  Demand demandWithOrder(OpId dot) {
+    Demand demand = demandOf(fn_, dot, warps_);
+    if (std::ranges::any_of(target_.units, [&](const DotUnit &unit) { return asksForOrder(unit) && takesTypes(unit, demand); })) {
+      facts_ = facts_ ? std::move(facts_) : std::optional(computeFacts(fn_));
+      demand.alongA = liesAlong(fn_, dot, fn_.operand(dot, 0), demand.rank - 1, *facts_);
+      demand.alongB = liesAlong(fn_, dot, fn_.operand(dot, 1), demand.rank - 2, *facts_);
+    }
+    return demand;
+  }
+
   // The reason against the last unit is that against the parts, where a dot may be split.
-  const DotUnit &chooseUnit(OpId dot) {
-    const Demand demand = demandOf(fn_, dot, warps_);
+  const DotUnit &chooseUnit(OpId dot, const Demand &demand) {
     std::string why;
     if (const auto split = splitFor(demand)) {
       search(target_, partOf(demand, *split), why);
@@ -320,6 +346,7 @@ private:
   const ir::Target &target_;
   const int32_t warps_;
   std::vector<OpId> reduces_; // of tiles
+  std::optional<Facts> facts_;
 };
 
 } // namespace
@@ -344,7 +371,7 @@ const DotUnit &unitOf(const ir::Function &fn, OpId dot, const ir::Target &target
   if (!fn.hasAttr(dot, Attr::unit) || !fn.hasAttr(dot, Attr::warps)) {
     fail(fn, dot, "a dot has no unit: the pass plan_dots has been left out");
   }
-  return namedUnit(fn, dot, target, 0);
+  return namedUnit(fn, dot, target, demandOf(fn, dot, 0), true);
 }
 
 WarpGrid warpGridOf(const ir::Function &fn, OpId dot, int32_t warps) {

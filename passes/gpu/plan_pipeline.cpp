@@ -263,7 +263,7 @@ private:
     const auto bytes = static_cast<int32_t>(type.elementBytes());
     const Layout &writer = layoutOf(value);
     const std::optional<unsigned> fast = contiguousAxis(writer);
-    if (!fast) {
+    if (!fast || !canLieAlong(fn_, value, *fast, context_.target)) {
       return std::nullopt;
     }
     const AccessFacts facts = facts_.access();

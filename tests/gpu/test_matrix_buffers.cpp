@@ -13,27 +13,27 @@ using ir::Layout;
 
 namespace {
 
-constexpr int32_t kBytes = 2;
+constexpr int32_t kBytes = 2; // of an element that units read along either axis
 
 // The byte that the unit reads for the element `fast`, `slow` of a part: rows in groups of eight, `stride` apart;
 // blocks of rows `leading` apart; then bits 4.. of the address are exchanged by bits 7...
-int32_t readAt(const passes::MatrixWalk &walk, int32_t fast, int32_t slow) {
-  const int32_t bytes = fast * kBytes;
+int32_t readAt(const passes::MatrixWalk &walk, int32_t fast, int32_t slow, int32_t elementBytes) {
+  const int32_t bytes = fast * elementBytes;
   int32_t address = walk.start + slow / 8 * walk.stride + slow % 8 * walk.rowBytes;
   address += walk.leading == 0 ? bytes : bytes / walk.rowBytes * walk.leading + bytes % walk.rowBytes;
   const int32_t bits = walk.rowBytes == 128 ? 7 : walk.rowBytes == 64 ? 3 : 1;
   return address ^ (address >> 7 & bits) << 4;
 }
 
-void expectReads(const Layout &buffer, const Coords &first, const Coords &extents) {
-  const auto walk = passes::matrixWalk(buffer, first, extents, kBytes);
+void expectReads(const Layout &buffer, const Coords &first, const Coords &extents, int32_t elementBytes = kBytes) {
+  const auto walk = passes::matrixWalk(buffer, first, extents, elementBytes);
   ASSERT_TRUE(walk) << buffer.str() << " at " << first[0] << ", " << first[1];
   EXPECT_EQ(walk->start % 16, 0);
   const ir::LayoutInverse inverse(buffer);
   for (int32_t i = 0; i < extents[0]; ++i) {
     for (int32_t j = 0; j < extents[1]; ++j) {
-      const int32_t stored = inverse.offsetOf(Coords{first[0] + i, first[1] + j}) * kBytes;
-      const int32_t read = walk->fastAxis == 0 ? readAt(*walk, i, j) : readAt(*walk, j, i);
+      const int32_t stored = inverse.offsetOf(Coords{first[0] + i, first[1] + j}) * elementBytes;
+      const int32_t read = walk->fastAxis == 0 ? readAt(*walk, i, j, elementBytes) : readAt(*walk, j, i, elementBytes);
       ASSERT_EQ(stored, read) << buffer.str() << " element " << i << ", " << j << " of the part at " << first[0]
                               << ", " << first[1];
     }
@@ -41,9 +41,9 @@ void expectReads(const Layout &buffer, const Coords &first, const Coords &extent
 }
 
 // Threads that write vectors of 16 bytes along the fast axis, as copies ahead do.
-Layout writerOf(std::span<const int32_t> shape, unsigned fast, int32_t warps) {
+Layout writerOf(std::span<const int32_t> shape, unsigned fast, int32_t warps, int32_t elementBytes = kBytes) {
   const int32_t order[] = {static_cast<int32_t>(fast), static_cast<int32_t>(1 - fast)};
-  return Layout::blocked(shape, order, 8, warps);
+  return Layout::blocked(shape, order, 16 / elementBytes, warps);
 }
 
 TEST(MatrixBuffers, HoldElementsWhereTheUnitReadsThem) {
@@ -62,6 +62,29 @@ TEST(MatrixBuffers, HoldElementsWhereTheUnitReadsThem) {
           }
           if ((along & (along - 1)) == 0) {
             expectReads(buffer, {0, depth - 16}, {along, 16});
+          }
+        }
+      }
+    }
+  }
+}
+
+// Units of other types read 32 bytes of neighbours along k, of 64 rows or of up to 256 columns.
+TEST(MatrixBuffers, HoldElementsOfOtherSizesAlongK) {
+  for (const int32_t bytes : {1, 4}) {
+    const int32_t step = 32 / bytes;
+    for (const int32_t steps : {1, 2, 3, 4, 8}) {
+      for (const int32_t along : {64, 96, 128, 192, 256}) {
+        const int32_t shape[] = {along, steps * step};
+        const Layout buffer = passes::matrixLayout(shape, 1, bytes, writerOf(shape, 1, 4, bytes));
+        EXPECT_TRUE(buffer.covers(shape));
+        for (int32_t k = 0; k < steps * step; k += step) {
+          for (int32_t row = 0; row + 64 <= along; row += 64) {
+            expectReads(buffer, {row, k}, {along % 64 == 0 ? 64 : 32, step}, bytes);
+            EXPECT_EQ(passes::matrixWalk(buffer, {row, k}, {64, step}, bytes)->fastAxis, 1U);
+          }
+          if ((along & (along - 1)) == 0) {
+            expectReads(buffer, {0, k}, {along, step}, bytes);
           }
         }
       }

@@ -13,16 +13,17 @@ import libtile.language as tl
 
 
 @libtile.jit
-def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+           ACC: tl.constexpr = tl.float32):
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     ap = a + m[:, None] * sam + k[None, :] * sak
     bp = b + k[:, None] * sbk + n[None, :] * sbn
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    acc = tl.zeros((BM, BN), dtype=ACC)
     for i in range(0, K, BK):
-        x = tl.load(ap, mask=(m[:, None] < M) & (k[None, :] < K - i), other=0.0)
-        y = tl.load(bp, mask=(k[:, None] < K - i) & (n[None, :] < N), other=0.0)
+        x = tl.load(ap, mask=(m[:, None] < M) & (k[None, :] < K - i), other=0)
+        y = tl.load(bp, mask=(k[:, None] < K - i) & (n[None, :] < N), other=0)
         acc = tl.dot(x, y, acc)
         ap += BK * sak
         bp += BK * sbk
@@ -53,6 +54,40 @@ def test_products(tile, dtype, turned, device):
         np.testing.assert_array_equal(on.back(there[2]).astype(F64), x.astype(F64) @ y.astype(F64))
 
 
+# Of bytes: neighbours along k side by side in both operands, or other units. Some with fewer columns than instructions of many take.
+BYTE_TILES = [(64, 64, 32, 4), (64, 96, 64, 4), (128, 72, 32, 4), (128, 128, 128, 4), (128, 256, 128, 8), (256, 64, 256, 8), (64, 128, 64, 8)]
+
+
+def byte_product(on, tile, turned, m, n, k):
+    """Of random bytes: what is there, and what should be."""
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-128, 128, shape[::-1] if turn else shape).astype(np.int8)
+            for shape, turn in zip(((m, k), (k, n)), turned))
+    x, y = (v.T if turn else v for v, turn in zip((a, b), turned))
+    there = [on(v) for v in (a, b, np.full((m, n), 77, np.int32))]
+    strides = [(1, v.shape[1]) if turn else (v.shape[1], 1) for v, turn in zip((a, b), turned)]
+    bm, bn, bk, warps = tile
+    matmul[(-(-m // bm), -(-n // bn))](*there, m, n, k, *strides[0], *strides[1], BM=bm, BN=bn, BK=bk, ACC=tl.int32, num_warps=warps)
+    return on.back(there[2]), x.astype(np.int32) @ y.astype(np.int32)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", BYTE_TILES)
+def test_products_of_bytes(tile, turned, device):
+    for m, n, k in [*SHAPES, (256, 272, 384)]:
+        np.testing.assert_array_equal(*byte_product(OnDevice(device), tile, turned, m, n, k))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sums_of_bytes_wrap(device):
+    on, k = OnDevice(device), 1 << 18
+    a, b = (np.full(shape, -128, np.int8) for shape in ((64, k), (64, k)))
+    there = [on(v) for v in (a, b, np.zeros((64, 64), np.int32))]
+    matmul[(1, 1)](*there, 64, 64, k, k, 1, 1, k, BM=64, BN=64, BK=128, ACC=tl.int32)
+    assert (on.back(there[2]) == np.int64(k << 14).astype(np.int32)).all()
+
+
 def assert_assembles(ptx, folder):
     """Without notes of serialised wgmma, and without spills."""
     source = folder / "kernel.ptx"
@@ -77,6 +112,64 @@ def test_code(tile, dtype, turned, tmp_path):
     assert sum(columns) * 64 * 16 * (warps // 4) == bm * bn * bk
     assert "mma.sync" not in ptx and "ldmatrix" not in ptx
     assert_assembles(ptx, tmp_path)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", BYTE_TILES)
+def test_code_of_bytes(tile, turned, tmp_path):
+    """By wgmma where memory has neighbours along k side by side, which it cannot turn; else by mma.sync."""
+    bm, bn, bk, warps = tile
+    strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
+    kernel = matmul.warmup(*["*i8:16"] * 2, "*i32:16", *["i32:16"] * 3, *strides[0], *strides[1], grid=(1,), target="sm_90a",
+                           BM=bm, BN=bn, BK=bk, ACC=tl.int32, num_warps=warps)
+    ptx = kernel.asm["ptx"]
+    columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k32\.s32\.s8\.s8", ptx)]
+    if turned == (False, True):
+        assert sum(columns) * 64 * 32 * (warps // 4) == bm * bn * bk
+        assert "mma.sync" not in ptx and "ldmatrix" not in ptx and "cp.async.bulk.tensor" in ptx
+    else:
+        assert not columns and "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in ptx
+    assert_assembles(ptx, tmp_path)
+
+
+@libtile.jit
+def both_sides(a, b, c, d, K, S: tl.constexpr, OUTSIDE: tl.constexpr):
+    """One tile is the left operand of a dot and the right one of another: neighbours along k are its rows and its columns."""
+    m, n = tl.arange(0, S), tl.arange(0, S)
+    first, second = tl.zeros((S, S), dtype=tl.int32), tl.zeros((S, S), dtype=tl.int32)
+    x = tl.load(a + m[:, None] * K + n[None, :])
+    for i in range(0, K, S):
+        y = tl.load(b + n[None, :] * K + (i + m)[:, None])
+        z = tl.load(b + m[:, None] * K + (i + n)[None, :])
+        if not OUTSIDE:
+            x = tl.load(a + m[:, None] * K + (i + n)[None, :])
+        first = tl.dot(x, y, first)
+        second = tl.dot(z, x, second)
+    tl.store(c + m[:, None] * S + n[None, :], first)
+    tl.store(d + m[:, None] * S + n[None, :], second)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("outside", [False, True])
+def test_both_sides(outside, device):
+    rng = np.random.default_rng(11)
+    k, on = 320, OnDevice(device)
+    a, b = (rng.integers(-128, 128, (64, k)).astype(np.int8) for _ in range(2))
+    there = [on(v) for v in (a, b, np.zeros((64, 64), np.int32), np.zeros((64, 64), np.int32))]
+    both_sides[(1,)](*there, k, S=64, OUTSIDE=outside, num_warps=4)
+    parts = [(a[:, 0 if outside else i:][:, :64].astype(np.int32), b[:, i:i + 64].astype(np.int32)) for i in range(0, k, 64)]
+    np.testing.assert_array_equal(on.back(there[2]), sum(x @ y.T for x, y in parts))
+    np.testing.assert_array_equal(on.back(there[3]), sum(y @ x for x, y in parts))
+
+
+def test_code_of_both_sides(tmp_path):
+    """Before the loop threads write the tile twice; copied ahead it lies in one order, and other units multiply across it."""
+    for outside, expected in [(True, {"wgmma"}), (False, {"wgmma", "mma"})]:
+        kernel = both_sides.warmup(*["*i8:16"] * 2, *["*i32:16"] * 2, "i32:16", grid=(1,), target="sm_90a", S=64,
+                                   OUTSIDE=outside, num_warps=4)
+        ptx = kernel.asm["ptx"]
+        assert set(re.findall(r"\b(wgmma|mma)\.(?:mma_async|sync)", ptx)) == expected
+        assert_assembles(ptx, tmp_path)
 
 
 @libtile.jit
