@@ -82,7 +82,7 @@ ir::DotUnit m8n8k4F64() {
           .leastN = 8};
 }
 
-ir::DotUnit wgmma(const char *name, ir::DotPart a, ir::DotPart b, Elem acc, int32_t k) {
+ir::DotUnit wgmma(const char *name, ir::DotPart a, ir::DotPart b, Elem acc, int32_t k, ir::Precision precision = {}) {
   return {.name = name,
           .m = 64,
           .n = 8,
@@ -90,6 +90,7 @@ ir::DotUnit wgmma(const char *name, ir::DotPart a, ir::DotPart b, Elem acc, int3
           .a = std::move(a),
           .b = std::move(b),
           .acc = {.elem = acc, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
+          .precision = precision,
           .leastM = 64,
           .leastN = 64};
 }
@@ -103,9 +104,9 @@ ir::DotUnit wgmma(const char *name, Elem operand, bool aInShared) {
 }
 
 // Of types that have no 16 bits it turns no operand: 32 bytes along k lie side by side.
-ir::DotUnit wgmmaAlongK(const char *name, Elem operand, Elem acc) {
+ir::DotUnit wgmmaAlongK(const char *name, Elem operand, Elem acc, ir::Precision precision = {}) {
   const ir::DotPart part = {.elem = operand, .inShared = true, .regs = {}, .lanes = {}, .alongK = true};
-  return wgmma(name, part, part, acc, 256 / static_cast<int32_t>(ir::bitWidth(operand)));
+  return wgmma(name, part, part, acc, 256 / static_cast<int32_t>(ir::bitWidth(operand)), precision);
 }
 
 // Fused multiply-adds of every type: four columns a thread, eight threads along a row.
@@ -127,7 +128,8 @@ std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
   if (hasWgmma) {
     units = {wgmma("wgmma_m64k16_f16", Elem::F16, true), wgmma("wgmma_m64k16_bf16", Elem::BF16, true),
              wgmma("wgmma_m64k16_f16_regs", Elem::F16, false), wgmma("wgmma_m64k16_bf16_regs", Elem::BF16, false),
-             wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32)};
+             wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32),
+             wgmmaAlongK("wgmma_m64k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32)};
   }
   const ir::DotUnit others[] = {
       m16n8("mma_m16n8k16_f16", Elem::F16, Elem::F32),

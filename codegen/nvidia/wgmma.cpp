@@ -29,6 +29,7 @@ constexpr Kind kKinds[] = {
     {ir::Elem::F16, "f16", "f32", true, true},
     {ir::Elem::BF16, "bf16", "f32", true, true},
     {ir::Elem::I8, "s8", "s32", false, false, 16},
+    {ir::Elem::F32, "tf32", "f32", false, true}, // of which it ignores the last 13 bits
 };
 
 const Kind &kindOf(const ir::DotUnit &unit) {

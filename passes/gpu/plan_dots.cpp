@@ -289,7 +289,9 @@ public:
 private:
   Demand demandWithOrder(OpId dot) {
     Demand demand = demandOf(fn_, dot, warps_);
-    if (std::ranges::any_of(target_.units, [&](const DotUnit &unit) { return asksForOrder(unit) && takesTypes(unit, demand); })) {
+    if (std::ranges::any_of(target_.units, [&](const DotUnit &unit) {
+          return asksForOrder(unit) && takesTypes(unit, demand) && misfit(unit, demand).empty();
+        })) {
       facts_ = facts_ ? std::move(facts_) : std::optional(computeFacts(fn_));
       demand.alongA = liesAlong(fn_, dot, fn_.operand(dot, 0), demand.rank - 1, *facts_);
       demand.alongB = liesAlong(fn_, dot, fn_.operand(dot, 1), demand.rank - 2, *facts_);

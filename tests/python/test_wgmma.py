@@ -14,7 +14,7 @@ import libtile.language as tl
 
 @libtile.jit
 def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-           ACC: tl.constexpr = tl.float32):
+           ACC: tl.constexpr = tl.float32, PRECISION: tl.constexpr = None):
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
@@ -24,7 +24,7 @@ def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, BM: tl.constexpr, BN: tl.conste
     for i in range(0, K, BK):
         x = tl.load(ap, mask=(m[:, None] < M) & (k[None, :] < K - i), other=0)
         y = tl.load(bp, mask=(k[:, None] < K - i) & (n[None, :] < N), other=0)
-        acc = tl.dot(x, y, acc)
+        acc = tl.dot(x, y, acc, input_precision=PRECISION)
         ap += BK * sak
         bp += BK * sbk
     tl.store(c + m[:, None] * N + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
@@ -88,6 +88,50 @@ def test_sums_of_bytes_wrap(device):
     assert (on.back(there[2]) == np.int64(k << 14).astype(np.int32)).all()
 
 
+TF32_TILES = [(64, 64, 8, 4), (64, 96, 32, 4), (128, 72, 16, 4), (128, 256, 32, 8), (256, 64, 64, 8), (64, 128, 32, 8)]
+
+
+def tf32_product(device, tile, a, b, turned=(False, True)):
+    bm, bn, bk, warps = tile
+    (m, k), n = a.shape, b.shape[1]
+    on = OnDevice(device)
+    there = [on(np.ascontiguousarray(v.T) if turn else v) for v, turn in zip((a, b), turned)] + [on(poisoned((m, n), F32))]
+    strides = [(1, rows) if turn else (columns, 1) for turn, (rows, columns) in zip(turned, (a.shape, b.shape))]
+    matmul[(-(-m // bm), -(-n // bn))](*there, m, n, k, *strides[0], *strides[1], BM=bm, BN=bn, BK=bk, PRECISION="tf32", num_warps=warps)
+    return on.back(there[2]).astype(F64)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", TF32_TILES)
+def test_products_of_tf32(tile, turned, device):
+    """Numbers of few bits: exact. Others: ten bits of them are kept, of numbers below the least normal one fewer."""
+    rng = np.random.default_rng(9)
+    for m, n, k in [*SHAPES, (256, 256, 256)]:
+        a, b = rng.integers(-5, 6, (m, k)).astype(F32), rng.integers(-5, 6, (k, n)).astype(F32)
+        np.testing.assert_array_equal(tf32_product(device, tile, a, b, turned), a.astype(F64) @ b.astype(F64))
+        a, b = (rng.standard_normal(v.shape).astype(F32) * F32(10)**rng.integers(-6, 7, v.shape).astype(F32) for v in (a, b))
+        scale = np.abs(a.astype(F64)) @ np.abs(b.astype(F64))
+        wrong = np.abs(tf32_product(device, tile, a, b, turned) - a.astype(F64) @ b.astype(F64))
+        assert np.all(wrong <= (2.0**-9 + 4 * (k + 4) * 2.0**-24) * scale)
+        tiny = (a * F32(2.0**-133)).astype(F32)
+        b = np.copysign(F32(2.0**40), b).astype(F32)
+        scale = np.abs(tiny.astype(F64)) @ np.abs(b.astype(F64))
+        wrong = np.abs(tf32_product(device, tile, tiny, b, turned) - tiny.astype(F64) @ b.astype(F64))
+        assert np.all(wrong <= (2.0**-9 + 4 * (k + 4) * 2.0**-24) * scale + k * 2.0**(40 - 136))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_infinities_and_nan_of_tf32(device):
+    a, b = np.ones((64, 64), F32), np.ones((64, 64), F32)
+    a[0, 3], a[1, 5], a[2, 7], a[3, 9] = np.inf, -np.inf, np.nan, np.finfo(F32).max
+    b[9] = .5
+    got = tf32_product(device, (64, 64, 32, 4), a, b)
+    want = a.astype(F64) @ b.astype(F64)
+    np.testing.assert_array_equal(got[:3], want[:3])
+    np.testing.assert_allclose(got[3:], want[3:], rtol=2.0**-9)
+
+
 def assert_assembles(ptx, folder):
     """Without notes of serialised wgmma, and without spills."""
     source = folder / "kernel.ptx"
@@ -130,6 +174,24 @@ def test_code_of_bytes(tile, turned, tmp_path):
     else:
         assert not columns and "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in ptx
     assert_assembles(ptx, tmp_path)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", TF32_TILES)
+@pytest.mark.parametrize("precision", ["tf32", None])
+def test_code_of_tf32(tile, turned, precision, tmp_path):
+    bm, bn, bk, warps = tile
+    strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
+    kernel = matmul.warmup(*["*fp32:16"] * 3, *["i32:16"] * 3, *strides[0], *strides[1], grid=(1,), target="sm_90a",
+                           BM=bm, BN=bn, BK=bk, PRECISION=precision, num_warps=warps)
+    ptx = kernel.asm["ptx"]
+    columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k8\.f32\.tf32\.tf32", ptx)]
+    if turned == (False, True) and precision:
+        assert sum(columns) * 64 * 8 * (warps // 4) == bm * bn * bk
+        assert "mma.sync" not in ptx and "cvt.rna.tf32" not in ptx and "cp.async.bulk.tensor" in ptx
+        assert_assembles(ptx, tmp_path)
+    else:
+        assert "wgmma" not in ptx and ("mma.sync.aligned.m16n8k8.row.col.f32.tf32" in ptx) == bool(precision)
 
 
 @libtile.jit
