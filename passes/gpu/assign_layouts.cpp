@@ -5,10 +5,13 @@
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/reduce_plan.h"
 #include "passes/gpu/separate_stores.h"
 #include "passes/gpu/split_flat_reduces.h"
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace libtile::passes {
 namespace {
@@ -45,7 +48,7 @@ private:
       request(op, 1, layoutOf(fn_.operand(op, 0)));
     } else if (isShapeOp(opcode)) {
       fixShapeOp(op);
-    } else if (opcode == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).rank() > 1) {
+    } else if (opcode == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).isTile()) {
       fixReduce(op);
     } else if (opcode == Opcode::Dot) {
       fixDot(op);
@@ -64,6 +67,20 @@ private:
 
   void fixReduce(OpId op) {
     const auto axis = static_cast<unsigned>(fn_.getInt(op, Attr::axis));
+    const Type type = fn_.type(fn_.operand(op, 0));
+    if (!joinsInOrder(fn_, op)) {
+      // Registers, lanes and warps one behind the other along the axis.
+      std::vector<int32_t> order(type.rank());
+      std::iota(order.rbegin(), order.rend(), 0);
+      std::ranges::stable_partition(order, [&](int32_t each) { return each == static_cast<int32_t>(axis); });
+      const Layout along = Layout::blocked(type.shape(), order, 1, warps_, {}, context_.target.warpSize);
+      for (unsigned i = 0; i < fn_.numOperands(op); ++i) {
+        request(op, i, along);
+      }
+    }
+    if (type.rank() == 1) {
+      return; // the result is a scalar
+    }
     const Layout needed = layoutOf(fn_.operand(op, 0)).reduced(axis);
     for (const ValueId result : fn_.results(op)) {
       convertResult(op, result, needed);

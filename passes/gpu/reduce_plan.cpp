@@ -36,17 +36,22 @@ std::vector<ReduceStep> stepsOf(const ir::Function &fn, OpId reduce, HwDim dim,
 bool byDistance(const ReduceStep &a, const ReduceStep &b) { return a.distance < b.distance; }
 
 // The warps are joined in one step, so nothing may lie between their bits.
-void checkNeighbours(std::span<const ReduceStep> steps, std::span<const ReduceStep> warps,
-                     const ir::Location &location) {
-  for (const ReduceStep &step : steps) {
-    if (!warps.empty() && step.kind != ReduceStep::Kind::Warp &&
-        step.distance > warps.front().distance && step.distance < warps.back().distance) {
-      throw ir::Unsupported("an ordered reduction over warps that are not neighbours", location);
-    }
-  }
+bool areNeighbours(std::span<const ReduceStep> warps, std::span<const ReduceStep> steps) {
+  return warps.empty() || std::ranges::none_of(steps, [&](const ReduceStep &step) {
+           return step.kind != ReduceStep::Kind::Warp && step.distance > warps.front().distance &&
+                  step.distance < warps.back().distance;
+         });
 }
 
 } // namespace
+
+bool joinsInOrder(const ir::Function &fn, OpId reduce) {
+  using Kind = ReduceStep::Kind;
+  std::vector<ReduceStep> warps = stepsOf(fn, reduce, HwDim::Warp, Kind::Warp);
+  std::sort(warps.begin(), warps.end(), byDistance);
+  return onlyOp(fn, reduce) || (areNeighbours(warps, stepsOf(fn, reduce, HwDim::Lane, Kind::Lane)) &&
+                                areNeighbours(warps, stepsOf(fn, reduce, HwDim::Reg, Kind::Register)));
+}
 
 ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   const ir::Type type = fn.type(fn.operand(reduce, 0));
@@ -76,7 +81,9 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
       plan.steps.push_back(repeat);
     }
     std::stable_sort(plan.steps.begin(), plan.steps.end(), byDistance);
-    checkNeighbours(plan.steps, warps, fn.locationOf(reduce));
+    if (!areNeighbours(warps, plan.steps)) {
+      throw ir::Unsupported("an ordered reduction over warps that are not neighbours", fn.locationOf(reduce));
+    }
   }
   if (!warps.empty()) {
     // What the steps before the warps' have not joined: registers of the tile, and lanes that hold other elements. In

@@ -37,7 +37,10 @@ struct ReducePlan {
   WarpScratch scratch;              // of the partial results that threads have when the warps meet
 };
 
-// The reduce op's operands have layouts.
+// What lies between two warps along the axis, lanes or registers, keeps an ordered reduction from joining the warps in
+// one step; the reduce op's operands have layouts. There is no plan for it then.
+[[nodiscard]] bool joinsInOrder(const ir::Function &fn, ir::OpId reduce);
+// The reduce op's operands have layouts. Unsupported: they do not join in order.
 [[nodiscard]] ReducePlan planReduce(const ir::Function &fn, ir::OpId reduce);
 
 } // namespace libtile::passes

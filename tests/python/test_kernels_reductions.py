@@ -81,3 +81,12 @@ def test_rows_over_lanes_and_warps_in_any_order(device, m, n, rows, warps):
     out = on(poisoned((rows,), np.int32))
     places_of_maxima[(1,)](on(np.ascontiguousarray(x.T)), out, m, n, rows, num_warps=warps)
     np.testing.assert_array_equal(on.back(out), np.argmax(x.reshape(rows, -1), 1))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("warps", [1, 2, 8, 32])
+@pytest.mark.parametrize("m, n, rows", [(16, 64, 4), (64, 16, 1), (16, 16, 1), (24, 32, 3)])
+def test_rows_over_lanes_and_warps_compile(m, n, rows, warps, target):
+    """Where a lane stands between two warps the row is laid out anew."""
+    kernel = places_of_maxima.warmup("*i32:16", "*i32:16", m, n, rows, num_warps=warps, target=target, grid=(1,))
+    assert kernel.fallbacks == []
