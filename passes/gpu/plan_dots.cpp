@@ -102,6 +102,8 @@ Source sourceOf(const ir::Function &fn, OpId dot, ValueId operand) {
   return !comesFromSums(fn, body, tile) ? Source::Other : tile == operand ? Source::Sums : Source::Turned;
 }
 
+constexpr int64_t kRunBytes = 16; // that a copy takes at once
+
 // What is loaded lies with neighbours along `axis` side by side; what is there before the loop is written as the unit
 // wants it.
 bool liesAlong(const ir::Function &fn, OpId dot, ValueId operand, unsigned axis, const Facts &facts) {
@@ -110,7 +112,7 @@ bool liesAlong(const ir::Function &fn, OpId dot, ValueId operand, unsigned axis,
     return liesAlong(fn, dot, fn.operand(op, 0), *throughTrans(fn, op, axis), facts);
   }
   const bool isLoaded = op.valid() && fn.opcode(op) == Opcode::Load && fn.block(op) == fn.block(dot);
-  return !isLoaded || facts.access().constantStride(fn.operand(op, 0), axis) == fn.type(operand).elementBytes();
+  return !isLoaded || facts.access().run(fn.operand(op, 0), axis).elements * fn.type(operand).elementBytes() >= kRunBytes;
 }
 
 Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {

@@ -195,6 +195,36 @@ def test_code_of_tf32(tile, turned, precision, tmp_path):
 
 
 @libtile.jit
+def wrapping(a, b, c, M, N, K, S: tl.constexpr):
+    """Rows and columns past the edge are read again from the start: no affine addresses."""
+    m, n, k = tl.program_id(0) * S + tl.arange(0, S), tl.program_id(1) * S + tl.arange(0, S), tl.arange(0, S)
+    acc = tl.zeros((S, S), dtype=tl.int32)
+    for i in range(0, K, S):
+        x = tl.load(a + (m % M)[:, None] * K + (i + k)[None, :], mask=(i + k)[None, :] < K, other=0)
+        y = tl.load(b + (n % N)[None, :] * K + (i + k)[:, None], mask=(i + k)[:, None] < K, other=0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_wrapping_rows_of_bytes(device):
+    rng = np.random.default_rng(13)
+    for m, n, k in [(200, 136, 80), (67, 131, 45), (128, 64, 128)]:
+        on = OnDevice(device)
+        a, b = rng.integers(-128, 128, (m, k)).astype(np.int8), rng.integers(-128, 128, (n, k)).astype(np.int8)
+        there = [on(a), on(b), on(np.zeros((m, n), np.int32))]
+        wrapping[(-(-m // 64), -(-n // 64))](*there, m, n, k, S=64, num_warps=4)
+        np.testing.assert_array_equal(on.back(there[2]), a.astype(np.int32) @ b.astype(np.int32).T)
+
+
+@pytest.mark.parametrize("size", ["i32:16", "i32"])
+def test_code_of_wrapping_rows(size, tmp_path):
+    kernel = wrapping.warmup(*["*i8:16"] * 2, "*i32:16", size, size, "i32:16", grid=(1,), target="sm_90a", S=64, num_warps=4)
+    assert "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8" in kernel.asm["ptx"] and "mma.sync" not in kernel.asm["ptx"]
+    assert_assembles(kernel.asm["ptx"], tmp_path)
+
+
+@libtile.jit
 def both_sides(a, b, c, d, K, S: tl.constexpr, OUTSIDE: tl.constexpr):
     """One tile is the left operand of a dot and the right one of another: neighbours along k are its rows and its columns."""
     m, n = tl.arange(0, S), tl.arange(0, S)
