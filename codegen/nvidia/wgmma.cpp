@@ -113,15 +113,24 @@ private:
                               static_cast<int32_t>(ir::byteSize(unit_.a.elem)));
   }
 
-  // The columns that one instruction takes: as many as a descriptor reaches.
+  // The columns that one instruction takes: as many as a descriptor reaches, wherever they start.
   [[nodiscard]] int32_t widest() const {
     for (int32_t columns = std::min(n_, kWidest); columns >= unit_.n; --columns) {
       const int32_t step = columns > 32 ? kind_.many : unit_.n;
-      if (columns % step == 0 && n_ % columns == 0 && walkOf(1, {0, 0}, {unit_.k, columns})) {
+      if (columns % step == 0 && n_ % columns == 0 && reaches(columns)) {
         return columns;
       }
     }
     fail();
+  }
+
+  [[nodiscard]] bool reaches(int32_t columns) const {
+    for (int32_t column = 0; column < n_; column += columns) {
+      if (!walkOf(1, {0, column}, {unit_.k, columns})) {
+        return false;
+      }
+    }
+    return true;
   }
 
   [[nodiscard]] int32_t registerAt(const Registers &registers, const Coords &coords) const {

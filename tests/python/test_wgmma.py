@@ -55,7 +55,8 @@ def test_products(tile, dtype, turned, device):
 
 
 # Of bytes: neighbours along k side by side in both operands, or other units. Some with fewer columns than instructions of many take.
-BYTE_TILES = [(64, 64, 32, 4), (64, 96, 64, 4), (128, 72, 32, 4), (128, 128, 128, 4), (128, 256, 128, 8), (256, 64, 256, 8), (64, 128, 64, 8)]
+BYTE_TILES = [(64, 64, 32, 4), (64, 96, 64, 4), (128, 72, 32, 4), (128, 128, 128, 4), (128, 256, 128, 8), (256, 64, 256, 8), (64, 128, 64, 8),
+              (256, 72, 160, 16)]
 
 
 def byte_product(on, tile, turned, m, n, k):
@@ -174,6 +175,17 @@ def test_code_of_bytes(tile, turned, tmp_path):
     else:
         assert not columns and "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in ptx
     assert_assembles(ptx, tmp_path)
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("dtype", ["i8", "fp16", "fp32"])
+def test_code_of_columns_in_blocks(dtype, stages, tmp_path):
+    """Columns of b lie in blocks of 32, and k is longer than a row of the buffer: an instruction has columns of one block."""
+    bk, sums = {"i8": (160, "i32"), "fp16": (80, "fp32"), "fp32": (40, "fp32")}[dtype]
+    kernel = matmul.warmup(*[f"*{dtype}:16"] * 2, f"*{sums}:16", *["i32:16"] * 4, 1, 1, "i32:16", grid=(1,), target="sm_90a", BM=256, BN=72,
+                           BK=bk, ACC=tl.int32 if dtype == "i8" else tl.float32, PRECISION="tf32", num_warps=16, num_stages=stages)
+    assert "wgmma.mma_async" in kernel.asm["ptx"] and "mma.sync" not in kernel.asm["ptx"]
+    assert_assembles(kernel.asm["ptx"], tmp_path)
 
 
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
