@@ -184,6 +184,15 @@ int32_t Layout::size(HwDim dim) const {
   return subtileSize(dim) * static_cast<int32_t>(repeated ? product(repeats_) : 1);
 }
 
+bool Layout::hasRoomFor(const Layout &other) const {
+  for (size_t d = 0; d < rank(); ++d) {
+    if (subtile_[d] * repeats_[d] < other.subtile_[d] * other.repeats_[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool Layout::covers(std::span<const int32_t> shape) const {
   if (shape.size() != rank()) {
     return false;

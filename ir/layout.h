@@ -84,6 +84,8 @@ public:
   [[nodiscard]] int32_t subtileSize(HwDim dim) const { return 1 << bases(dim).size(); }
   // The layout covers `shape`: subtile * repeats >= shape > subtile * (repeats - 1) on each axis.
   [[nodiscard]] bool covers(std::span<const int32_t> shape) const;
+  // On no axis the other one's padding ends further out. Requires equal ranks.
+  [[nodiscard]] bool hasRoomFor(const Layout &other) const;
 
   // Where the element of (reg, lane, warp) lies; may lie in the padding.
   [[nodiscard]] Coords apply(int32_t reg, int32_t lane, int32_t warp) const;

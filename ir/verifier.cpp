@@ -44,7 +44,8 @@
 // Buffers and nests (verify_ops.cpp; nest and fold: verify_control.cpp)
 //  25  alloc: a buffer; offset >= 0; align a power of two. buffer_slot: the buffer without its
 //      leading axis, chosen by an i32.
-//  26  buffer_read, buffer_write: a tile of the buffer's shape and element.
+//  26  buffer_read, buffer_write: a tile of the buffer's shape and element; with more axes than one its
+//      padding lies within the buffer's.
 //      buffer_gather, buffer_count: a buffer with one axis; as gather, slice and histogram.
 //  27  async_copy: pointers to the buffer's element in its shape. async_wait: count >= 0.
 //  40  map: of a pointer parameter, up to 5 dimensions of positive numbers and boxes, rows of 32, 64 or 128

@@ -100,8 +100,12 @@ struct OpChecks {
     const bool fits = tile.isTile() && buffer.isBuffer() &&
                       (tile.sameShape(buffer) ||
                        (buffer.rank() == 1 && tile.numElements() == buffer.numElements()));
+    // Of a buffer with one axis the padding has no place of its own.
+    const bool laidOut = fits && tile.layout().valid() && buffer.layout().valid() && buffer.rank() > 1;
     return c.require(fits && tile.element() == buffer.element(), 26, op,
-                     "the tile does not have the buffer's shape and element");
+                     "the tile does not have the buffer's shape and element") &&
+           c.require(!laidOut || fn.layout(buffer.layout()).hasRoomFor(fn.layout(tile.layout())), 26, op,
+                     "the tile's padding reaches past the buffer's");
   }
 
   void tileOfPlace(OpId op, const Type &tile, const Type &place) {

@@ -130,7 +130,7 @@ private:
     const Type type = fn_.type(tile);
     const Layout registers = fn_.layout(type.layout());
     const auto bytes = static_cast<int32_t>(type.elementBytes());
-    const Layout layout = byUnit ? matrixLayout(type.shape(), fast, bytes, registers)
+    const Layout layout = byUnit ? matrixLayout(type.shape(), fast, bytes, {&registers, 1})
                                  : chooseBuffer(type.shape(), {.writers = {&registers, 1},
                                                                .readers = {},
                                                                .elementBytes = bytes,

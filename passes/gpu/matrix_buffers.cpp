@@ -89,15 +89,18 @@ bool canLieAlong(const ir::Function &fn, ir::ValueId tile, unsigned axis, const 
 }
 
 Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis, int32_t elementBytes,
-                    const Layout &writer) {
+                    std::span<const Layout> threads) {
   const unsigned slowAxis = 1 - fastAxis;
   const auto whole = std::bit_ceil(static_cast<uint32_t>(shape[fastAxis]));
   const int32_t row =
       std::clamp(static_cast<int32_t>(whole) * elementBytes, 2 * kUnitBytes, kLongestRow) / elementBytes;
   std::array<int32_t, 2> extents{};
-  extents[fastAxis] = std::max(row, writer.subtile()[fastAxis]);
-  extents[slowAxis] = std::max(8, writer.subtile()[slowAxis]);
+  extents[fastAxis] = row;
+  extents[slowAxis] = 8;
   for (const unsigned axis : {0U, 1U}) {
+    for (const Layout &layout : threads) {
+      extents[axis] = std::max(extents[axis], layout.subtile()[axis]);
+    }
     const auto padded = [&](int32_t step) { return (shape[axis] + step - 1) / step * step; };
     while (extents[axis] < shape[axis] && padded(2 * extents[axis]) <= padded(extents[axis])) {
       extents[axis] *= 2;

@@ -36,9 +36,10 @@ inline constexpr int32_t kMatrixAlignment = 1024; // bytes
 // lie side by side along the axis.
 [[nodiscard]] bool canLieAlong(const ir::Function &fn, ir::ValueId tile, unsigned axis, const ir::Target &target);
 
-// The buffer for a tile with two axes that threads write under the layout `writer`.
-[[nodiscard]] ir::Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis,
-                                      int32_t elementBytes, const ir::Layout &writer);
+// The buffer for a tile with two axes that threads write and read under the layouts `threads`, with room for their
+// padding.
+[[nodiscard]] ir::Layout matrixLayout(std::span<const int32_t> shape, unsigned fastAxis, int32_t elementBytes,
+                                      std::span<const ir::Layout> threads);
 
 // What a unit is told of a part of an operand: where it starts, how long a row is, and from there how far the next
 // row block along the fast axis (`leading`) and the next eight rows (`stride`) are. All in bytes.

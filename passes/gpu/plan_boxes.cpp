@@ -50,7 +50,9 @@ public:
       return "a unit reads the tile with the other axis side by side";
     }
     const auto bytes = static_cast<int32_t>(type.elementBytes());
-    planned.slot = matrixLayout(type.shape(), *fast.axis, bytes, fn_.layout(type.layout()));
+    std::vector<ir::Layout> threads = convertedLayouts(fn_, fn_.result(load_));
+    threads.push_back(fn_.layout(type.layout()));
+    planned.slot = matrixLayout(type.shape(), *fast.axis, bytes, threads);
     const auto parts = boxParts(planned.slot, type.shape(), bytes);
     if (!parts) {
       return "no buffer of such a tile is made of boxes";
@@ -163,6 +165,16 @@ private:
 };
 
 } // namespace
+
+std::vector<ir::Layout> convertedLayouts(const ir::Function &fn, ValueId tile) {
+  std::vector<ir::Layout> layouts;
+  for (const ir::Use use : fn.uses(tile)) {
+    if (fn.opcode(use.op) == Opcode::ConvertLayout) {
+      layouts.push_back(fn.layout(fn.type(fn.result(use.op)).layout()));
+    }
+  }
+  return layouts;
+}
 
 std::optional<PlannedBox> planBox(const ir::Function &fn, OpId load, const Facts &facts, const PassContext &context,
                                   std::string &why) {

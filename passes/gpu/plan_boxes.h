@@ -13,6 +13,9 @@
 
 namespace libtile::passes {
 
+// The layouts into which a tile is converted: under them it is read from a buffer, should there be one.
+[[nodiscard]] std::vector<ir::Layout> convertedLayouts(const ir::Function &fn, ir::ValueId tile);
+
 // A load as a copy of a box.
 struct PlannedBox {
   ir::TensorMap map;

@@ -276,15 +276,11 @@ private:
     if (vectorBytes < 4) {
       return std::nullopt;
     }
-    std::vector<Layout> readers;
-    for (const ir::Use use : fn_.uses(value)) {
-      if (fn_.opcode(use.op) == Opcode::ConvertLayout) {
-        readers.push_back(layoutOf(fn_.result(use.op)));
-      }
-    }
+    std::vector<Layout> readers = convertedLayouts(fn_, value);
     PlannedLoad planned{.load = load, .slot = {}, .vectorBytes = vectorBytes, .box = {}, .noBox = {}};
     if (feedsUnitItself(value)) {
-      planned.slot = matrixLayout(type.shape(), *fast, bytes, writer);
+      readers.push_back(writer);
+      planned.slot = matrixLayout(type.shape(), *fast, bytes, readers);
       planned.align = kMatrixAlignment;
     } else {
       planned.slot = chooseBuffer(type.shape(), {.writers = {&writer, 1},

@@ -25,10 +25,16 @@ int32_t writtenAt(int32_t start, int32_t slow, int32_t byteInRow, int32_t rowByt
   return address ^ (address >> 7 & bits) << 4;
 }
 
-void expectWrites(const std::vector<int32_t> &shape, unsigned fastAxis, int32_t bytes) {
+// `warps` read along the slow axis, and so many write.
+void expectWrites(const std::vector<int32_t> &shape, unsigned fastAxis, int32_t bytes, int32_t warps = 4) {
   const int32_t order[] = {static_cast<int32_t>(fastAxis), static_cast<int32_t>(1 - fastAxis)};
-  const Layout writer = Layout::blocked(shape, order, std::max(1, 16 / bytes), 4);
-  const Layout buffer = passes::matrixLayout(shape, fastAxis, bytes, writer);
+  const int32_t slowFirst[] = {order[1], order[0]};
+  const Layout threads[] = {Layout::blocked(shape, order, std::max(1, 16 / bytes), warps),
+                            Layout::blocked(shape, slowFirst, 1, warps)};
+  const Layout buffer = passes::matrixLayout(shape, fastAxis, bytes, threads);
+  for (const Layout &layout : threads) {
+    EXPECT_TRUE(buffer.hasRoomFor(layout)) << buffer.str() << " for " << layout.str();
+  }
   const auto boxes = passes::boxParts(buffer, shape, bytes);
   ASSERT_TRUE(boxes) << buffer.str();
   EXPECT_EQ(boxes->fastAxis, fastAxis);
@@ -63,6 +69,7 @@ TEST(Boxes, AreWrittenWhereTheLayoutPutsElements) {
       for (const int32_t depth : {16, 32, 48, 64, 128}) {
         for (const unsigned fastAxis : {0U, 1U}) {
           expectWrites({rows, depth}, fastAxis, bytes);
+          expectWrites({rows, 24}, fastAxis, bytes, 16);
         }
       }
     }

@@ -53,7 +53,7 @@ TEST(MatrixBuffers, HoldElementsWhereTheUnitReadsThem) {
         for (const int32_t warps : {4, 8}) {
           // As `a`: 64 rows an instruction; as `b`, transposed, what is said to be reached.
           const int32_t shape[] = {along, depth};
-          const Layout buffer = passes::matrixLayout(shape, fast, kBytes, writerOf(shape, fast, warps));
+          const Layout buffer = passes::matrixLayout(shape, fast, kBytes, std::array{writerOf(shape, fast, warps)});
           EXPECT_TRUE(buffer.covers(shape));
           for (int32_t row = 0; row + 64 <= along; row += 64) {
             for (int32_t k = 0; k < depth; k += 16) {
@@ -76,7 +76,7 @@ TEST(MatrixBuffers, HoldElementsOfOtherSizesAlongK) {
     for (const int32_t steps : {1, 2, 3, 4, 8}) {
       for (const int32_t along : {64, 96, 128, 192, 256}) {
         const int32_t shape[] = {along, steps * step};
-        const Layout buffer = passes::matrixLayout(shape, 1, bytes, writerOf(shape, 1, 4, bytes));
+        const Layout buffer = passes::matrixLayout(shape, 1, bytes, std::array{writerOf(shape, 1, 4, bytes)});
         EXPECT_TRUE(buffer.covers(shape));
         for (int32_t k = 0; k < steps * step; k += step) {
           for (int32_t row = 0; row + 64 <= along; row += 64) {
@@ -97,7 +97,7 @@ TEST(MatrixBuffers, AreWrittenInWholeCopies) {
     for (const unsigned fast : {0U, 1U}) {
       const int32_t shape[] = {128, depth};
       const Layout writer = writerOf(shape, fast, 4);
-      const Layout buffer = passes::matrixLayout(shape, fast, kBytes, writer);
+      const Layout buffer = passes::matrixLayout(shape, fast, kBytes, {&writer, 1});
       const passes::BufferAccess access = passes::writeAccess(writer, buffer, kBytes);
       EXPECT_EQ(access.elements, 8) << buffer.str();
       EXPECT_EQ(passes::bankConflicts(writer, buffer, kBytes, access), 0) << buffer.str();

@@ -13,7 +13,8 @@ import libtile.language as tl
 
 
 @libtile.jit
-def by_pointers(a, b, c, M, N, K, sam, sak, sbk, sbn, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def by_pointers(a, b, c, M, N, K, sam, sak, sbk, sbn, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+                ACC: tl.constexpr = tl.float32):
     """A product for each batch, along the third axis of the grid."""
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -21,7 +22,7 @@ def by_pointers(a, b, c, M, N, K, sam, sak, sbk, sbn, sa, sb, sc, BM: tl.constex
     batch = tl.program_id(2)
     ap = a + batch * sa + m[:, None] * sam + k[None, :] * sak
     bp = b + batch * sb + k[:, None] * sbk + n[None, :] * sbn
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    acc = tl.zeros((BM, BN), dtype=ACC)
     for i in range(0, tl.cdiv(K, BK)):
         x = tl.load(ap, mask=(m[:, None] < M) & (k[None, :] < K - i * BK), other=0.0)
         y = tl.load(bp, mask=(k[:, None] < K - i * BK) & (n[None, :] < N), other=0.0)
@@ -88,6 +89,24 @@ def test_products(tile, turned, device):
         by_pointers[(-(-m // bm), -(-n // bn), 3)](
             *there, m, n, k, *strides[0], *strides[1], a[0].size, b[0].size, m * n, BM=bm, BN=bn, BK=bk, num_warps=warps)
         np.testing.assert_array_equal(on.back(there[2]).astype(F64), x.astype(F64) @ y.astype(F64), f"{m} {n} {k}")
+
+
+# Extents that the warps' fragments reach past.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", [(48, 24, 48, 4), (24, 48, 24, 8), (40, 24, 16, 4), (16, 8, 48, 4)])
+def test_products_of_fp64(tile, turned, device):
+    rng = np.random.default_rng(7)
+    bm, bn, bk, warps = tile
+    for m, n, k in ((96, 48, 240), (67, 45, 96)):
+        a, x = array(rng, m, k, dtype=F64, turned=turned[0], pad=16)
+        b, y = array(rng, k, n, dtype=F64, turned=turned[1], pad=16)
+        on = OnDevice(device)
+        there = [on(v) for v in (a, b, poisoned((m, n), F64))]
+        strides = [(1, v.shape[1]) if turn else (v.shape[1], 1) for v, turn in zip((a, b), turned)]
+        by_pointers[(-(-m // bm), -(-n // bn), 1)](
+            *there, m, n, k, *strides[0], *strides[1], 0, 0, 0, BM=bm, BN=bn, BK=bk, ACC=tl.float64, num_warps=warps, num_stages=3)
+        np.testing.assert_array_equal(on.back(there[2]), x @ y, f"{m} {n} {k}")
 
 
 @pytest.mark.parametrize("device", DEVICES)
