@@ -114,6 +114,7 @@ struct Target {
   int32_t maxVectorBytes = 16;    // widest access of one thread
   bool asyncCopy = false;         // cp.async and commit/wait groups
   bool boxCopy = false;           // cp.async.bulk.tensor and mbarriers
+  int32_t registerTeam = 0;       // warps that take registers from others together (setmaxnreg); 0: none can
   bool atomicAddBf16 = false;     // an instruction; else by compare and swap
   std::vector<DotUnit> units;     // a dot takes the first that fits; the last fits every dot
 

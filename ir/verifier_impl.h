@@ -37,6 +37,8 @@ void verifyPlaces(Checker &checker);            // invariants 38 and 39, verify_
 void verifyArrivalsInit(Checker &checker, OpId op); // invariant 40, verify_boxes.cpp
 void verifyCopyBox(Checker &checker, OpId op);      // likewise
 void verifyArrivalsWait(Checker &checker, OpId op); // likewise
+void verifyArrive(Checker &checker, OpId op);       // likewise
+void verifyProducer(Checker &checker, OpId op);     // invariant 41, verify_boxes.cpp
 void verifyStage(Checker &checker, OpId op);    // invariants 31 to 36, verify_stages.cpp
 void verifyFunction(Checker &checker);          // likewise
 

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant 40: boxes are those of the function's maps, and arrive at counters (the list is in
-// verifier.cpp).
+// Invariants 40 and 41: boxes are those of the function's maps, and arrive at counters; what a warp of its own may
+// copy (the list is in verifier.cpp).
 #include "ir/ops.h"
 #include "ir/verifier_impl.h"
 
+#include <algorithm>
+
 namespace libtile::ir {
+
+namespace {
+
+bool isScalarCode(const Function &fn, OpId op) {
+  const auto isScalar = [&](ValueId value) { return fn.type(value).isScalar(); };
+  return fn.regions(op).empty() && fn.effects(op).pure() && std::ranges::all_of(fn.results(op), isScalar) &&
+         std::ranges::all_of(fn.operands(op), isScalar);
+}
+
+} // namespace
 
 void verifyArrivalsInit(Checker &c, OpId op) {
   const Type buffer = c.operandType(op, 0);
@@ -33,6 +45,40 @@ void verifyArrivalsWait(Checker &c, OpId op) {
   c.require(buffer.isBuffer() && buffer.elem() == Elem::I64 && buffer.numElements() == 1 &&
                 c.operandType(op, 1) == Type::scalar(Elem::I32),
             40, op, "one counter, an i64, and an i32");
+}
+
+void verifyArrive(Checker &c, OpId op) {
+  const Type buffer = c.operandType(op, 0);
+  c.require(buffer.isBuffer() && buffer.elem() == Elem::I64 && buffer.numElements() == 1 &&
+                c.operandType(op, 1) == Type::scalar(Elem::I1),
+            40, op, "one counter, an i64, and an i1");
+}
+
+void verifyProducer(Checker &c, OpId op) {
+  const Function &fn = c.fn;
+  const auto isProducer = [&](OpId other) { return fn.opcode(other) == Opcode::Producer; };
+  const BlockId body = fn.region(op);
+  const auto registers = fn.getInts(op, Attr::registers);
+  const auto isBudget = [](int64_t number) { return number >= 24 && number <= 256 && number % 8 == 0; };
+  c.require(fn.getInt(op, Attr::count) >= 1 && registers.size() == 2 && std::ranges::all_of(registers, isBudget), 41, op,
+            "a number of warps, and two of registers, multiples of 8 from 24 to 256");
+  if (!c.require(fn.block(op) == fn.body() && std::ranges::count_if(fn.opsIn(fn.body()), isProducer) == 1 &&
+                     fn.args(body).empty() && fn.numOperands(fn.last(body)) == 0,
+                 41, op, "one producer, in the kernel's body, which takes and yields nothing")) {
+    return;
+  }
+  // All warps run what stands in front: it must not depend on which thread it is.
+  for (OpId before = fn.first(fn.body()); before != op; before = fn.next(before)) {
+    const Opcode opcode = fn.opcode(before);
+    c.require(isScalarCode(fn, before) || opcode == Opcode::Alloc || opcode == Opcode::ArrivalsInit, 41, before,
+              "more than scalar code in front of a producer");
+  }
+  for (const OpId inside : fn.walk(body)) {
+    const Opcode opcode = fn.opcode(inside);
+    const bool copies = opcode == Opcode::BufferSlot || opcode == Opcode::CopyBox || opcode == Opcode::ArrivalsWait;
+    c.require(copies || opcode == Opcode::For || opcode == Opcode::Yield || opcode == Opcode::Load || isScalarCode(fn, inside), 41,
+              inside, "a producer runs scalar code and copies boxes");
+  }
 }
 
 } // namespace libtile::ir

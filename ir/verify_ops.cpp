@@ -443,6 +443,8 @@ template <> void OpChecks::check<Opcode::AsyncWait>(OpId op) {
 template <> void OpChecks::check<Opcode::ArrivalsInit>(OpId op) { verifyArrivalsInit(c, op); }
 template <> void OpChecks::check<Opcode::CopyBox>(OpId op) { verifyCopyBox(c, op); }
 template <> void OpChecks::check<Opcode::ArrivalsWait>(OpId op) { verifyArrivalsWait(c, op); }
+template <> void OpChecks::check<Opcode::Arrive>(OpId op) { verifyArrive(c, op); }
+template <> void OpChecks::check<Opcode::Producer>(OpId op) { verifyProducer(c, op); }
 
 template <> void OpChecks::check<Opcode::PlaceWrite>(OpId op) {
   tileOfPlace(op, c.operandType(op, 0), c.resultType(op));

@@ -30,6 +30,8 @@ struct PassContext {
   bool checksAccesses = false;
   // GPU: loops copy ahead by boxes where they can (gpu/plan_boxes.h).
   bool copiesBoxes = false;
+  // GPU: a warp of its own copies them where it can (gpu/plan_producer.h).
+  bool specialises = false;
 };
 
 // Returns whether it changed anything.

@@ -170,6 +170,8 @@ ir::Target makeTarget(const Row &row) {
   target.maxVectorBytes = 16;
   target.asyncCopy = true;
   target.boxCopy = row.boxCopy;
+  // Both are of the architectures whose names end in a.
+  target.registerTeam = row.wgmma ? 4 : 0;
   target.atomicAddBf16 = row.atomicAddBf16;
   target.units = dotUnits(row.wgmma);
   return target;

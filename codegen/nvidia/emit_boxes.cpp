@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of boxes (TMA), which one thread of the first warp starts, and the mbarriers that count what has arrived. All of it is
-// inline assembly: LLVM has no instruction for it in its older versions, and nothing to learn from one.
+// Copies of boxes (TMA), which one thread of the first warp starts, or of a producer, and the mbarriers that count what has
+// arrived. All of it is inline assembly: LLVM has no instruction for it in its older versions, and nothing to learn from one.
 #include "codegen/nvidia/emitter.h"
 #include "ir/ops.h"
 
 #include "passes/gpu/plan_boxes.h"
+#include "passes/gpu/shared_accesses.h"
 
 namespace libtile::codegen::nvidia {
 
@@ -31,6 +32,40 @@ void Emitter::lowerArrivalsInit(ir::OpId op) {
   assembly(onCounters(fn_.type(arrivals), "mbarrier.init.shared::cta.b64", ", " + std::to_string(fn_.getInt(op, Attr::count))) +
                "@$1 fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;",
            "r,b", builder_.getVoidTy(), {sharedAddress(scalar(arrivals)), isFirstThread()}, true);
+}
+
+// One lane of each warp, when all of them are there.
+void Emitter::lowerArrive(ir::OpId op) {
+  assembly("{ .reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, $1;\n\t"
+           "@one mbarrier.arrive.shared::cta.b64 _, [$0]; }",
+           "r,b", builder_.getVoidTy(), {sharedAddress(scalar(fn_.operand(op, 0))), scalar(fn_.operand(op, 1))}, true,
+           true);
+}
+
+// The counters are seen by all behind the barrier. ptxas has to see that the branch is one of whole warps.
+void Emitter::lowerProducer(ir::OpId op) {
+  assembly("bar.sync 0;", "", builder_.getVoidTy(), {}, true, true);
+  llvm::BasicBlock *body = newBlock("producer");
+  llvm::BasicBlock *others = newBlock("consumers");
+  llvm::Value *warp = assembly("shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", builder_.getInt32Ty(),
+                               {builder_.CreateUDiv(thread_, i32(target_.warpSize))}, true, true);
+  llvm::BasicBlock *team = newBlock("producer.team"), *idle = newBlock("producer.end");
+  const auto setRegisters = [&](const char *which, int64_t number) {
+    assembly("setmaxnreg." + std::string(which) + ".sync.aligned.u32 " + std::to_string(number) + ";", "", builder_.getVoidTy(),
+             {}, true, true);
+  };
+  const auto registers = fn_.getInts(op, Attr::registers);
+  builder_.CreateCondBr(builder_.CreateICmpUGE(warp, i32(fn_.numWarps)), team, others);
+  builder_.SetInsertPoint(team);
+  setRegisters("dec", registers[0]);
+  builder_.CreateCondBr(builder_.CreateICmpEQ(warp, i32(fn_.numWarps)), body, idle);
+  builder_.SetInsertPoint(body);
+  emitBlock(fn_.region(op));
+  builder_.CreateBr(idle);
+  builder_.SetInsertPoint(idle);
+  builder_.CreateRetVoid();
+  builder_.SetInsertPoint(others);
+  setRegisters("inc", registers[1]);
 }
 
 void Emitter::lowerArrivalsEnd(ir::OpId op) {
@@ -62,7 +97,7 @@ void Emitter::lowerCopyBox(ir::OpId op) {
   if (const auto *known = llvm::dyn_cast<llvm::ConstantInt>(valid); known != nullptr && known->isZero()) {
     return; // of a loop with fewer iterations than stages
   }
-  llvm::Value *predicate = both(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), valid);
+  llvm::Value *predicate = passes::producerAround(fn_, op).valid() ? valid : both(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), valid);
   AssemblyOperands operands;
   const std::string on = operands.use(predicate, "b");
   const std::string counter = operands.use(sharedAddress(scalar(fn_.operand(op, 1))), "r");

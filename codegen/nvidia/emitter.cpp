@@ -4,6 +4,7 @@
 #include "codegen/llvm_compat.h"
 #include "codegen/nvidia/elementwise_runs.h"
 #include "ir/ops.h"
+#include "passes/gpu/shared_accesses.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/Transforms/Utils/Local.h>
@@ -82,7 +83,7 @@ void Emitter::declareKernel(const std::string &symbol) {
   kernel_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, module_);
   kernel_->setCallingConv(llvm::CallingConv::PTX_Kernel);
   kernel_->addFnAttr(llvm::Attribute::NoUnwind);
-  const int32_t threads = fn_.numWarps * target_.warpSize;
+  const int32_t threads = passes::blockWarps(fn_) * target_.warpSize;
   // Newer versions read the attribute, older ones the annotations.
   kernel_->addFnAttr("nvvm.maxntid", std::to_string(threads));
   llvm::NamedMDNode *annotations = module_.getOrInsertNamedMetadata("nvvm.annotations");

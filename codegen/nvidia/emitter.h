@@ -137,8 +137,8 @@ private:
                         bool convergent = false);
   // An access; its text may use scratch registers that no other text sees.
   llvm::Value *assembly(const std::string &text, const AssemblyOperands &operands, llvm::Type *result);
-  // bar.sync 0: all threads of the program.
-  void barrier();
+  void barrier(); // of all threads of the program; a producer is none of them
+  void turnBarrier(const char *instruction, int32_t teamsOn); // of the team that is so many further on
   // Dynamic shared memory of the program, ptr addrspace(3).
   llvm::Value *sharedBase();
   // Elements (register form) as `count` words of `wordBytes`, and back.

@@ -7,6 +7,7 @@
 #include "codegen/nvidia/forward_copies.h"
 #include "codegen/nvidia/ptxas_faults.h"
 #include "ir/ops.h"
+#include "passes/gpu/shared_accesses.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
@@ -158,7 +159,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
 
   Code code;
   code.info.symbol = symbolFor(fn.name);
-  code.info.threads = fn.numWarps * target.warpSize;
+  code.info.threads = passes::blockWarps(fn) * target.warpSize;
   code.info.sharedBytes = fn.arenaBytes;
   code.info.lines = options.lines;
   code.info.cooperative = options.cooperative;

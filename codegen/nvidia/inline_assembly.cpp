@@ -4,6 +4,7 @@
 
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
+#include "passes/gpu/shared_accesses.h"
 
 #include <llvm/IR/InlineAsm.h>
 
@@ -84,9 +85,35 @@ void Emitter::barrier() {
   if (fn_.numWarps == 1) {
     assembly("bar.warp.sync 0xffffffff;", "", builder_.getVoidTy(), {}, true, true);
   } else {
-    assembly("bar.sync 0;", "", builder_.getVoidTy(), {}, true, true);
+    // Barrier 0 is the whole block's, a producer among them.
+    const bool isWhole = passes::blockWarps(fn_) == fn_.numWarps;
+    assembly(isWhole ? "bar.sync 0;" : "bar.sync 1, " + std::to_string(fn_.numWarps * target_.warpSize) + ";", "",
+             builder_.getVoidTy(), {}, true, true);
   }
 }
+
+// Named barriers, from the third on, one a team: where it waits, those arrive who give it the turn.
+void Emitter::turnBarrier(const char *instruction, int32_t teamsOn) {
+  const int32_t threads = target_.registerTeam * target_.warpSize, teams = fn_.numWarps / target_.registerTeam;
+  llvm::Value *team = builder_.CreateUDiv(thread_, i32(threads));
+  team = builder_.CreateURem(builder_.CreateAdd(team, i32(teamsOn)), i32(teams));
+  assembly("bar." + std::string(instruction) + " $0, " + std::to_string(2 * threads) + ";", "r", builder_.getVoidTy(),
+           {builder_.CreateAdd(team, i32(2))}, true, true);
+}
+
+void Emitter::lowerBeginTurns(ir::OpId) {
+  const int32_t last = fn_.numWarps - target_.registerTeam;
+  llvm::BasicBlock *given = newBlock("turns.begin"), *after = newBlock("turns");
+  builder_.CreateCondBr(builder_.CreateICmpUGE(thread_, i32(last * target_.warpSize)), given, after);
+  builder_.SetInsertPoint(given);
+  turnBarrier("arrive", 1);
+  builder_.CreateBr(after);
+  builder_.SetInsertPoint(after);
+}
+
+void Emitter::lowerTakeTurn(ir::OpId) { turnBarrier("sync", 0); }
+
+void Emitter::lowerGiveTurn(ir::OpId) { turnBarrier("arrive", 1); }
 
 llvm::Value *Emitter::sharedBase() {
   constexpr const char *kName = "libtile_shared";

@@ -147,11 +147,27 @@ private:
         op.valid() && (fn_.opcode(op) == Opcode::Broadcast ||
                        fn_.opcode(op) == Opcode::ExpandDims || fn_.opcode(op) == Opcode::Trans);
     int32_t budget = 16;
-    const ValueId result = moves && (throughShape || isCheap(fn_, value, budget))
+    const ValueId result = moves && (throughShape || isCheap(fn_, value, budget) || isLoadedThere(value, layout))
                                ? computeAgain(op, layout)
                                : insertConversion(value, id);
     made_[{value.index, id.index}] = result;
     return result;
+  }
+
+  // A load of a few elements along one axis, for this use alone: the way through shared memory and its barriers would take
+  // longer than loading what each thread needs.
+  [[nodiscard]] bool isLoadedThere(ValueId value, const Layout &layout) const {
+    constexpr int32_t kMostElements = 4; // of a thread
+    const OpId op = fn_.def(value);
+    const Type type = fn_.type(value);
+    if (!op.valid() || fn_.opcode(op) != Opcode::Load || type.rank() != 1 || fn_.uses(value).size() != 1 ||
+        fn_.ownEffects(op).has(ir::Effects::Ordered) || layout.size(ir::HwDim::Reg) > kMostElements) {
+      return false;
+    }
+    return std::ranges::all_of(fn_.operands(op), [&](ValueId operand) {
+      int32_t budget = 16;
+      return isCheap(fn_, operand, budget);
+    });
   }
 
   ValueId computeAgain(OpId op, const Layout &layout) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace libtile::passes {
 namespace {
@@ -124,11 +125,37 @@ private:
     }
   }
 
+  // What is written in front of a loop and read in it would be waited for in each iteration: if a barrier in front of the
+  // loop leaves fewer in it, that is where it stands. Innermost loops alone, since each loop is settled twice for it.
+  void walkLoop(OpId loop, State &state) {
+    const std::set<OpId> before = placed_;
+    const State entry = state;
+    settle(loop, state);
+    const size_t inside = placed_.size() - before.size();
+    if (inside == 0 || hasLoops(loop)) {
+      return;
+    }
+    std::set<OpId> placed = std::exchange(placed_, before);
+    State met = entry;
+    meetBefore(loop, met);
+    settle(loop, met);
+    if (placed_.size() - before.size() <= inside) {
+      state = std::move(met);
+    } else {
+      placed_ = std::move(placed);
+    }
+  }
+  [[nodiscard]] bool hasLoops(OpId loop) const {
+    return std::ranges::any_of(fn_.regions(loop), [&](BlockId region) {
+      return std::ranges::any_of(fn_.walk(region), [&](OpId op) { return isLoop(fn_.opcode(op)); });
+    });
+  }
+
   // The barriers of the body and what flows back over its end depend on each other: the body is
   // walked, with its barriers decided anew, until what flows back is what was assumed. If that
   // takes long, barriers are kept and what flows back only grows. A while is left behind its
   // condition, a for in front of its body or behind it; either behind the body where it stops.
-  void walkLoop(OpId loop, State &state) {
+  void settle(OpId loop, State &state) {
     constexpr int kPatience = 4;
     const std::set<OpId> before = placed_;
     const bool isWhile = fn_.opcode(loop) == Opcode::While;
@@ -173,7 +200,7 @@ private:
   }
 
   void visit(OpId op, State &state) {
-    if (fn_.opcode(op) == Opcode::Barrier) {
+    if (fn_.opcode(op) == Opcode::Barrier || fn_.opcode(op) == Opcode::Producer) {
       return state.synchronise();
     }
     if (needsBarrier(op, state)) {

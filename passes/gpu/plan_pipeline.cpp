@@ -8,7 +8,9 @@
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/plan_producer.h"
 #include "passes/gpu/plan_residency.h"
+#include "passes/gpu/plan_under_way.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
 
@@ -45,6 +47,7 @@ public:
         planLoop(op);
       }
     }
+    chooseProducer();
     makeRoom();
     for (LoopPlan &loop : plan_.loops) {
       keepNeighbours(fn_, loop, context_);
@@ -53,6 +56,19 @@ public:
   }
 
 private:
+  // Rings that a producer fills are all there at once: where that costs stages, threads copy.
+  void chooseProducer() {
+    planProducer(fn_, facts_, context_, plan_);
+    restBytes_ = restBytes();
+    const auto several = std::ranges::count_if(plan_.loops, [](const LoopPlan &loop) { return loop.byProducer; }) > 1;
+    if (several && !fits()) {
+      for (LoopPlan &loop : plan_.loops) {
+        loop.byProducer = false;
+        loop.noProducer = "no room for the rings of all loops at once";
+      }
+    }
+  }
+
   void planLoop(OpId loop) {
     const BlockId body = fn_.region(loop);
     std::vector<OpId> loads;
@@ -65,7 +81,7 @@ private:
     if (loads.empty()) {
       return;
     }
-    LoopPlan plan{loop, 0, {}, {}, {}, {}};
+    LoopPlan plan{.loop = loop, .stages = 0, .loads = {}, .ahead = {}, .carriedAhead = {}, .underWay = {}, .byProducer = false, .noProducer = {}};
     if (const char *why = loopRefusal(loop)) {
       return refuse(loop, why);
     }
@@ -73,56 +89,11 @@ private:
       planLoad(plan, body, load);
     }
     plan.stages = wantedStages(loop);
-    planDots(plan, body);
+    planUnderWay(fn_, plan, context_.target);
     if (plan.loads.empty() || plan.stages < 2) {
-      return endAtOnce(plan);
+      return endAtOnce(fn_, plan);
     }
     plan_.loops.push_back(std::move(plan));
-  }
-
-  // Which dots end one iteration later: all of those that go on by themselves, or none.
-  void planDots(LoopPlan &plan, BlockId body) const {
-    bool all = true;
-    for (const OpId op : fn_.walk(body)) {
-      if (fn_.opcode(op) == Opcode::Dot && readsByItself(unitOf(fn_, op, context_.target))) {
-        plan.underWay.push_back(op);
-        all = all && fn_.block(op) == body && isHandedOn(op) && readsRings(plan, op) &&
-              (!fn_.hasAttr(op, Attr::behind) || fn_.getInt(op, Attr::behind) == 1);
-      }
-    }
-    if (!all) {
-      endAtOnce(plan);
-    }
-  }
-
-  void endAtOnce(LoopPlan &plan) const {
-    for (const OpId op : plan.underWay) {
-      if (fn_.getInt(op, Attr::behind) == 1) {
-        throw ir::UserError("the dot cannot end one iteration later: the loop uses its result, an operand is not "
-                            "copied ahead, another dot ends at once, or there is no room for a slot more",
-                            fn_.locationOf(op));
-      }
-    }
-    plan.underWay.clear();
-  }
-
-  // What the loop carries goes to the dot alone, and the dot's result back.
-  [[nodiscard]] bool isHandedOn(OpId dot) const {
-    const BlockId body = fn_.block(dot);
-    const ValueId acc = fn_.operand(dot, 2), sum = fn_.result(dot);
-    if (!fn_.isArg(acc) || fn_.defBlock(acc) != body || fn_.uses(acc).size() != 1 || fn_.uses(sum).size() != 1) {
-      return false;
-    }
-    const ir::Use use = fn_.uses(sum)[0];
-    return use.op == fn_.last(body) && use.operand + 1 == fn_.defIndex(acc);
-  }
-
-  [[nodiscard]] bool readsRings(const LoopPlan &plan, OpId dot) const {
-    return std::ranges::all_of(fn_.operands(dot).first(2), [&](ValueId operand) {
-      return std::ranges::any_of(plan.loads, [&](const PlannedLoad &load) {
-        return fn_.result(load.load) == operand;
-      });
-    });
   }
 
   void refuse(OpId op, const std::string &why) {
@@ -440,14 +411,13 @@ private:
     for (const LoopPlan &loop : plan_.loops) {
       wanted[loop.loop] = loop.stages;
     }
-    restBytes_ = restBytes();
     while (!plan_.loops.empty() && !fits()) {
       const auto largest = std::ranges::max_element(plan_.loops, {}, [](const LoopPlan &loop) {
         return loop.slots() * loop.slotBytes();
       });
       if (--largest->stages < 2 && !largest->underWay.empty()) {
         largest->stages = 2;
-        endAtOnce(*largest);
+        endAtOnce(fn_, *largest);
       }
       if (largest->stages < 2) {
         refuse(largest->loop, "no copies ahead: no room for them in shared memory");

@@ -32,7 +32,8 @@
 // keeps there; with room for less than two the loop stays as it is.
 //
 // A load whose addresses and mask are a box (analysis/access_box.h) may be copied by the machine itself: all
-// threads wait for its slot's counter of arrivals in place of the groups.
+// threads wait for its slot's counter of arrivals in place of the groups. If all loads of a loop are, a warp of its own may copy
+// them (plan_producer.h), and no slot more is needed for dots that end one iteration later.
 //
 // The barriers that this needs follow from the buffers' dependences (place_barriers.h): one between
 // the wait and what comes after it.
@@ -42,7 +43,9 @@
 #include "passes/gpu/plan_boxes.h"
 #include "passes/pass.h"
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,11 +70,28 @@ struct LoopPlan {
   std::vector<ir::OpId> ahead;
   std::vector<unsigned> carriedAhead;
   std::vector<ir::OpId> underWay; // dots that end one iteration later
-  [[nodiscard]] int32_t slots() const { return stages + (underWay.empty() ? 0 : 1); }
+  bool byProducer = false;        // a producer copies its boxes (plan_producer.h)
+  std::string noProducer;         // or why not, in words; "": nobody asked
+  [[nodiscard]] int32_t slots() const { return stages + (underWay.empty() || byProducer ? 0 : 1); }
+};
+
+// What a producer runs: scalar code, and of loops what they carry for it.
+struct ProducerSlice {
+  std::set<ir::OpId> ops;
+  std::map<ir::OpId, std::set<unsigned>> loops; // positions among the carried values
+};
+
+// Its warps, which give registers to the others, and those of a thread then.
+struct ProducerTeam {
+  int32_t warps = 0;
+  int32_t own = 0, others = 0; // registers
+  int32_t resident = 0;        // programs of a multiprocessor that this is meant for
 };
 
 struct Plan {
   std::vector<LoopPlan> loops;
+  ProducerSlice producer;
+  ProducerTeam team; // of 0 warps: there is no producer
   // Why a loop with dots has loads that do not run ahead, in words.
   std::vector<std::string> refusals;
   // "for at matmul.py:30: 3 stages in 4 slots, 5 ops and 1 carried values run ahead, 1 dots end one

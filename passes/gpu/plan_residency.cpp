@@ -42,14 +42,52 @@ Held heldBy(const ir::Function &fn, const LoopPlan &plan, const ir::Target &targ
   return held;
 }
 
+constexpr int32_t kLeastRegisters = 24; // that setmaxnreg leaves a thread
+constexpr int64_t kMostRegisters = 240;
+constexpr int64_t kBesideSums = 60;    // what threads of softmax between two dots were seen to take
+constexpr int64_t kMostResident = 8;
+
+// Beside the sums a thread has addresses, descriptors and numbers of slots.
+int64_t programsByRegisters(const Held &held, int32_t warps, const ir::Target &target) {
+  return target.registers / (int64_t{warps} * target.warpSize * (held.sums + 40));
+}
+
 } // namespace
+
+std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const LoopPlan> loops, const PassContext &context) {
+  const ir::Target &target = context.target;
+  ProducerTeam team{.warps = target.registerTeam, .own = kLeastRegisters};
+  const int32_t all = fn.numWarps + team.warps;
+  if (team.warps == 0 || fn.numWarps % team.warps != 0 || all > target.maxWarps) {
+    return std::nullopt;
+  }
+  Held held;
+  int64_t bytes = 0;
+  for (const LoopPlan &loop : loops) {
+    const Held own = heldBy(fn, loop, target);
+    held = {std::max(held.sums, own.sums), std::max(held.bytes, own.bytes)};
+    bytes += loop.byProducer ? loop.slots() * loop.slotBytes() : 0;
+  }
+  const int64_t byBytes = target.sharedMemory / std::max<int64_t>(bytes + held.bytes, 1);
+  const int64_t without = std::min(byBytes, programsByRegisters(held, fn.numWarps, target));
+  for (int64_t resident = std::clamp<int64_t>(byBytes, 1, kMostResident); resident > 0; --resident) {
+    const int64_t threads = int64_t{all} * target.warpSize;
+    const int64_t entry = std::min<int64_t>(target.registers / (threads * resident) / 8 * 8, 256);
+    const int64_t left = entry * threads - int64_t{team.own} * team.warps * target.warpSize;
+    const int64_t others = std::min<int64_t>(left / (int64_t{fn.numWarps} * target.warpSize) / 8 * 8, kMostRegisters);
+    if (others >= held.sums + kBesideSums) {
+      team.others = static_cast<int32_t>(others);
+      team.resident = static_cast<int32_t>(resident);
+      return resident == 1 && without > 1 ? std::nullopt : std::optional(team);
+    }
+  }
+  return std::nullopt;
+}
 
 void keepNeighbours(const ir::Function &fn, LoopPlan &plan, const PassContext &context) {
   const ir::Target &target = context.target;
   const Held held = heldBy(fn, plan, target);
-  // Beside the sums a thread has addresses, descriptors and numbers of slots.
-  const int64_t threads = int64_t{fn.numWarps} * target.warpSize;
-  const int64_t byRegisters = target.registers / (threads * (held.sums + 40));
+  const int64_t byRegisters = programsByRegisters(held, fn.numWarps + (plan.byProducer ? target.registerTeam : 0), target);
   const auto leavesOne = [&] {
     const int64_t bytes = plan.slots() * plan.slotBytes() + held.bytes;
     return std::min(byRegisters, target.sharedMemory / std::max<int64_t>(bytes, 1)) < 2;

@@ -5,7 +5,15 @@
 
 #include "passes/gpu/plan_pipeline.h"
 
+#include <optional>
+#include <span>
+
 namespace libtile::passes {
+
+// The team of a producer for these loops. nullopt: the target has none for so many warps, or its registers would push the last
+// neighbour off or leave the others too few.
+[[nodiscard]] std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const LoopPlan> loops,
+                                                       const PassContext &context);
 
 // Where the rings would leave one program alone and fewer slots leave two: first no dot ends one iteration later (unless a
 // text pins it), then there are fewer stages (unless the user gave their number), two at least.

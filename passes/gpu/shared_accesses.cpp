@@ -61,6 +61,22 @@ bool meetsInside(const ir::Function &fn, OpId op) {
   return fn.opcode(op) != Opcode::Alloc && fn.hasAttr(op, ir::Attr::offset);
 }
 
+OpId producerAround(const ir::Function &fn, OpId op) {
+  while (op.valid() && fn.opcode(op) != Opcode::Producer) {
+    op = fn.block(op) == fn.body() ? OpId{} : fn.parentOp(fn.block(op));
+  }
+  return op;
+}
+
+int32_t blockWarps(const ir::Function &fn) {
+  for (const OpId op : fn.opsIn(fn.body())) {
+    if (fn.opcode(op) == Opcode::Producer) {
+      return fn.numWarps + static_cast<int32_t>(fn.getInt(op, ir::Attr::count));
+    }
+  }
+  return fn.numWarps;
+}
+
 bool startsDot(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::Dot && fn.type(fn.operand(op, 2)).isPlace();
 }

@@ -32,6 +32,10 @@ struct SharedAccess {
 };
 // The warps meet inside of the op: it writes its shared memory, all wait, it reads it.
 [[nodiscard]] bool meetsInside(const ir::Function &fn, ir::OpId op);
+// The producer whose body the op lies in, if any.
+[[nodiscard]] ir::OpId producerAround(const ir::Function &fn, ir::OpId op);
+// Warps of the block: those of the function, and of a producer.
+[[nodiscard]] int32_t blockWarps(const ir::Function &fn);
 // A dot into a place (ir/places.h): its buffers are read until a dot_wait ends it.
 [[nodiscard]] bool startsDot(const ir::Function &fn, ir::OpId op);
 // Accesses of the op itself, not of its regions.

@@ -29,6 +29,7 @@ what to run
   --disable A,B       the pipeline without these passes
   --warps N           as the launch option num_warps; --stages N, --check,
                       --copy-boxes likewise
+                      --warp-specialize likewise
   A pass that runs several times is named simplify (each run) or simplify:2 (the second).
 
 what to print (standard output)
@@ -96,6 +97,7 @@ constexpr Flag kFlags[] = {
     {"--time", [](ToolOptions &o) { o.time = true; }},
     {"--check", [](ToolOptions &o) { o.check = true; }},
     {"--copy-boxes", [](ToolOptions &o) { o.copyBoxes = true; }},
+    {"--warp-specialize", [](ToolOptions &o) { o.specialises = true; }},
     {"--verify-each", [](ToolOptions &o) { o.run.verifyEach = true; }},
 };
 

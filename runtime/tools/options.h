@@ -28,6 +28,7 @@ struct ToolOptions {
   int32_t stages = 0;
   bool check = false;
   bool copyBoxes = false;
+  bool specialises = false;
   // ---- tile-opt reduce
   bool reduces = false;
   std::string command; // that succeeds while the failure is there; "": the run above ends with an internal error

@@ -105,7 +105,7 @@ template <class Work> auto timed(const ToolOptions &options, const char *what, W
 
 void runPasses(ir::Function &fn, const ToolOptions &options, const ir::Target &target) {
   const passes::PassContext context{target, options.warps, options.stages, passes::Reliance::WholeTiles,
-                                    &runtime::functionLibrary(), options.check, options.copyBoxes};
+                                    &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises};
   for (const std::string &name : options.passes) {
     passes::runPass(rowFor(name, fn, target), fn, context, options.run);
   }

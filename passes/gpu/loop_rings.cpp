@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/loop_rings.h"
+
+#include "ir/ops.h"
+#include "passes/gpu/shared_layouts.h"
+#include "passes/polynomial_code.h"
+
+#include <algorithm>
+#include <array>
+
+namespace libtile::passes {
+
+using ir::Attr;
+using ir::Builder;
+using ir::CmpPred;
+using ir::Elem;
+using ir::Opcode;
+using ir::OpId;
+using ir::Type;
+using ir::ValueId;
+
+namespace {
+
+constexpr int32_t kOne[] = {1}, kOrder[] = {0};
+
+// The item's number in the list. Equal ones are one.
+template <class T> int64_t numberIn(std::vector<T> &list, const T &item) {
+  const auto found = std::ranges::find(list, item);
+  const int64_t at = found - list.begin();
+  if (found == list.end()) {
+    list.push_back(item);
+  }
+  return at;
+}
+
+} // namespace
+
+void LoopRings::make(Builder &builder) {
+  const ir::LocationId location = builder.loc;
+  for (const PlannedLoad &planned : plan_.loads) {
+    const Type tile = fn_.type(fn_.result(planned.load));
+    std::vector<int32_t> shape = {plan_.slots()};
+    shape.insert(shape.end(), tile.shape().begin(), tile.shape().end());
+    const ir::LayoutId layout = fn_.internLayout(ringLayout(planned.slot, plan_.slots()));
+    builder.loc = fn_.loc(planned.load);
+    rings_.push_back(builder.make(Opcode::Alloc, {}, Type::buffer(shape, tile.elem(), layout)));
+    if (planned.align > 0) {
+      fn_.setAttr(fn_.def(rings_.back()), Attr::align, ir::AttrValue(int64_t{planned.align}));
+    }
+    maps_.push_back(planned.box ? numberIn(fn_.maps, planned.box->map) : -1);
+    if (planned.box) {
+      std::ranges::for_each(planned.box->guards, [&](const ir::Guard &guard) { numberIn(fn_.guards, guard); });
+    }
+  }
+  builder.loc = location;
+}
+
+ValueId LoopRings::slotOf(Builder &builder, size_t load, ValueId slot) const {
+  const PlannedLoad &planned = plan_.loads[load];
+  const Type tile = fn_.type(fn_.result(planned.load));
+  const Type type = Type::buffer(tile.shape(), tile.elem(), fn_.internLayout(planned.slot));
+  return builder.make(Opcode::BufferSlot, {rings_[load], slot}, type);
+}
+
+ValueId LoopRings::makeCounters(Builder &builder, int64_t count) const {
+  const int32_t shape[] = {plan_.slots(), 1};
+  const ir::LayoutId layout = fn_.internLayout(ringLayout(bufferLayout(kOne, kOne, kOrder), plan_.slots()));
+  const ValueId counters = builder.make(Opcode::Alloc, {}, Type::buffer(shape, Elem::I64, layout));
+  fn_.setAttr(builder.op(Opcode::ArrivalsInit, std::array{counters}), Attr::count, ir::AttrValue(count));
+  return counters;
+}
+
+ValueId LoopRings::counterOf(Builder &builder, ValueId counters, ValueId slot) const {
+  const Type one = Type::buffer(kOne, Elem::I64, fn_.internLayout(bufferLayout(kOne, kOne, kOrder)));
+  return builder.make(Opcode::BufferSlot, {counters, slot}, one);
+}
+
+void LoopRings::copyBox(Builder &builder, size_t load, ValueId slot, ValueId counters, ValueId on, Mapped mapped) const {
+  const PlannedLoad &planned = plan_.loads[load];
+  builder.loc = fn_.loc(planned.load);
+  std::vector<ValueId> operands = {slotOf(builder, load, slot), counterOf(builder, counters, slot), on};
+  for (const Polynomial &coordinate : planned.box->coordinates) {
+    operands.push_back(makeCoordinate(builder, coordinate, mapped));
+  }
+  const OpId copy = builder.op(Opcode::CopyBox, operands);
+  fn_.setAttr(copy, Attr::map, ir::AttrValue(maps_[load]));
+}
+
+// The polynomial's number in 32 bits, the nearest if it has none there: that lies outside of any array, too.
+ValueId LoopRings::makeCoordinate(Builder &builder, const Polynomial &coordinate, Mapped mapped) const {
+  if (coordinate.isConstant()) {
+    return builder.i32(static_cast<int32_t>(std::clamp<int64_t>(coordinate.constant(), INT32_MIN, INT32_MAX)));
+  }
+  const Type wide = Type::scalar(Elem::I64);
+  ValueId sum = makeNumber(builder, coordinate, mapped);
+  sum = builder.make(Opcode::SMin, {sum, builder.constInt(wide, INT32_MAX)});
+  sum = builder.make(Opcode::SMax, {sum, builder.constInt(wide, INT32_MIN)});
+  return builder.make(Opcode::Trunc, {sum}, Type::scalar(Elem::I32));
+}
+
+void LoopRings::readSlot(Builder &builder, size_t load, ValueId slot) const {
+  const OpId op = plan_.loads[load].load;
+  builder.loc = fn_.loc(op);
+  const ValueId buffer = slotOf(builder, load, slot);
+  const ValueId value = fn_.result(op);
+  const std::vector<ir::Use> uses(fn_.uses(value).begin(), fn_.uses(value).end());
+  for (const ir::Use use : uses) {
+    Builder reader(fn_, use.op);
+    if (fn_.opcode(use.op) == Opcode::ConvertLayout) {
+      const ValueId converted = fn_.result(use.op);
+      fn_.replaceAllUses(converted, reader.make(Opcode::BufferRead, {buffer}, fn_.type(converted)));
+      fn_.erase(use.op);
+    } else {
+      fn_.setOperand(use.op, use.operand, reader.make(Opcode::BufferRead, {buffer}, fn_.type(value)));
+    }
+  }
+}
+
+std::pair<ValueId, ValueId> LoopRings::nextSlot(Builder &builder, ValueId slot) const {
+  const ValueId next = builder.make(Opcode::Add, {slot, builder.i32(1)});
+  const ValueId wraps = builder.cmp(CmpPred::eq, next, builder.i32(plan_.slots()));
+  return {builder.make(Opcode::Select, {wraps, builder.i32(0), next}), wraps};
+}
+
+ValueId LoopRings::nextParity(Builder &builder, ValueId parity, ValueId wraps) {
+  const ValueId other = builder.make(Opcode::Sub, {builder.i32(1), parity});
+  return builder.make(Opcode::Select, {wraps, other, parity});
+}
+
+Builder LoopRings::makePlaces(Builder &before, Builder &after) const {
+  const OpId loop = plan_.loop;
+  const auto wait = [&](Builder &builder, size_t count) {
+    fn_.setAttr(builder.op(Opcode::DotWait, {}), Attr::count, ir::AttrValue(static_cast<int64_t>(count)));
+  };
+  Builder behind(fn_, fn_.next(plan_.underWay.back()));
+  wait(behind, plan_.underWay.size());
+  wait(after, 0);
+  for (const OpId dot : plan_.underWay) {
+    const unsigned carried = fn_.defIndex(fn_.operand(dot, 2)) - 1;
+    const Type tile = fn_.type(fn_.result(dot));
+    const Type place = Type::place(tile.shape(), tile.elem(), tile.layout());
+    const ValueId init = fn_.operand(loop, 3 + carried), sum = fn_.result(loop, carried);
+    before.loc = after.loc = fn_.loc(dot);
+    const ValueId value = after.make(Opcode::PlaceRead, {sum}, tile);
+    fn_.replaceAllUses(sum, value);
+    fn_.setOperand(fn_.def(value), 0, sum);
+    fn_.setOperand(loop, 3 + carried, before.make(Opcode::PlaceWrite, {init}, place));
+    for (const ValueId handed : {sum, fn_.operand(dot, 2), fn_.result(dot)}) {
+      fn_.setType(handed, place);
+    }
+  }
+  return behind;
+}
+
+} // namespace libtile::passes

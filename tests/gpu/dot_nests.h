@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops of dots whose operands are copied ahead, as text: what plans of loops are tested with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace libtile::tests {
+
+struct Nest {
+  int dots = 1;                 // of each iteration, each with its own accumulator and loads
+  bool outer = false;           // the loop stands in one of three iterations
+  std::string attributes = "";  // of the dots
+  std::string scale = "";       // between the first dot's accumulator and the dot
+  std::string inside = "";      // behind the dots
+  std::string result = "%d0"; // what goes on as the first accumulator
+  bool bounded = false; // the index stays below 1024, so that loads may be boxes
+};
+
+inline std::string textOf(const Nest &nest) {
+  std::string text = R"(
+func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %flag: ptr<i32>, %n: i32) {
+  %i = arange {start=0} : tile<64xi32>
+  %r = expand_dims %i {axis=1} : tile<64x1xi32>
+  %c1 = expand_dims %i {axis=0} : tile<1x64xi32>
+  %w = constant {value=64} : tile<64x1xi32>
+  %rw = mul %r, %w : tile<64x1xi32>
+  %rb = broadcast %rw : tile<64x64xi32>
+  %cb = broadcast %c1 : tile<64x64xi32>
+  %off = add %rb, %cb : tile<64x64xi32>
+  %as = splat %a : tile<64x64xptr<f16>>
+  %cs = splat %c : tile<64x64xptr<f32>>
+  %ap = ptr_add %as, %off : tile<64x64xptr<f16>>
+  %cp = ptr_add %cs, %off : tile<64x64xptr<f32>>
+  %zero = constant {value=0.0} : tile<64x64xf32>
+  %half = constant {value=0.5} : tile<64x64xf32>
+  %lo = constant {value=0} : i32
+  %one = constant {value=1} : i32
+  %step = constant {value=64} : i32
+  %three = constant {value=192} : i32
+)";
+  const std::string tile = ": tile<64x64xf32>";
+  std::string results, types, inits, args, body, yields, stores;
+  int block = 0;
+  for (int i = 0; i < nest.dots; ++i) {
+    const std::string n = std::to_string(i), comma = i == 0 ? "" : ", ";
+    results += comma + "%sum" + n;
+    types += comma + "tile<64x64xf32>";
+    inits += ", %zero";
+    args += ", %acc" + n + ": tile<64x64xf32>";
+    for (const std::string &name : {"x" + n, "y" + n}) {
+      block += 4096;
+      body += "    %at" + name + " = constant {value=" + std::to_string(block) + "} : tile<64x64xi32>\n    %p" + name +
+              " = ptr_add %pa, %at" + name + " : tile<64x64xptr<f16>>\n    %" + name + " = load %p" + name +
+              " : tile<64x64xf16>\n";
+    }
+    const bool scaled = i == 0 && !nest.scale.empty();
+    body += scaled ? nest.scale + "\n" : "";
+    body += "    %d" + n + " = dot %x" + n + ", %y" + n + (scaled ? ", %scaled" : ", %acc" + n) +
+            " {unit=\"wgmma_m64k16_f16\"" + nest.attributes + "} " + tile + "\n";
+    yields += comma + (i == 0 ? nest.result : "%d" + n);
+    stores += "  store %cp, %sum" + n + "\n";
+  }
+  text += nest.bounded ? "  %most = constant {value=1024} : i32\n  %end = smin %n, %most : i32\n" : "";
+  text += nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "";
+  text += "  " + results + " = for %lo, " + (nest.bounded ? "%end" : "%n") + ", %step" + inits + " : " + types + " {\n  ^(%k: i32" + args +
+          "):\n    %ks = splat %k : tile<64x64xi32>\n    %pa = ptr_add %ap, %ks : tile<64x64xptr<f16>>\n" + body +
+          nest.inside + "\n    yield " + yields + "\n  }\n" + stores;
+  return text + (nest.outer ? "  yield\n  }\n" : "") + "  return\n}\n";
+}
+
+} // namespace libtile::tests

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protocol of a producer and of turns: the finished code of each warp as a list of what it does with slots and counters, run side by
+// side in random orders. No slot is overwritten while somebody may read it, each reader finds its own iteration's box, and all come
+// to their ends.
+#include "codegen/codegen.h"
+#include "ir/ops.h"
+#include "ir/parser.h"
+#include "passes/gpu/shared_accesses.h"
+#include "passes/pipeline.h"
+#include "tests/gpu/dot_nests.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+using namespace libtile;
+using ir::Attr;
+using ir::CmpPred;
+using ir::Opcode;
+using ir::OpId;
+using ir::ValueId;
+using tests::Nest;
+
+namespace {
+
+constexpr int32_t kWarps = 8, kTeams = 2;
+
+ir::Function compiled(const Nest &nest, int32_t stages, bool specialises = true, int32_t warps = kWarps) {
+  Nest bounded = nest;
+  bounded.bounded = true;
+  ir::Function fn = ir::parse(tests::textOf(bounded));
+  passes::PassContext context{codegen::findTarget("sm_90a"), warps, stages};
+  context.copiesBoxes = true;
+  context.specialises = specialises;
+  passes::PipelineOptions options;
+  options.verifyEach = true;
+  passes::runPipeline(fn, context, options);
+  return fn;
+}
+
+using Place = std::pair<uint32_t, int64_t>; // of an alloc: a slot, or a counter
+
+struct Event {
+  enum class Kind : uint8_t { Wait, Copy, Start, DotsEnd, Arrive, Meet, Take, Give } kind;
+  Place place = {};            // counter; of a copy its slot
+  Place counter = {};          // of a copy
+  int64_t number = 0;          // parity, or how many dots may be under way
+  std::vector<Place> reads = {}; // of a dot
+};
+
+// What one role does, from its first op on.
+class Trace {
+public:
+  Trace(const ir::Function &fn, int64_t n) : fn_(fn) { numbers_[fn.arg(fn.body(), 3).index] = n; }
+
+  std::vector<Event> ofProducer() {
+    for (const OpId op : fn_.opsIn(fn_.body())) {
+      if (fn_.opcode(op) == Opcode::Producer) {
+        run(fn_.region(op));
+      }
+    }
+    return std::move(events_);
+  }
+  std::vector<Event> ofOthers() {
+    run(fn_.body());
+    return std::move(events_);
+  }
+
+private:
+  void run(ir::BlockId block) {
+    for (const OpId op : fn_.opsIn(block)) {
+      if (fn_.opcode(op) == Opcode::For) {
+        loop(op);
+      } else if (fn_.opcode(op) != Opcode::Producer) {
+        visit(op);
+      }
+    }
+  }
+
+  void loop(OpId op) {
+    const ir::BlockId body = fn_.region(op);
+    for (unsigned i = 3; i < fn_.numOperands(op); ++i) {
+      copy(fn_.operand(op, i), fn_.arg(body, i - 2));
+    }
+    for (int64_t k = number(op, 0); k < number(op, 1); k += number(op, 2)) {
+      numbers_[fn_.arg(body, 0).index] = k;
+      run(body);
+      std::map<uint32_t, int64_t> next;
+      const OpId end = fn_.last(body);
+      for (unsigned i = 0; i < fn_.numOperands(end); ++i) {
+        if (numbers_.contains(fn_.operand(end, i).index)) {
+          next[fn_.arg(body, i + 1).index] = numbers_[fn_.operand(end, i).index];
+        }
+      }
+      for (const auto &[value, is] : next) {
+        numbers_[value] = is;
+      }
+    }
+    for (unsigned i = 0; i < fn_.results(op).size(); ++i) {
+      copy(fn_.arg(body, i + 1), fn_.result(op, i));
+    }
+  }
+
+  void copy(ValueId from, ValueId to) {
+    if (const auto found = numbers_.find(from.index); found != numbers_.end()) {
+      numbers_[to.index] = found->second;
+    }
+  }
+  [[nodiscard]] int64_t number(OpId op, unsigned operand) const { return numbers_.at(fn_.operand(op, operand).index); }
+  [[nodiscard]] Place placeOf(OpId op, unsigned operand) const { return places_.at(fn_.operand(op, operand).index); }
+
+  void visit(OpId op) {
+    const Opcode opcode = fn_.opcode(op);
+    if (opcode == Opcode::BufferSlot) {
+      places_[fn_.result(op).index] = {passes::allocOf(fn_, fn_.operand(op, 0)).index, number(op, 1)};
+    } else if (opcode == Opcode::ArrivalsWait) {
+      events_.push_back({.kind = Event::Kind::Wait, .place = placeOf(op, 0), .number = number(op, 1)});
+    } else if (opcode == Opcode::CopyBox && number(op, 2) != 0) {
+      events_.push_back({.kind = Event::Kind::Copy, .place = placeOf(op, 0), .counter = placeOf(op, 1)});
+    } else if (opcode == Opcode::Arrive && number(op, 1) != 0) {
+      events_.push_back({.kind = Event::Kind::Arrive, .place = placeOf(op, 0)});
+    } else if (opcode == Opcode::Dot) {
+      events_.push_back({.kind = Event::Kind::Start, .reads = {placeOf(op, 0), placeOf(op, 1)}});
+      if (!passes::startsDot(fn_, op)) {
+        events_.push_back({.kind = Event::Kind::DotsEnd});
+      }
+    } else if (opcode == Opcode::DotWait) {
+      events_.push_back({.kind = Event::Kind::DotsEnd, .number = fn_.getInt(op, Attr::count)});
+    } else if (opcode == Opcode::Barrier) {
+      events_.push_back({.kind = Event::Kind::Meet});
+    } else if (opcode == Opcode::TakeTurn || opcode == Opcode::GiveTurn) {
+      events_.push_back({.kind = opcode == Opcode::TakeTurn ? Event::Kind::Take : Event::Kind::Give});
+    } else {
+      compute(op);
+    }
+  }
+
+  void compute(OpId op) {
+    const auto operands = fn_.operands(op);
+    if (fn_.results(op).size() != 1 || !fn_.type(fn_.result(op)).isScalar() ||
+        !std::ranges::all_of(operands, [&](ValueId value) { return numbers_.contains(value.index); })) {
+      return;
+    }
+    int64_t &result = numbers_[fn_.result(op).index];
+    const Opcode opcode = fn_.opcode(op);
+    if (opcode == Opcode::Constant) {
+      result = fn_.getInt(op, Attr::value);
+    } else if (opcode == Opcode::Add) {
+      result = number(op, 0) + number(op, 1);
+    } else if (opcode == Opcode::Sub) {
+      result = number(op, 0) - number(op, 1);
+    } else if (opcode == Opcode::SMin) {
+      result = std::min(number(op, 0), number(op, 1));
+    } else if (opcode == Opcode::Select) {
+      result = number(op, number(op, 0) != 0 ? 1 : 2);
+    } else if (opcode == Opcode::Cmp) {
+      const auto predicate = fn_.getEnum<CmpPred>(op, Attr::predicate);
+      ASSERT_TRUE(predicate == CmpPred::eq || predicate == CmpPred::ne || predicate == CmpPred::slt);
+      const int64_t a = number(op, 0), b = number(op, 1);
+      result = predicate == CmpPred::eq ? a == b : predicate == CmpPred::ne ? a != b : a < b;
+    }
+  }
+
+  const ir::Function &fn_;
+  std::map<uint32_t, int64_t> numbers_;
+  std::map<uint32_t, Place> places_;
+  std::vector<Event> events_;
+};
+
+// All warps side by side.
+class Block {
+public:
+  Block(const ir::Function &fn, int64_t n, uint32_t seed) : random_(seed) {
+    for (const OpId op : fn.walk()) {
+      if (fn.opcode(op) == Opcode::ArrivalsInit) {
+        counts_[passes::allocOf(fn, fn.operand(op, 0)).index] = fn.getInt(op, Attr::count);
+      }
+    }
+    agents_.push_back({Trace(fn, n).ofProducer()});
+    const std::vector<Event> others = Trace(fn, n).ofOthers();
+    agents_.resize(1 + kWarps, {others});
+    turns_[0] = kWarps / kTeams;
+  }
+
+  // False: nobody can go on, or something went wrong.
+  bool run() {
+    while (!::testing::Test::HasFailure()) {
+      std::vector<size_t> able;
+      for (size_t i = 0; i < agents_.size(); ++i) {
+        if (agents_[i].next < agents_[i].events.size() && canGo(i)) {
+          able.push_back(i);
+        }
+      }
+      if (able.empty() && flying_.empty()) {
+        return std::ranges::all_of(agents_, [](const Agent &agent) { return agent.next == agent.events.size(); });
+      }
+      const size_t chosen = random_() % (able.size() + flying_.size());
+      if (chosen < able.size()) {
+        go(able[chosen]);
+      } else {
+        land(chosen - able.size());
+      }
+    }
+    return false;
+  }
+
+private:
+  struct Agent {
+    std::vector<Event> events;
+    size_t next = 0;
+    std::deque<std::vector<Place>> underWay = {}; // slots of its dots
+    std::map<uint32_t, int64_t> reads = {};       // of a ring
+    std::map<int, int> meets = {};
+    int64_t met = 0;
+  };
+  struct Counter {
+    int64_t phase = 0, arrived = 0;
+  };
+  struct Slot {
+    int64_t number = -1; // of the copy in its ring
+    bool landed = false;
+  };
+
+  [[nodiscard]] static int teamOf(size_t agent) { return static_cast<int>((agent - 1) / (kWarps / kTeams)); }
+
+  bool canGo(size_t index) {
+    const Agent &agent = agents_[index];
+    const Event &event = agent.events[agent.next];
+    switch (event.kind) {
+    case Event::Kind::Wait:
+      return counters_[event.place].phase % 2 != event.number; // the phase of this parity has ended
+    case Event::Kind::Meet:
+      return std::all_of(agents_.begin() + 1, agents_.end(), [&](const Agent &other) {
+        return other.met > agent.met ||
+               (other.met == agent.met && other.next < other.events.size() && other.events[other.next].kind == Event::Kind::Meet);
+      });
+    case Event::Kind::Take:
+      return turns_[teamOf(index)] > 0;
+    case Event::Kind::Copy: case Event::Kind::Start: case Event::Kind::DotsEnd: case Event::Kind::Arrive: case Event::Kind::Give:
+      return true;
+    }
+    return false;
+  }
+
+  void go(size_t index) {
+    Agent &agent = agents_[index];
+    const Event &event = agent.events[agent.next++];
+    switch (event.kind) {
+    case Event::Kind::Wait:
+      return;
+    case Event::Kind::Copy: return startCopy(event);
+    case Event::Kind::Start: return startDot(agent, event);
+    case Event::Kind::DotsEnd:
+      while (static_cast<int64_t>(agent.underWay.size()) > event.number) {
+        agent.underWay.pop_front();
+      }
+      return;
+    case Event::Kind::Arrive: return arrive(event.place);
+    case Event::Kind::Meet:
+      ++agent.met;
+      return;
+    case Event::Kind::Take:
+      --turns_[teamOf(index)];
+      return;
+    case Event::Kind::Give:
+      ++turns_[(teamOf(index) + 1) % kTeams];
+      return;
+    }
+  }
+
+  void arrive(const Place &counter) {
+    Counter &at = counters_[counter];
+    if (++at.arrived == counts_.at(counter.first)) {
+      at = {at.phase + 1, 0};
+    }
+  }
+
+  void startCopy(const Event &event) {
+    Slot &slot = slots_[event.place];
+    for (size_t i = 1; i < agents_.size(); ++i) {
+      for (const std::vector<Place> &dot : agents_[i].underWay) {
+        EXPECT_EQ(std::ranges::find(dot, event.place), dot.end()) << "a dot still reads the slot";
+      }
+      EXPECT_GT(agents_[i].reads[event.place.first], slot.number) << "a warp has not read the slot yet";
+    }
+    EXPECT_TRUE(slot.number < 0 || slot.landed);
+    slot = {copies_[event.place.first]++, false};
+    flying_.push_back({event.place, event.counter});
+  }
+
+  void land(size_t index) {
+    const auto [slot, counter] = flying_[index];
+    flying_.erase(flying_.begin() + static_cast<std::ptrdiff_t>(index));
+    slots_[slot].landed = true;
+    arrive(counter);
+  }
+
+  void startDot(Agent &agent, const Event &event) {
+    for (const Place &place : event.reads) {
+      EXPECT_TRUE(slots_[place].landed) << "the box has not arrived";
+      EXPECT_EQ(slots_[place].number, agent.reads[place.first]++) << "another iteration's box";
+    }
+    agent.underWay.push_back(event.reads);
+  }
+
+  std::mt19937 random_;
+  std::vector<Agent> agents_; // the producer first
+  std::map<uint32_t, int64_t> counts_; // arrivals of a phase
+  std::map<Place, Counter> counters_;
+  std::map<Place, Slot> slots_;
+  std::map<uint32_t, int64_t> copies_;
+  std::vector<std::pair<Place, Place>> flying_;
+  std::map<int, int> turns_; // warps of the team that may still take it
+};
+
+const std::string kScale = "    %scaled = mul %acc0, %half : tile<64x64xf32>";
+
+// Of a thread as long as the dots, or longer.
+const std::string kWork = "    %e = exp2 %acc0 : tile<64x64xf32>\n    %scaled = exp2 %e : tile<64x64xf32>";
+
+size_t count(const ir::Function &fn, Opcode opcode) {
+  return static_cast<size_t>(std::ranges::count_if(fn.walk(), [&](OpId op) { return fn.opcode(op) == opcode; }));
+}
+
+TEST(Producer, KeepsToItsProtocolInAnyOrder) {
+  uint32_t seed = 0;
+  for (const int dots : {1, 2}) {
+    for (const bool outer : {false, true}) {
+      for (const std::string &scale : {std::string(), kScale, kWork}) {
+        for (const int32_t stages : {2, 3, 5}) {
+          const ir::Function fn = compiled({.dots = dots, .outer = outer, .scale = scale}, stages);
+          // Dots that end later leave nothing to hide but what stands around the loop.
+          ASSERT_EQ(count(fn, Opcode::Producer), outer || !scale.empty() ? 1U : 0U) << fn.str();
+          if (count(fn, Opcode::Producer) == 0) {
+            continue;
+          }
+          EXPECT_EQ(count(fn, Opcode::TakeTurn), dots == 2 && scale == kWork ? 1U : 0U) << fn.str();
+          for (int round = 0; round < 500; ++round) {
+            const int64_t trips = round % 10;
+            SCOPED_TRACE(std::to_string(dots) + " dots, " + std::to_string(stages) + " stages, " + std::to_string(trips) +
+                         " trips, order " + std::to_string(seed));
+            ASSERT_TRUE(Block(fn, 64 * trips, ++seed).run()) << "nobody can go on\n" << fn.str();
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GE(seed, 9000U);
+}
+
+TEST(Producer, IsLeftOutWhereTheOptionOrTheTargetSaysSo) {
+  EXPECT_EQ(count(compiled({.scale = kScale}, 3, false), Opcode::Producer), 0U);
+  EXPECT_EQ(count(compiled({.scale = kScale}, 3), Opcode::Producer), 1U);
+  EXPECT_EQ(count(compiled({.scale = kScale}, 3, true, 4), Opcode::Producer), 0U) << "of one team of warps";
+}
+
+TEST(Producer, LeavesNoBarrierInTheLoop) {
+  const ir::Function fn = compiled({.scale = kScale}, 3);
+  for (const OpId op : fn.walk()) {
+    if (fn.opcode(op) == Opcode::For && !passes::producerAround(fn, op).valid()) {
+      EXPECT_TRUE(std::ranges::none_of(fn.walk(fn.region(op)), [&](OpId inside) { return fn.opcode(inside) == Opcode::Barrier; }));
+    }
+  }
+}
+
+} // namespace

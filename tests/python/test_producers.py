@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops whose boxes a warp of its own copies, and teams that take turns (option warp_specialize), against float64; and their code."""
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from spine import DEVICES, F16, F32, F64, OnDevice, poisoned
+from test_ptx import PTXAS
+
+import libtile
+import libtile.language as tl
+
+
+@libtile.jit
+def rounds(a, b, c, M, N, K, TRIPS, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
+    """Persistent: each program makes every num_programs-th tile of the product, TRIPS times over."""
+    ad = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
+    bd = tl.make_tensor_descriptor(b, shape=[K, N], strides=[N, 1], block_shape=[BK, BN])
+    tiles_n = tl.cdiv(N, BN)
+    for trip in range(TRIPS):
+        for tile in range(tl.program_id(0), tl.cdiv(M, BM) * tiles_n, tl.num_programs(0)):
+            row, col = tile // tiles_n * BM, tile % tiles_n * BN
+            acc = tl.zeros((BM, BN), dtype=tl.float32)
+            for k in tl.range(0, K, BK, num_stages=STAGES):
+                acc = tl.dot(ad.load([row, k]), bd.load([k, col]), acc)
+            m, n = row + tl.arange(0, BM), col + tl.arange(0, BN)
+            tl.store(c + m[:, None] * N + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
+
+
+@libtile.jit
+def scaled_sums(q, k, v, out, lengths, n, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, LOOPS: tl.constexpr):
+    """Linear attention whose sums are halved for each block of keys. How many keys there are is read from memory; LOOPS loops share
+    them, and the first takes half of its blocks; threads copy what the second one, whose bounds may be below 0, needs."""
+    head = tl.program_id(1)
+    rows, d = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D)
+    queries = tl.load(q + (head * n + rows)[:, None] * D + d[None, :], mask=rows[:, None] < n, other=0.0)
+    acc = tl.zeros([BM, D], tl.float32)
+    length = tl.load(lengths + head)
+    middle = length // BN // 2 * BN if LOOPS == 2 else length
+    for start in range(0, middle, BN):
+        cols = start + tl.arange(0, BN)
+        keys = tl.load(k + (head * n + cols)[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
+        p = tl.where(cols[None, :] < length, tl.dot(queries, keys.T), 0.0)
+        values = tl.load(v + (head * n + cols)[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
+        acc = tl.dot(p.to(tl.float16), values, acc * 0.5)
+    if LOOPS == 2:
+        for start in range(middle, length, BN):
+            cols = start + tl.arange(0, BN)
+            keys = tl.load(k + (head * n + cols)[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
+            p = tl.where(cols[None, :] < length, tl.dot(queries, keys.T), 0.0)
+            values = tl.load(v + (head * n + cols)[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
+            acc = tl.dot(p.to(tl.float16), values, acc * 0.5)
+    tl.store(out + (head * n + rows)[:, None] * D + d[None, :], acc, mask=rows[:, None] < n)
+
+
+@libtile.jit
+def softmax_sums(q, k, v, out, n, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    """Attention in powers of 2: work between two dots that is as long as they are, so that teams take turns."""
+    head = tl.program_id(1)
+    rows, d = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D)
+    queries = tl.load(q + (head * n + rows)[:, None] * D + d[None, :], mask=rows[:, None] < n, other=0.0)
+    largest = tl.full([BM], -float("inf"), tl.float32)
+    total = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    for start in range(0, n, BN):
+        cols = start + tl.arange(0, BN)
+        keys = tl.load(k + (head * n + cols)[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
+        scores = tl.where(cols[None, :] < n, tl.dot(queries, keys.T) * 0.25, -float("inf"))
+        grown = tl.maximum(largest, tl.max(scores, axis=1))
+        p = tl.exp2(scores - grown[:, None])
+        shrink = tl.exp2(largest - grown)
+        total = total * shrink + tl.sum(p, axis=1)
+        values = tl.load(v + (head * n + cols)[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
+        acc = tl.dot(p.to(tl.float16), values, acc * shrink[:, None])
+        largest = grown
+    tl.store(out + (head * n + rows)[:, None] * D + d[None, :], acc / total[:, None], mask=rows[:, None] < n)
+
+
+def small(rng, *shape):
+    return rng.integers(-3, 4, shape).astype(F16)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("tile", [(128, 128, 64, 8), (128, 256, 64, 8), (256, 64, 32, 16)])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_rounds(tile, stages, device):
+    rng = np.random.default_rng(1)
+    bm, bn, bk, warps = tile
+    for (m, n, k), trips in (((300, 264, 200), 2), ((128, 256, 64), 3), ((257, 136, 8), 1), ((128, 128, 0), 2)):
+        a, b = small(rng, m, k), small(rng, k, n)
+        on = OnDevice(device)
+        there = [on(x) for x in (a, b, poisoned((m, n), F32))]
+        rounds[(2,)](*there, m, n, k, trips, BM=bm, BN=bn, BK=bk, STAGES=stages, num_warps=warps)
+        np.testing.assert_array_equal(on.back(there[2]).astype(F64), a.astype(F64) @ b.astype(F64), f"{m} {n} {k}")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loops", [1, 2])
+@pytest.mark.parametrize("tile", [(64, 128, 64), (128, 128, 64), (128, 128, 32), (32, 128, 128)])
+def test_lengths_from_memory(tile, loops, device):
+    rng = np.random.default_rng(2)
+    d, bm, bn = tile
+    for n, lengths in ((300, (300, 0, 1, 299)), (128, (128, 64, 65))):
+        # Sums of few numbers of few bits: P and all sums are exact.
+        q, k = ((rng.integers(-1, 2, (len(lengths), n, d)) * (rng.random((len(lengths), n, d)) < 0.2)).astype(F16) for _ in range(2))
+        v = small(rng, len(lengths), n, d)
+        on = OnDevice(device)
+        there = [on(x) for x in (q, k, v, poisoned((len(lengths), n, d), F32), np.array(lengths, np.int32))]
+        scaled_sums[(-(-n // bm), len(lengths))](*there, n, D=d, BM=bm, BN=bn, LOOPS=loops, num_warps=8, num_stages=2)
+        got = on.back(there[3])
+        for head, length in enumerate(lengths):
+            want = np.zeros((n, d))
+            for start in range(0, length, bn):
+                part = slice(start, min(start + bn, length))
+                want = want * 0.5 + q[head].astype(F64) @ k[head, part].astype(F64).T @ v[head, part].astype(F64)
+            np.testing.assert_allclose(got[head], want, rtol=2**-20, atol=2**-12, err_msg=f"{n} {length}")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("warps", [8, 16])
+@pytest.mark.parametrize("d", [64, 128])
+def test_turns(d, warps, device):
+    rng = np.random.default_rng(3)
+    for n in (1, 128, 700):
+        q, k, v = (rng.standard_normal((3, n, d)).astype(F16) for _ in range(3))
+        on = OnDevice(device)
+        there = [on(x) for x in (q, k, v, poisoned((3, n, d), F32))]
+        bm = 16 * warps
+        softmax_sums[(-(-n // bm), 3)](*there, n, D=d, BM=bm, BN=128, num_warps=warps, num_stages=2)
+        scores = q.astype(F64) @ k.astype(F64).swapaxes(1, 2) * 0.25
+        p = np.exp2(scores - scores.max(axis=2, keepdims=True))
+        # P is rounded to fp16.
+        np.testing.assert_allclose(on.back(there[3]), p @ v.astype(F64) / p.sum(axis=2, keepdims=True), rtol=2e-3, atol=2e-3)
+
+
+def compiled(kernel, *arguments, **options):
+    return kernel.warmup(*arguments, grid=(1,), target="sm_90a", **options)
+
+
+CASES = {
+    "rounds": lambda **more: compiled(rounds, *["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, "i32", BM=128, BN=256, BK=64, STAGES=3,
+                                      num_warps=8, **more),
+    "lengths": lambda **more: compiled(scaled_sums, *["*fp16:16"] * 3, "*fp32:16", "*i32:16", "i32:16", D=128, BM=128, BN=64, LOOPS=1,
+                                       num_warps=8, num_stages=2, **more),
+    "softmax": lambda **more: compiled(softmax_sums, *["*fp16:16"] * 3, "*fp32:16", "i32:16", D=128, BM=128, BN=128, num_warps=8,
+                                       num_stages=2, **more),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_code(case, tmp_path):
+    """A producer's budget, no barrier in the loops, and ptxas spills nothing and serialises no dots."""
+    kernel = CASES[case]()
+    ptx, staged = kernel.asm["ptx"], kernel.asm["staged"]
+    assert ".maxntid 384" in ptx and "setmaxnreg.dec.sync.aligned.u32 24;" in ptx and "setmaxnreg.inc.sync.aligned.u32 240;" in ptx
+    assert staged.count("producer {count=4, registers=[24, 240]} {") == 1
+    consumers = staged[staged.index("\n  }\n", staged.index("producer {")):]
+    for loop in re.findall(r" = for .*?\n    yield", consumers, re.S):
+        if "dot" in loop and loop.count(" = for ") == 1:
+            assert "barrier" not in loop and "copy_box" not in loop and "arrivals_wait" in loop
+    assert ("take_turn" in staged) == (case == "softmax")
+    source = tmp_path / "kernel.ptx"
+    source.write_text(ptx)
+    result = subprocess.run([PTXAS, "-arch=sm_90a", "-v", source, "-o", tmp_path / "kernel"], capture_output=True, text=True)
+    assert result.returncode == 0 and "0 bytes spill stores, 0 bytes spill loads" in result.stderr, result.stderr
+    assert "C75" not in result.stderr and "setmaxnreg" not in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_option_turns_it_off(case):
+    staged = CASES[case](warp_specialize=False).asm["staged"]
+    assert "producer" not in staged and "turn" not in staged.replace("return", "") and "copy_box" in staged
+    assert "setmaxnreg" not in CASES[case](maxnreg=168).asm["ptx"], "the user's number of registers stands"
