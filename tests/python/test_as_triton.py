@@ -146,6 +146,9 @@ def test_what_is_another_language_says_so():
         assert result.returncode == 1 and "ImportError: " in result.stderr and " is not there: " in result.stderr
     named = python("-c", "import libtile.as_triton\nfrom triton._C.libtriton import ir")
     assert named.returncode == 1 and "ImportError: triton._C.libtriton.ir is not there: " in named.stderr
+    # Packages that only ask go without.
+    asked = "from importlib.util import find_spec; print(find_spec('triton.experimental.gluon'), find_spec('triton.language').name)"
+    assert output("-c", "import libtile.as_triton; " + asked) == "None triton.language\n"
 
 
 def test_a_profile_of_nothing_can_be_shown():

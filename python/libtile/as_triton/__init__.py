@@ -57,6 +57,9 @@ class _Finder:
         if name == "triton":
             return spec_from_file_location(name, os.path.join(_PACKAGE, "__init__.py"),
                                            submodule_search_locations=[_PACKAGE])
+        # Who imports what is not there is told why; who only asks whether it is there (importlib.util) gets a no.
+        if names.refusal(name) and sys._getframe(2).f_globals.get("__name__") == "importlib.util":
+            return None
         if name in names.MODULES or names.refusal(name):
             spec = ModuleSpec(name, _Loader, origin=names.__file__, is_package=names.is_package(name))
             spec.has_location = True  # so that the module has a __file__
