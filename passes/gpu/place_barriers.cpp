@@ -7,6 +7,7 @@
 #include "passes/op_properties.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -283,34 +284,63 @@ private:
   // Both are one address, which each iteration moves by at least the bytes that it spans.
   [[nodiscard]] bool movesOn(BlockId body, ValueId a, ValueId b) const {
     const AffineForm *form = facts_.access().affine(a), *other = facts_.access().affine(b);
-    const OpId loop = fn_.parentOp(body);
-    if (form == nullptr || other == nullptr || !(*form == *other) ||
-        fn_.opcode(loop) != Opcode::For || !fn_.isDefinedOutside(form->base, body) ||
+    if (form == nullptr || other == nullptr || !(*form == *other) || fn_.opcode(fn_.parentOp(body)) != Opcode::For ||
         !fn_.type(a).sameShape(fn_.type(b))) {
       return false;
     }
-    const ValueId index = fn_.arg(body, 0);
-    int64_t perIndex = 0;
+    std::vector<std::optional<__int128>> steps = {advanceOf(form->base, body)};
     for (const Monomial &monomial : form->offset.monomials()) {
-      if (monomial.factors.size() == 1 && monomial.factors[0] == index) {
-        perIndex = monomial.coefficient;
-      } else if (!std::ranges::all_of(monomial.factors, [&](ValueId factor) {
-                   return fn_.isDefinedOutside(factor, body);
-                 })) {
+      const bool stays = std::ranges::all_of(monomial.factors, [&](ValueId factor) { return fn_.isDefinedOutside(factor, body); });
+      const auto advance = monomial.factors.size() == 1 ? advanceOf(monomial.factors[0], body) : std::nullopt;
+      steps.push_back(stays ? 0 : advance ? std::optional(*advance * monomial.coefficient) : std::nullopt);
+    }
+    __int128 forwards = 0, backwards = 0;
+    for (const std::optional<__int128> &step : steps) {
+      if (!step) {
         return false;
       }
+      (*step < 0 ? backwards : forwards) += *step < 0 ? -*step : *step;
     }
-    const IntRange step = facts_.range(Polynomial::symbol(fn_.operand(loop, 2)));
+    const auto span = spanOf(a, b, *form);
+    // Steps both ways could bring it back.
+    return span && (forwards == 0 || backwards == 0) && forwards + backwards >= *span;
+  }
+
+  // What an iteration adds to a value at least, away from 0: of a pointer in bytes. nullopt: not known.
+  [[nodiscard]] std::optional<__int128> advanceOf(ValueId value, BlockId body) const {
+    if (fn_.isDefinedOutside(value, body)) {
+      return 0;
+    }
+    if (!fn_.isArg(value) || fn_.defBlock(value) != body) {
+      return std::nullopt;
+    }
+    const unsigned position = fn_.defIndex(value);
+    if (position == 0) {
+      const IntRange step = facts_.range(Polynomial::symbol(fn_.operand(fn_.parentOp(body), 2)));
+      return step.lo > 0 ? std::optional<__int128>(step.lo) : std::nullopt;
+    }
+    const OpId end = fn_.last(body);
+    const bool stops = fn_.getBool(fn_.parentOp(body), Attr::stop);
+    const OpId next = fn_.def(fn_.operand(end, position - (stops ? 0 : 1)));
+    if (!next.valid() || (fn_.opcode(next) != Opcode::Add && fn_.opcode(next) != Opcode::PtrAdd) || fn_.operand(next, 0) != value) {
+      return std::nullopt;
+    }
+    const auto step = fn_.constantInt(fn_.operand(next, 1));
+    const ir::Type type = fn_.type(value);
+    return step ? std::optional<__int128>(__int128{*step} * (type.isPointer() ? type.pointee().elementBytes() : 1)) : std::nullopt;
+  }
+
+  // Bytes from the first element to the end of the last one.
+  [[nodiscard]] std::optional<__int128> spanOf(ValueId a, ValueId b, const AffineForm &form) const {
     __int128 span = std::max(fn_.type(a).pointee().elementBytes(), fn_.type(b).pointee().elementBytes());
-    for (unsigned axis = 0; axis < form->strides.size(); ++axis) {
+    for (unsigned axis = 0; axis < form.strides.size(); ++axis) {
       const auto stride = facts_.access().constantStride(a, axis);
       if (!stride) {
-        return false;
+        return std::nullopt;
       }
       span += __int128{*stride < 0 ? -*stride : *stride} * (fn_.type(a).dim(axis) - 1);
     }
-    const __int128 moved = __int128{step.lo} * (perIndex < 0 ? -perIndex : perIndex);
-    return step.lo > 0 && moved >= span;
+    return span;
   }
 
   [[nodiscard]] bool meetsOwnElements(ValueId a, ValueId b) const {

@@ -264,3 +264,45 @@ def test_code(name, target, boxes, tmp_path):
         assert ("cp.async.bulk.tensor" in ptx) == boxes
     if name == "stores_what_is_copied" and target == "sm_90a" and boxes:
         assert "cp.async.bulk.tensor" in ptx and "a and out do not overlap" in compiled.guards
+
+
+@libtile.jit
+def doubles_as_it_goes(p, start, trips, B: tl.constexpr, STEP: tl.constexpr):
+    """In place, by a pointer that moves on: where STEP is below B, each iteration finds what the one before has written."""
+    p += start
+    for i in range(trips):
+        p += STEP
+        tl.store(p + tl.arange(0, B), tl.flip(tl.load(p + tl.arange(0, B))) * 2)
+
+
+@libtile.jit
+def adds_as_it_goes(p, start, trips, B: tl.constexpr, STEP: tl.constexpr):
+    q = p + start + tl.arange(0, B)
+    for i in range(trips):
+        tl.store(q, tl.load(q) + 1)
+        q += STEP
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("step", [256, 300, 128, 1, -256, -100])
+def test_pointers_that_move_on(step, device):
+    rng = np.random.default_rng(9)
+    block, trips = 256, 7
+    for kernel in (doubles_as_it_goes, adds_as_it_goes):
+        x = rng.integers(-9, 10, 8192).astype(F32)
+        want, at = x.copy(), 4096
+        for _ in range(trips):
+            at += step if kernel is doubles_as_it_goes else 0
+            part = want[at:at + block]
+            want[at:at + block] = part[::-1] * 2 if kernel is doubles_as_it_goes else part + 1
+            at += 0 if kernel is doubles_as_it_goes else step
+        on = OnDevice(device)
+        there = on(x)
+        kernel[(1,)](there, 4096, trips, B=block, STEP=step, num_warps=4)
+        np.testing.assert_array_equal(on.back(there), want)
+
+
+@pytest.mark.parametrize("step, barriers", [(256, 0), (300, 0), (-256, 0), (255, 1), (1, 1), (-100, 1)])
+def test_no_barrier_where_a_pointer_moves_on(step, barriers):
+    kernel = adds_as_it_goes.warmup("*fp32:16", "i32", "i32", B=256, STEP=step, num_warps=4, grid=(1,), target="sm_90a")
+    assert kernel.asm["staged"].count("barrier\n") == barriers
