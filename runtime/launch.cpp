@@ -8,6 +8,8 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 namespace libtile::runtime {
 
@@ -236,6 +238,25 @@ bool checkGrid(const int64_t grid[3], LaunchShape &shape) {
                         std::to_string(grid[2]) + " is more programs than 64 bits can count");
   }
   return any;
+}
+
+std::shared_ptr<Executable> executableFor(std::shared_ptr<const Compiled> kernel, std::shared_ptr<Driver> driver) {
+  using Key = std::pair<const Compiled *, const Driver *>;
+  struct Known {
+    std::mutex mutex;
+    std::map<Key, std::weak_ptr<Executable>> executables;
+  };
+  // Threads may still launch while the process ends.
+  static Known &known = *new Known;
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.executables, [](const auto &entry) { return entry.second.expired(); });
+  std::weak_ptr<Executable> &kept = known.executables[{kernel.get(), driver.get()}];
+  std::shared_ptr<Executable> executable = kept.lock();
+  if (executable == nullptr) {
+    executable = std::make_shared<Executable>(std::move(kernel), std::move(driver));
+    kept = executable;
+  }
+  return executable;
 }
 
 Executable::Executable(std::shared_ptr<const Compiled> kernel, std::shared_ptr<Driver> driver)

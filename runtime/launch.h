@@ -123,6 +123,10 @@ private:
   std::array<Entry, 3> entries_;
 };
 
+// The executable of the kernel on the driver: the one that somebody holds already, or a new one. A kernel that is loaded by its
+// handle and launched by its function is loaded once.
+[[nodiscard]] std::shared_ptr<Executable> executableFor(std::shared_ptr<const Compiled> kernel, std::shared_ptr<Driver> driver);
+
 // Extents by run-time parameter, in `storage`, from one an argument; empty where the executable asks for
 // none or the caller has none.
 [[nodiscard]] std::span<const Extent> gatherExtents(const Executable &executable, const Extent *byArgument,

@@ -331,8 +331,7 @@ void Launcher::launch(const LaunchDevice &device, std::span<const CallArgument> 
   if (const Specialisation *found = find(key)) {
     executable = found->executable.get();
   } else {
-    made = std::make_shared<Executable>(compile(arguments, device.target, options, host).kernel,
-                                        device.driver);
+    made = executableFor(compile(arguments, device.target, options, host).kernel, device.driver);
     insert(key, made, nullptr);
     executable = made.get();
   }

@@ -145,7 +145,7 @@ lt_status lt_kernel_load(lt_kernel *kernel, lt_device *device) {
   return guarded(LT_ERROR, [&] {
     auto executable = kernel->loaded();
     if (executable == nullptr) {
-      executable = std::make_shared<runtime::Executable>(kernel->compiled, unwrap(device).driver);
+      executable = runtime::executableFor(kernel->compiled, unwrap(device).driver);
     }
     executable->load();
     const std::lock_guard lock(kernel->mutex);

@@ -212,7 +212,7 @@ lt_status lt_compile(lt_function *function, lt_device *device, const lt_arg *arg
     const runtime::LaunchDevice &on = unwrap(device);
     const auto result = function->launcher.compile(unwrap(arguments, count), on.target,
                                                    toOptions(*options), bindings::hostInterface());
-    auto executable = std::make_shared<runtime::Executable>(result.kernel, on.driver);
+    auto executable = runtime::executableFor(result.kernel, on.driver);
     auto kernel = std::unique_ptr<lt_kernel>(new lt_kernel{result.kernel, executable});
     void *user = nullptr;
     {

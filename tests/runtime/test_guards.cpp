@@ -105,6 +105,24 @@ std::shared_ptr<const runtime::Compiled> compiled() {
 
 } // namespace
 
+TEST(Executables, AreOneForAKernelAndADriver) {
+  const auto kernel = compiled(), other = compiled();
+  const auto driver = std::make_shared<RecordingDriver>(), second = std::make_shared<RecordingDriver>();
+  const auto executable = runtime::executableFor(kernel, driver);
+  EXPECT_EQ(runtime::executableFor(kernel, driver), executable);
+  EXPECT_NE(runtime::executableFor(other, driver), executable);
+  EXPECT_NE(runtime::executableFor(kernel, second), executable);
+  // It lives as long as somebody holds it.
+  std::weak_ptr<runtime::Executable> gone;
+  {
+    const auto held = runtime::executableFor(other, second);
+    gone = held;
+    EXPECT_EQ(runtime::executableFor(other, second), held);
+  }
+  EXPECT_TRUE(gone.expired());
+  EXPECT_NE(runtime::executableFor(other, second), nullptr);
+}
+
 TEST(Guards, ChooseTheVariant) {
   const auto kernel = compiled();
   ASSERT_FALSE(kernel->preferred().guards.empty());
