@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of measurements in README.md from the latest bench/results/*.json of each device.
+"""Writes the tables of measurements in README.md from bench/results/*.json: of each row the latest.
 
 `--check` only says whether they are up to date.
 """
@@ -13,35 +13,45 @@ README = ROOT / "README.md"
 KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer norm", "matmul": "matmul", "cumsum": "cumsum",
            "sort": "sort", "topk": "topk of 32", "argmax": "argmax", "gather": "gather", "histogram": "histogram of 256",
            "dropout": "dropout", "cast": "cast", "count": "atomic add, one place", "scatter_add": "atomic add, 4,096 places",
-           "tune": "autotuning a matmul, measuring not counted"}
+           "tune": "autotuning a matmul, measuring not counted", "attention": "attention", "attention_backward": "attention backward",
+           "batched": "matmuls", "split_k": "matmul in parts of k"}
+WORDS = {"bt": "b transposed", "causal": "causal"}
 ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout")
 SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
-    | {"tune": " configurations"}
+    | {"tune": " configurations", "attention": " keys", "attention_backward": " keys"}
 PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
 PLACES = re.compile(r"(<!-- results (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def rows(device):
-    path = max((ROOT / "bench" / "results").glob(f"{device}-*.json"))
-    return {row["name"]: row for row in map(json.loads, path.read_text().splitlines())}
+    paths = sorted((ROOT / "bench" / "results").glob(f"{device}-*.json"))
+    return {row["name"]: row for path in paths for row in map(json.loads, path.read_text().splitlines())}
+
+
+def described(name):
+    """"cuda/attention/f16/d128/4096/causal/triton": what was measured ("attention f16, heads of 128, causal"), and its size."""
+    _, kernel, dtype, *rest = name.split("/")
+    heads = [f"heads of {part[1:]}" for part in rest if re.fullmatch(r"d\d+", part)]
+    size = next(part for part in rest if part[0].isdigit())
+    words = heads + [WORDS[part] for part in rest if part in WORDS]
+    return ", ".join([f"{KERNELS[kernel]} {dtype.replace('_', ' to ')}", *words]), kernel, f"{int(size):,}" if size.isdigit() else size
 
 
 def table(device):
     found = rows(device)
-    lines = {}  # (kernel, type, peer) -> sizes, ratios
+    lines = {}  # (what, kernel, peer) -> sizes and ratios
     for name, row in found.items():
         if "peer" in row:
-            _, kernel, dtype, size, *_ = name.split("/")
-            sizes, ratios = lines.setdefault((kernel, dtype, row["peer"]), ([], []))
-            sizes.append(f"{int(size):,}")
-            ratios.append(f"{row['ratio']:.2f}" if row["ratio"] < 10 else f"{row['ratio']:.0f}")
+            what, kernel, size = described(name)
+            ratio = f"{row['ratio']:.2f}" if row["ratio"] < 10 else f"{row['ratio']:.0f}"
+            lines.setdefault((what, kernel, row["peer"]), []).append((size, ratio))
     machine = found["machine"]
     where = machine.get("gpu") or machine["cpu"]
     versions = ", ".join(f"{name} {machine[name]}" for name in ("torch", "triton") if name in machine)
-    out = [f"{where}; {versions}; {machine['date']}:", "", "| kernel | sizes | speed | of |", "|---|---|---|---|"]
-    for (kernel, dtype, peer), (sizes, ratios) in lines.items():
-        out.append(f"| {KERNELS[kernel]} {dtype.replace('_', ' to ')} | {', '.join(sizes)}{SIZES.get(kernel, '')} | {', '.join(ratios)} | "
-                   f"{PEERS[peer]} |")
+    out = [f"{where}; {versions}; until {machine['date']}:", "", "| kernel | sizes | speed | of |", "|---|---|---|---|"]
+    for (what, kernel, peer), measured in lines.items():
+        sizes, ratios = zip(*sorted(measured, key=lambda pair: [int(n) for n in re.findall(r"\d+", pair[0].replace(",", ""))]))
+        out.append(f"| {what} | {', '.join(sizes)}{SIZES.get(kernel, '')} | {', '.join(ratios)} | {PEERS[peer]} |")
     return "\n".join(out) + "\n"
 
 
