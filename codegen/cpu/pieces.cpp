@@ -3,10 +3,10 @@
 
 #include "ir/function.h"
 
-#include <llvm/ADT/DenseMap.h>
-#include <llvm/ADT/DenseSet.h>
 #include <llvm/ADT/SetVector.h>
+#include <llvm/IR/InstrTypes.h>
 #include <llvm/Transforms/Utils/CodeExtractor.h>
+#include <llvm/Transforms/Utils/Local.h>
 
 namespace libtile::codegen::cpu {
 
@@ -30,34 +30,62 @@ llvm::SetVector<llvm::BasicBlock *> blocksOf(const Piece &piece,
   return blocks;
 }
 
+constexpr int kDeepest = 8; // instructions that lead to an input and are made anew
+
+// Takes no longer than to read what is handed over.
+bool isCheap(const llvm::Instruction &instruction) {
+  const auto constants = llvm::count_if(instruction.operands(), [](const llvm::Use &use) { return llvm::isa<llvm::Constant>(use); });
+  const bool oneInput = constants + 1 >= static_cast<int64_t>(instruction.getNumOperands());
+  const auto *binary = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
+  const bool kind = llvm::isa<llvm::GetElementPtrInst, llvm::CastInst, llvm::ICmpInst>(instruction) ||
+                    (binary != nullptr && binary->getType()->isIntegerTy() && !binary->isIntDivRem());
+  return oneInput && kind && !instruction.getType()->isVectorTy();
+}
+
 } // namespace
 
-std::vector<llvm::Instruction *> copyInputs(llvm::ArrayRef<llvm::BasicBlock *> region) {
-  const llvm::DenseSet<const llvm::BasicBlock *> inside(region.begin(), region.end());
-  const auto isInput = [&](const llvm::Value *value) {
-    const auto *made = llvm::dyn_cast<llvm::Instruction>(value);
-    return llvm::isa<llvm::Argument>(value) || (made != nullptr && !inside.contains(made->getParent()));
-  };
-  llvm::BasicBlock *head = region.front();
-  llvm::IRBuilder<> builder(head, head->getFirstInsertionPt());
-  llvm::DenseMap<llvm::Value *, llvm::Value *> copyOf;
-  std::vector<llvm::Instruction *> copies;
+Inputs::Inputs(llvm::ArrayRef<llvm::BasicBlock *> region)
+    : inside_(region.begin(), region.end()), builder_(region.front(), region.front()->getFirstInsertionPt()) {
   for (llvm::BasicBlock *block : region) {
     for (llvm::Instruction &instruction : *block) {
       for (llvm::Use &use : instruction.operands()) {
-        if (!isInput(use)) {
-          continue;
+        if (isInput(use)) {
+          use = ownOf(use, kDeepest);
         }
-        llvm::Value *&copy = copyOf[use];
-        if (copy == nullptr) {
-          copy = builder.CreateFreeze(use);
-          copies.push_back(llvm::cast<llvm::Instruction>(copy));
-        }
-        use = copy;
       }
     }
   }
-  return copies;
+}
+
+bool Inputs::isInput(const llvm::Value *value) const {
+  const auto *made = llvm::dyn_cast<llvm::Instruction>(value);
+  return llvm::isa<llvm::Argument>(value) || (made != nullptr && !inside_.contains(made->getParent()));
+}
+
+// Made anew of what it is made of, if that is cheap, down to `depth` instructions; else handed over.
+llvm::Value *Inputs::ownOf(llvm::Value *value, int depth) {
+  if (llvm::Value *known = ownOf_.lookup(value)) {
+    return known;
+  }
+  auto *made = llvm::dyn_cast<llvm::Instruction>(value);
+  llvm::Value *own = nullptr;
+  if (made != nullptr && depth > 0 && isCheap(*made)) {
+    llvm::SmallVector<llvm::Value *, 4> operands;
+    for (llvm::Value *operand : made->operands()) {
+      operands.push_back(isInput(operand) ? ownOf(operand, depth - 1) : operand);
+    }
+    llvm::Instruction *again = builder_.Insert(made->clone());
+    for (unsigned i = 0; i < operands.size(); ++i) {
+      again->setOperand(i, operands[i]);
+    }
+    left.push_back(made);
+    own = again;
+  } else {
+    own = builder_.CreateFreeze(value);
+    handedOver.push_back(llvm::cast<llvm::Instruction>(own));
+  }
+  ownOf_[value] = own;
+  return own;
 }
 
 OpenPiece Pieces::begin() const {
@@ -86,9 +114,13 @@ void Pieces::extract(llvm::ArrayRef<llvm::BasicBlock *> exits) {
     return;
   }
   std::vector<llvm::Instruction *> copies;
+  llvm::SmallVector<llvm::WeakTrackingVH, 32> left;
   for (const Piece &piece : pieces_) {
-    llvm::append_range(copies, copyInputs(blocksOf(piece, exits).getArrayRef()));
+    const Inputs inputs(blocksOf(piece, exits).getArrayRef());
+    llvm::append_range(copies, inputs.handedOver);
+    left.append(inputs.left.begin(), inputs.left.end());
   }
+  llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(left);
   const llvm::CodeExtractorAnalysisCache cache(*pieces_.front().head->getParent());
   for (const Piece &piece : pieces_) {
     llvm::CodeExtractor extractor(blocksOf(piece, exits).getArrayRef(), nullptr, false, nullptr, nullptr,

@@ -9,6 +9,8 @@
 // as it is.
 #pragma once
 
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/DenseSet.h>
 #include <llvm/IR/Function.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/ValueHandle.h>
@@ -30,10 +32,25 @@ struct Piece {
   llvm::BasicBlock *head, *end;
 };
 
-// Gives a region that is entered at its first block one copy of each value that it needs of the code around it, by
-// an instruction at its head that stands for the value; these are returned, to be dropped later. Extraction looks
-// at all uses of what a region needs: those of a value that every piece needs would be looked at for every piece.
-std::vector<llvm::Instruction *> copyInputs(llvm::ArrayRef<llvm::BasicBlock *> region);
+// What a region that is entered at its first block needs of the code around it, at its head. Places in scratch, comparisons
+// with constants and the like are made anew there: handed over, they would be hundreds of arguments of each piece, and
+// thousands of values that live in front of all pieces. Of each other value there is one copy, by an instruction that
+// stands for it and is dropped later: extraction looks at all uses of what a region needs, and those of a value that
+// every piece needs would be looked at for every piece.
+class Inputs {
+public:
+  explicit Inputs(llvm::ArrayRef<llvm::BasicBlock *> region);
+  std::vector<llvm::Instruction *> handedOver; // these copies
+  std::vector<llvm::Instruction *> left;       // what was made anew; nobody may need it now
+
+private:
+  [[nodiscard]] bool isInput(const llvm::Value *value) const;
+  llvm::Value *ownOf(llvm::Value *value, int depth);
+
+  llvm::DenseSet<const llvm::BasicBlock *> inside_;
+  llvm::DenseMap<llvm::Value *, llvm::Value *> ownOf_;
+  llvm::IRBuilder<> builder_;
+};
 
 class Pieces {
 public:

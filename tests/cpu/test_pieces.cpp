@@ -11,7 +11,7 @@
 namespace libtile::test {
 namespace {
 
-using codegen::cpu::copyInputs;
+using codegen::cpu::Inputs;
 using codegen::cpu::Pieces;
 using llvm::BasicBlock;
 
@@ -58,11 +58,39 @@ TEST_F(PiecesTest, ARegionUsesWhatIsAroundItOnce) {
   builder.SetInsertPoint(end);
   builder.CreateRetVoid();
 
-  EXPECT_EQ(copyInputs({head, loop}).size(), 3U); // n, before, p
+  EXPECT_EQ(Inputs({head, loop}).handedOver.size(), 3U); // n, before, p
   EXPECT_EQ(n->getNumUses(), 1U);
   EXPECT_EQ(before->getNumUses(), 1U);
   EXPECT_EQ(p->getNumUses(), 2U);
   EXPECT_FALSE(llvm::verifyFunction(*function, &llvm::errs()));
+}
+
+TEST_F(PiecesTest, WhatIsCheapIsMadeAnew) {
+  llvm::Value *p = function->getArg(0), *n = function->getArg(1);
+  // Places and a comparison that all pieces need; a sum of two values, which is handed over.
+  llvm::Value *place = builder.CreateConstGEP1_32(builder.getInt8Ty(), p, 64);
+  llvm::Value *further = builder.CreateConstGEP1_32(builder.getFloatTy(), place, 3);
+  llvm::Value *isLarge = builder.CreateICmpSGT(builder.CreateAdd(n, builder.getInt32(1)), builder.getInt32(7));
+  llvm::Value *loaded = builder.CreateLoad(builder.getInt32Ty(), p);
+  llvm::Value *sum = builder.CreateAdd(loaded, n);
+  Pieces pieces(builder);
+  for (int i = 0; i < 3; ++i) {
+    codegen::cpu::OpenPiece piece = pieces.begin();
+    builder.CreateStore(sum, further);
+    builder.CreateStore(isLarge, place);
+    pieces.add(2000);
+    pieces.endIfLong(piece);
+  }
+  builder.CreateRetVoid();
+  pieces.extract({});
+
+  ASSERT_EQ(module.size(), 4U);
+  for (const llvm::Function &made : module) {
+    EXPECT_FALSE(llvm::verifyFunction(made, &llvm::errs()));
+    EXPECT_LE(made.arg_size(), 3U); // sum, p, n
+  }
+  // What is left in front of the pieces: the load and the sum.
+  EXPECT_EQ(function->getEntryBlock().size(), 3U);
 }
 
 TEST_F(PiecesTest, NothingIsLeftOfTheCopies) {
