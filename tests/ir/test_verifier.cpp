@@ -16,7 +16,7 @@ namespace {
 
 using namespace libtile::ir;
 
-constexpr int kInvariants = 39;
+constexpr int kInvariants = 41;
 
 const char *kLayouts =
     "#0 = layout regs=[] lanes=[[1],[2],[4],[8],[16]] warps=[[32],[64]] subtile=[128] repeats=[1]\n"
@@ -183,6 +183,17 @@ const TextCase kTexts[] = {
      "%3, %4 = for %n, %n, %n, %1, %2 : place<128xi32, #0>, place<128xi32, #0> "
      "{ ^(%i: i32, %x: place<128xi32, #0>, %y: place<128xi32, #0>): yield %y, %x } "
      "%5 = place_read %3 : tile<128xi32, #0> %6 = place_read %4 : tile<128xi32, #0>"},
+    {40, "laid-out", "%0 = alloc : buffer<1xi32> arrivals_init %0 {count=1}"},
+    {40, "laid-out", "%0 = alloc : buffer<1xi64> arrivals_init %0 {count=0}"},
+    {40, "laid-out", "%0 = alloc : buffer<2xi64> arrivals_wait %0, %n"},
+    {40, "laid-out", "%0 = alloc : buffer<1xi64> arrive %0, %n"},
+    {40, "laid-out", "%0 = alloc : buffer<1xi64> copy_box %0, %0, %c, %n {map=0}"},
+    {41, "laid-out", "producer {count=4, registers=[25, 240]} { yield }"},
+    {41, "laid-out", "producer {count=0, registers=[24, 240]} { yield }"},
+    {41, "laid-out", "if %c { producer {count=4, registers=[24, 240]} { yield } yield } { yield }"},
+    {41, "laid-out", "producer {count=4, registers=[24, 240]} { yield } producer {count=4, registers=[24, 240]} { yield }"},
+    {41, "laid-out", "%0 = load %p : f32 producer {count=4, registers=[24, 240]} { yield }"},
+    {41, "laid-out", "producer {count=4, registers=[24, 240]} { %0 = load %p : f32 store %p, %0 yield }"},
 };
 
 // Places %p1 and %p2 are written; behind that what `body` says, whose dots take %ab.
