@@ -8,6 +8,7 @@
 #include "passes/gpu/shared_accesses.h"
 #include "passes/pipeline.h"
 #include "tests/gpu/dot_nests.h"
+#include "tests/gpu/scalar_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,6 @@
 
 using namespace libtile;
 using ir::Attr;
-using ir::CmpPred;
 using ir::Opcode;
 using ir::OpId;
 using ir::ValueId;
@@ -53,9 +53,9 @@ struct Event {
 };
 
 // What one role does, from its first op on.
-class Trace {
+class Trace : public tests::ScalarMachine {
 public:
-  Trace(const ir::Function &fn, int64_t n) : fn_(fn) { numbers_[fn.arg(fn.body(), 3).index] = n; }
+  Trace(const ir::Function &fn, int64_t n) : ScalarMachine(fn) { set(fn.arg(fn.body(), 3), n); }
 
   std::vector<Event> ofProducer() {
     for (const OpId op : fn_.opsIn(fn_.body())) {
@@ -71,49 +71,9 @@ public:
   }
 
 private:
-  void run(ir::BlockId block) {
-    for (const OpId op : fn_.opsIn(block)) {
-      if (fn_.opcode(op) == Opcode::For) {
-        loop(op);
-      } else if (fn_.opcode(op) != Opcode::Producer) {
-        visit(op);
-      }
-    }
-  }
-
-  void loop(OpId op) {
-    const ir::BlockId body = fn_.region(op);
-    for (unsigned i = 3; i < fn_.numOperands(op); ++i) {
-      copy(fn_.operand(op, i), fn_.arg(body, i - 2));
-    }
-    for (int64_t k = number(op, 0); k < number(op, 1); k += number(op, 2)) {
-      numbers_[fn_.arg(body, 0).index] = k;
-      run(body);
-      std::map<uint32_t, int64_t> next;
-      const OpId end = fn_.last(body);
-      for (unsigned i = 0; i < fn_.numOperands(end); ++i) {
-        if (numbers_.contains(fn_.operand(end, i).index)) {
-          next[fn_.arg(body, i + 1).index] = numbers_[fn_.operand(end, i).index];
-        }
-      }
-      for (const auto &[value, is] : next) {
-        numbers_[value] = is;
-      }
-    }
-    for (unsigned i = 0; i < fn_.results(op).size(); ++i) {
-      copy(fn_.arg(body, i + 1), fn_.result(op, i));
-    }
-  }
-
-  void copy(ValueId from, ValueId to) {
-    if (const auto found = numbers_.find(from.index); found != numbers_.end()) {
-      numbers_[to.index] = found->second;
-    }
-  }
-  [[nodiscard]] int64_t number(OpId op, unsigned operand) const { return numbers_.at(fn_.operand(op, operand).index); }
   [[nodiscard]] Place placeOf(OpId op, unsigned operand) const { return places_.at(fn_.operand(op, operand).index); }
 
-  void visit(OpId op) {
+  void visit(OpId op) override {
     const Opcode opcode = fn_.opcode(op);
     if (opcode == Opcode::BufferSlot) {
       places_[fn_.result(op).index] = {passes::allocOf(fn_, fn_.operand(op, 0)).index, number(op, 1)};
@@ -134,39 +94,11 @@ private:
       events_.push_back({.kind = Event::Kind::Meet});
     } else if (opcode == Opcode::TakeTurn || opcode == Opcode::GiveTurn) {
       events_.push_back({.kind = opcode == Opcode::TakeTurn ? Event::Kind::Take : Event::Kind::Give});
-    } else {
+    } else if (opcode != Opcode::Producer) {
       compute(op);
     }
   }
 
-  void compute(OpId op) {
-    const auto operands = fn_.operands(op);
-    if (fn_.results(op).size() != 1 || !fn_.type(fn_.result(op)).isScalar() ||
-        !std::ranges::all_of(operands, [&](ValueId value) { return numbers_.contains(value.index); })) {
-      return;
-    }
-    int64_t &result = numbers_[fn_.result(op).index];
-    const Opcode opcode = fn_.opcode(op);
-    if (opcode == Opcode::Constant) {
-      result = fn_.getInt(op, Attr::value);
-    } else if (opcode == Opcode::Add) {
-      result = number(op, 0) + number(op, 1);
-    } else if (opcode == Opcode::Sub) {
-      result = number(op, 0) - number(op, 1);
-    } else if (opcode == Opcode::SMin) {
-      result = std::min(number(op, 0), number(op, 1));
-    } else if (opcode == Opcode::Select) {
-      result = number(op, number(op, 0) != 0 ? 1 : 2);
-    } else if (opcode == Opcode::Cmp) {
-      const auto predicate = fn_.getEnum<CmpPred>(op, Attr::predicate);
-      ASSERT_TRUE(predicate == CmpPred::eq || predicate == CmpPred::ne || predicate == CmpPred::slt);
-      const int64_t a = number(op, 0), b = number(op, 1);
-      result = predicate == CmpPred::eq ? a == b : predicate == CmpPred::ne ? a != b : a < b;
-    }
-  }
-
-  const ir::Function &fn_;
-  std::map<uint32_t, int64_t> numbers_;
   std::map<uint32_t, Place> places_;
   std::vector<Event> events_;
 };

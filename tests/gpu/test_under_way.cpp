@@ -10,6 +10,7 @@
 #include "passes/gpu/shared_accesses.h"
 #include "passes/pipeline.h"
 #include "tests/gpu/dot_nests.h"
+#include "tests/gpu/scalar_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -44,12 +45,12 @@ passes::Plan planOf(const Nest &nest, int32_t stages) {
 }
 
 // A staged function with %n in place, on slots: (ring, index).
-class Machine {
+class Machine : public tests::ScalarMachine {
 public:
-  Machine(const ir::Function &fn, int64_t n) : fn_(fn) { numbers_[fn.arg(fn.body(), 3).index] = n; }
+  Machine(const ir::Function &fn, int64_t n) : ScalarMachine(fn) { set(fn.arg(fn.body(), 3), n); }
 
   void run() {
-    run(fn_.body());
+    ScalarMachine::run(fn_.body());
     EXPECT_TRUE(underWay_.empty());
   }
   size_t dots = 0, mostUnderWay = 0;
@@ -68,61 +69,9 @@ private:
     std::vector<Slot> slots;
   };
 
-  void run(ir::BlockId block) {
-    for (const OpId op : fn_.opsIn(block)) {
-      if (fn_.opcode(op) == Opcode::For) {
-        loop(op);
-      } else {
-        visit(op);
-      }
-    }
-  }
-
-  void loop(OpId op) {
-    const ir::BlockId body = fn_.region(op);
-    for (unsigned i = 3; i < fn_.numOperands(op); ++i) {
-      copy(fn_.operand(op, i), fn_.arg(body, i - 2));
-    }
-    for (int64_t k = number(op, 0); k < number(op, 1); k += number(op, 2)) {
-      numbers_[fn_.arg(body, 0).index] = k;
-      run(body);
-      std::map<uint32_t, int64_t> next;
-      const OpId end = fn_.last(body);
-      for (unsigned i = 0; i < fn_.numOperands(end); ++i) {
-        if (numbers_.contains(fn_.operand(end, i).index)) {
-          next[fn_.arg(body, i + 1).index] = numbers_[fn_.operand(end, i).index];
-        }
-      }
-      for (const auto &[value, is] : next) {
-        numbers_[value] = is;
-      }
-    }
-    for (unsigned i = 0; i < fn_.results(op).size(); ++i) {
-      copy(fn_.arg(body, i + 1), fn_.result(op, i));
-    }
-  }
-
-  void copy(ValueId from, ValueId to) {
-    if (const auto found = numbers_.find(from.index); found != numbers_.end()) {
-      numbers_[to.index] = found->second;
-    }
-  }
-  [[nodiscard]] int64_t number(OpId op, unsigned operand) const {
-    return numbers_.at(fn_.operand(op, operand).index);
-  }
-
-  void visit(OpId op) {
+  void visit(OpId op) override {
     const Opcode opcode = fn_.opcode(op);
-    if (opcode == Opcode::Constant && fn_.type(fn_.result(op)).isScalar()) {
-      numbers_[fn_.result(op).index] = fn_.getInt(op, Attr::value);
-    } else if (opcode == Opcode::Add && known(op)) {
-      numbers_[fn_.result(op).index] = number(op, 0) + number(op, 1);
-    } else if (opcode == Opcode::Cmp && known(op) &&
-               fn_.getEnum<ir::CmpPred>(op, Attr::predicate) == ir::CmpPred::eq) {
-      numbers_[fn_.result(op).index] = number(op, 0) == number(op, 1) ? 1 : 0;
-    } else if (opcode == Opcode::Select && known(op)) {
-      numbers_[fn_.result(op).index] = number(op, number(op, 0) != 0 ? 1 : 2);
-    } else if (opcode == Opcode::BufferSlot) {
+    if (opcode == Opcode::BufferSlot) {
       slots_[fn_.result(op).index] = {passes::allocOf(fn_, fn_.operand(op, 0)).index, number(op, 1)};
     } else if (opcode == Opcode::AsyncCopy) {
       startCopy(slots_.at(fn_.operand(op, 1).index));
@@ -144,11 +93,9 @@ private:
       for (auto &[slot, content] : contents_) {
         content.seen = content.arrived;
       }
+    } else {
+      compute(op);
     }
-  }
-
-  [[nodiscard]] bool known(OpId op) const {
-    return std::ranges::all_of(fn_.operands(op), [&](ValueId value) { return numbers_.contains(value.index); });
   }
 
   void startCopy(const Slot &slot) {
@@ -192,8 +139,6 @@ private:
     }
   }
 
-  const ir::Function &fn_;
-  std::map<uint32_t, int64_t> numbers_; // of scalars that are known
   std::map<uint32_t, Slot> slots_;
   std::map<Slot, Content> contents_;
   std::map<uint32_t, Ring> rings_;
