@@ -102,6 +102,40 @@ class DotKinds:
             total += scores @ values[rows].astype(np.float64)
         return self.let(name, total.astype(np.float32))
 
+    def team_loop(self, _):
+        """As attention, by tiles of whole teams of warps, whose copies may be boxes: rows up to a bound, sums that each block scales,
+        maybe all of it once more."""
+        if self.rng.random() < 0.5:  # two teams, or four
+            self.options = {"num_warps": int(self.one_of([8, 8, 16])), "num_stages": int(self.one_of([2, 3, 4]))}
+        dtype = self.one_of([np.dtype(np.float16), BFLOAT16])
+        m, n, depth = (int(self.one_of(c)) for c in ([48, 64, 128, 128, 128, 256], [32, 64, 128, 128], [32, 64, 128, 128]))
+        count, trips, pad = int(self.rng.integers(0, 3 * n + 2)), int(self.one_of([1, 1, 2])), int(self.one_of([0, 0, 16, 8]))
+        q = self.load((m, depth), dtype, 1)
+        keys, values = (self.numbers((max(1, count), depth + pad), dtype, most) for most in (1, 3))
+        k, v = self.argument("x", keys), self.argument("x", values)
+        bound, stride, rounds = self.argument("n", count), self.argument("n", depth + pad), self.argument("n", trips)
+        name, powers = self.fresh("acc"), self.rng.random() < 0.5
+        self.line(f"{name} = tl.zeros(({m}, {depth}), dtype=tl.float32)")
+        self.line(f"for trip in range({rounds}):")
+        self.line(f"    for first in range(0, {bound}, {n}):")
+        self.indent += 2
+        self.line(f"rows = first + tl.arange(0, {n})")
+        self.line(f"place = rows[:, None] * {stride} + tl.arange(0, {depth})[None, :]")
+        self.line(f"keys = tl.load({k} + place, tl.broadcast_to(rows[:, None] < {bound}, ({n}, {depth})), 0)")
+        self.line(f"scores = tl.where(rows[None, :] < {bound}, tl.dot({q.name}, keys.T), -1024.0)")
+        self.line("scores = tl.maximum(scores - tl.max(scores, axis=1, keep_dims=True), -4.0)")
+        self.line("scores = tl.exp2(scores)" if powers else "scores = scores + 4")
+        self.line(f"right = tl.load({v} + place, tl.broadcast_to(rows[:, None] < {bound}, ({n}, {depth})), 0)")
+        self.line(f"{name} = tl.dot(scores.to(tl.{NAMES[dtype]}), right, {name} * 0.5)")
+        self.indent -= 2
+        total = np.zeros((m, depth))
+        for first in list(range(0, count, n)) * trips:
+            rows = slice(first, min(first + n, count))
+            scores = q.array.astype(np.float64) @ keys[rows, :depth].astype(np.float64).T
+            scores = np.maximum(scores - scores.max(axis=1, keepdims=True), -4)
+            total = total * 0.5 + (np.exp2(scores) if powers else scores + 4) @ values[rows, :depth].astype(np.float64)
+        return self.let(name, total.astype(np.float32))
+
     def scaled_operand(self, form, shape, axis, by_axis):
         """What lies in memory of a matrix whose K is the axis, and its numbers. Two codes of e2m1 lie in one byte,
         along K or along the other axis."""
