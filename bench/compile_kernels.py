@@ -72,6 +72,16 @@ def branches(x, out, n, N: tl.constexpr):
 
 
 @libtile.jit
+def choices(x, out, n, N: tl.constexpr):
+    i = tl.arange(0, 128)
+    tile = tl.load(x + i)
+    for k in tl.static_range(N):
+        if n > k:
+            tile = tile * 0.5 + k
+    tl.store(out + i, tile)
+
+
+@libtile.jit
 def loops(x, out, n, N: tl.constexpr):
     value = tl.load(x)
     for k in tl.static_range(N):
@@ -105,5 +115,5 @@ def dots(x, out, n, N: tl.constexpr):
     tl.store(out + i, total)
 
 
-LONGEST = (scalars, arithmetic, loops)  # of 10,000 statements
-LONG = (copies, sums, scalars, arithmetic, chain, masked, reductions, branches, loops, asserts, atomics, dots)
+LONGEST = (scalars, arithmetic, loops, choices)  # of 10,000 statements
+LONG = (copies, sums, scalars, arithmetic, chain, masked, reductions, branches, choices, loops, asserts, atomics, dots)
