@@ -103,8 +103,8 @@ class DotKinds:
         return self.let(name, total.astype(np.float32))
 
     def team_loop(self, _):
-        """As attention, by tiles of whole teams of warps, whose copies may be boxes: rows up to a bound, sums that each block scales,
-        maybe all of it once more."""
+        """As attention, by tiles of whole teams of warps, whose copies may be boxes: rows up to a bound, sums that each block
+        scales, maybe all of it once more. At most eight blocks halve sixteenths: 4096 of the sums are integers."""
         if self.rng.random() < 0.5:  # two teams, or four
             self.options = {"num_warps": int(self.one_of([8, 8, 16])), "num_stages": int(self.one_of([2, 3, 4]))}
         dtype = self.one_of([np.dtype(np.float16), BFLOAT16])
@@ -134,7 +134,7 @@ class DotKinds:
             scores = q.array.astype(np.float64) @ keys[rows, :depth].astype(np.float64).T
             scores = np.maximum(scores - scores.max(axis=1, keepdims=True), -4)
             total = total * 0.5 + (np.exp2(scores) if powers else scores + 4) @ values[rows, :depth].astype(np.float64)
-        return self.let(name, total.astype(np.float32))
+        return self.let(f"{name} * 4096.0", (total * 4096).astype(np.float32))
 
     def scaled_operand(self, form, shape, axis, by_axis):
         """What lies in memory of a matrix whose K is the axis, and its numbers. Two codes of e2m1 lie in one byte,
