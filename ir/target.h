@@ -21,6 +21,7 @@ struct DotPart {
   bool inShared = false;  // the whole operand lies in shared memory, else in registers:
   Layout::Bases regs, lanes; // of one instruction: where their bits move (row, column)
   bool alongK = false;       // in shared memory neighbours along k lie side by side: it is read in no other order
+  std::optional<Float8> format = {}; // elem is I8, which holds the codes of these
 };
 
 // What executes a dot on a GPU: instructions that compute acc (m x n) += a (m x k) * b (k x n) each,
@@ -34,6 +35,7 @@ struct DotUnit {
   // thread computes its elements alone, and a small tile takes a part of acc's lanes and registers.
   bool together = true;
   Precision precision{};          // if not ieee, operands are rounded: a dot must ask for that
+  bool imprecise = false;         // sums have fewer bits than acc: a dot must allow that
   int32_t leastM = 1, leastN = 1; // below, other units are faster
 };
 

@@ -31,7 +31,7 @@
 //  19  Atomics: an element type that the kind is defined on; a load or store with an order has a scope, is
 //      volatile, and the order is one of reading or writing. A clock is an i64.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
-//      into floats; acc a tile, or from LaidOut on a place. sort, compare_exchange: integers of at least 8 bits, with that axis.
+//      or the codes of 8-bit floats into floats; acc a tile, or from LaidOut on a place. sort, compare_exchange: integers of at least 8 bits, with that axis.
 // Control (verify_control.cpp)
 //  21  reduce: inputs of one shape, each result an input without the axis, combine takes lefts and
 //      rights as scalars and yields one of each. scan: the same, each result of its input's type.

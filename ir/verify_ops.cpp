@@ -297,42 +297,7 @@ template <> void OpChecks::check<Opcode::Store>(OpId op) {
   ordered(op, sem == MemOrder::relaxed || sem == MemOrder::release);
 }
 
-template <> void OpChecks::check<Opcode::Dot>(OpId op) {
-  const Type a = c.operandType(op, 0);
-  const Type b = c.operandType(op, 1);
-  const Type acc = c.operandType(op, 2);
-  const unsigned rank = acc.rank();
-  // Once conversions are lowered, some units read both operands, or the second one, from buffers.
-  const bool tiles = a.isTile() && b.isTile();
-  const bool buffers = (a.isTile() || a.isBuffer()) && b.isBuffer() && fn.stage != Stage::Tile;
-  const bool accumulates = acc.isTile() || (acc.isPlace() && fn.stage != Stage::Tile);
-  if (!c.require((tiles || buffers) && accumulates && rank >= 2 && a.rank() == rank &&
-                     b.rank() == rank && acc == c.resultType(op),
-                 20, op, "dot takes three tiles of one rank >= 2 and gives the type of the last")) {
-    return;
-  }
-  bool ok = a.dim(rank - 2) == acc.dim(rank - 2) && a.dim(rank - 1) == b.dim(rank - 2) &&
-            b.dim(rank - 1) == acc.dim(rank - 1);
-  for (unsigned axis = 0; axis + 2 < rank; ++axis) {
-    ok = ok && a.dim(axis) == acc.dim(axis) && b.dim(axis) == acc.dim(axis);
-  }
-  c.require(ok, 20, op, "the shapes are not MxK, KxN and MxN");
-  const bool elements =
-      a.element() == b.element() &&
-      ((a.isInteger() && acc.isInteger()) || (a.isFloating() && acc.isFloating())) &&
-      acc.elementBits() >= a.elementBits();
-  c.require(elements, 20, op, "the element types do not fit");
-  int64_t warps = 1;
-  bool grid = !fn.hasAttr(op, Attr::warps) || fn.getInts(op, Attr::warps).size() == rank;
-  for (const int64_t along : fn.getInts(op, Attr::warps)) {
-    grid = grid && along >= 1 && along <= 64 && (along & (along - 1)) == 0;
-    warps *= grid ? along : 1;
-  }
-  c.require(fn.getInt(op, Attr::behind) >= 0 && fn.getInt(op, Attr::behind) <= 1, 20, op,
-            "behind is 0 or 1");
-  c.require(grid && (fn.stage == Stage::Tile || warps <= fn.numWarps), 20, op,
-            "warps is not a power of two an axis, together at most the program's");
-}
+template <> void OpChecks::check<Opcode::Dot>(OpId op) { verifyDot(c, op); }
 
 template <> void OpChecks::check<Opcode::Sort>(OpId op) {
   const Type from = c.operandType(op, 0);

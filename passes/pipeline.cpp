@@ -19,6 +19,7 @@
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/lower_sorts.h"
 #include "passes/gpu/place_barriers.h"
+#include "passes/gpu/multiply_codes.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/skip_masks.h"
@@ -70,6 +71,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"allocate_scratch", allocateScratch, When::Nests, Stage::Nested, Stage::Nested},
     // ---- GPU: layouts, staging
+    PassRow{"multiply_codes", multiplyCodes, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"expand_functions", expandFunctions, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"plan_dots", planDots, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"assign_layouts", assignLayouts, When::LaysOut, Stage::Tile, Stage::LaidOut},
@@ -132,6 +134,8 @@ constexpr std::array kConstraints = {
     OrderConstraint{"expand_functions", "assign_layouts", kAll, "a body's values are tiles"},
     OrderConstraint{"eliminate_dead_code", "allocate_scratch", kAll,
                     "a buffer that is never read needs no place"},
+    OrderConstraint{"multiply_codes", "expand_functions", kSome, "it knows decodes, not their bodies"},
+    OrderConstraint{"multiply_codes", "plan_dots", kAll, "which unit fits depends on what is multiplied"},
     OrderConstraint{"plan_dots", "assign_layouts", kAll, "a dot's layouts are its unit's"},
     OrderConstraint{"request_guards", "assign_layouts", kAll,
                     "which accesses may overlap decides where threads must meet"},

@@ -82,8 +82,8 @@ ir::DotUnit m8n8k4F64() {
           .leastN = 8};
 }
 
-ir::DotUnit wgmma(const char *name, ir::DotPart a, ir::DotPart b, Elem acc, int32_t k, ir::Precision precision = {}) {
-  return {.name = name,
+ir::DotUnit wgmma(std::string name, ir::DotPart a, ir::DotPart b, Elem acc, int32_t k, ir::Precision precision = {}) {
+  return {.name = std::move(name),
           .m = 64,
           .n = 8,
           .k = k,
@@ -104,9 +104,24 @@ ir::DotUnit wgmma(const char *name, Elem operand, bool aInShared) {
 }
 
 // Of types that have no 16 bits it turns no operand: 32 bytes along k lie side by side.
-ir::DotUnit wgmmaAlongK(const char *name, Elem operand, Elem acc, ir::Precision precision = {}) {
+ir::DotUnit wgmmaAlongK(std::string name, Elem operand, Elem acc, ir::Precision precision = {}) {
   const ir::DotPart part = {.elem = operand, .inShared = true, .regs = {}, .lanes = {}, .alongK = true};
-  return wgmma(name, part, part, acc, 256 / static_cast<int32_t>(ir::bitWidth(operand)), precision);
+  return wgmma(std::move(name), part, part, acc, 256 / static_cast<int32_t>(ir::bitWidth(operand)), precision);
+}
+
+// 8-bit floats, of one format or two. Of a running sum it keeps 13 bits of mantissa (arXiv:2412.19437, section 3.3).
+std::vector<ir::DotUnit> wgmmaFloat8() {
+  constexpr std::pair<ir::Float8, const char *> kFormats[] = {{ir::Float8::e4nv, "e4m3"}, {ir::Float8::e5, "e5m2"}};
+  std::vector<ir::DotUnit> units;
+  for (const auto &[a, nameA] : kFormats) {
+    for (const auto &[b, nameB] : kFormats) {
+      units.push_back(wgmmaAlongK(std::string("wgmma_m64k32_") + nameA + "_" + nameB, Elem::I8, Elem::F32));
+      units.back().a.format = a;
+      units.back().b.format = b;
+      units.back().imprecise = true;
+    }
+  }
+  return units;
 }
 
 // Fused multiply-adds of every type: four columns a thread, eight threads along a row.
@@ -130,6 +145,7 @@ std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
              wgmma("wgmma_m64k16_f16_regs", Elem::F16, false), wgmma("wgmma_m64k16_bf16_regs", Elem::BF16, false),
              wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32),
              wgmmaAlongK("wgmma_m64k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32)};
+    std::ranges::move(wgmmaFloat8(), std::back_inserter(units));
   }
   const ir::DotUnit others[] = {
       m16n8("mma_m16n8k16_f16", Elem::F16, Elem::F32),

@@ -17,23 +17,27 @@ using ir::Layout;
 
 constexpr int32_t kWidest = 256; // columns of one instruction
 
-// How an instruction is written for operands of a type.
+// How an instruction is written for operands of a type. Those of two formats differ in the names alone.
 struct Kind {
   ir::Elem operand;
+  std::optional<ir::Float8> format; // that the operand holds codes of
   const char *operandName, *sumName;
   bool turns = false;  // has bits that say which axis of an operand is the fast one
   bool scales = false; // has factors of 1 or -1
   int32_t many = 8;    // beyond 32 columns their number is a multiple of this
 };
 constexpr Kind kKinds[] = {
-    {ir::Elem::F16, "f16", "f32", true, true},
-    {ir::Elem::BF16, "bf16", "f32", true, true},
-    {ir::Elem::I8, "s8", "s32", false, false, 16},
-    {ir::Elem::F32, "tf32", "f32", false, true}, // of which it ignores the last 13 bits
+    {ir::Elem::F16, {}, "f16", "f32", true, true},
+    {ir::Elem::BF16, {}, "bf16", "f32", true, true},
+    {ir::Elem::I8, {}, "s8", "s32", false, false, 16},
+    {ir::Elem::F32, {}, "tf32", "f32", false, true}, // of which it ignores the last 13 bits
+    {ir::Elem::I8, ir::Float8::e4nv, "e4m3", "f32", false, true},
+    {ir::Elem::I8, ir::Float8::e5, "e5m2", "f32", false, true},
 };
 
-const Kind &kindOf(const ir::DotUnit &unit) {
-  const auto *found = std::ranges::find(kKinds, unit.a.elem, &Kind::operand);
+const Kind &kindOf(const ir::DotPart &part) {
+  const auto *found = std::ranges::find_if(
+      kKinds, [&](const Kind &kind) { return kind.operand == part.elem && kind.format == part.format; });
   ir::check(found != std::end(kKinds), "wgmma takes the operands of its unit");
   return *found;
 }
@@ -60,7 +64,7 @@ Registers registersOf(const Layout &layout) {
 class Writer {
 public:
   Writer(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit, const std::string &place)
-      : fn_(fn), dot_(dot), unit_(unit), kind_(kindOf(unit)), place_(place), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
+      : fn_(fn), dot_(dot), unit_(unit), kind_(kindOf(unit.a)), place_(place), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
     const ir::Type acc = fn.type(fn.result(dot)), a = fn.type(fn.operand(dot, 0));
     m_ = acc.dim(0);
     n_ = acc.dim(1);
@@ -185,10 +189,9 @@ private:
   }
 
   void multiply(const std::string &accumulators, const std::string &a, const std::string &b, int32_t columns) {
-    const std::string type = kind_.operandName;
     const auto flag = [&](bool asks, bool set) { return std::string(!asks ? "" : set ? ", 1" : ", 0"); };
     steps_ += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + std::to_string(unit_.k) + "." +
-              kind_.sumName + "." + type + "." + type + " " + accumulators + ", " + a + ", " + b + ", adds" +
+              kind_.sumName + "." + kind_.operandName + "." + kindOf(unit_.b).operandName + " " + accumulators + ", " + a + ", " + b + ", adds" +
               flag(kind_.scales, true) + flag(kind_.scales, true) +
               flag(kind_.turns && unit_.a.inShared, transposed_[0]) + flag(kind_.turns, transposed_[1]) + ";\n\t";
   }

@@ -76,15 +76,21 @@ std::optional<ir::Precision> precisionOf(const Semantics &s, const Value &name,
                    text + "'");
 }
 
-// How many products may be summed in less than fp32: none are, so that any number does.
-void checkImpreciseSums(const Semantics &s, const Value &given, int64_t depth) {
-  if (!given.isNone()) {
-    const int64_t most = s.constantInt(given, "max_num_imprecise_acc");
-    if (most < 0 || most > depth) {
-      s.fail(given, "max_num_imprecise_acc must be 0 to " + std::to_string(depth) + ", the columns of the first operand, got " +
-                        std::to_string(most));
-    }
+// How many products of 8-bit floats may be summed in less than fp32.
+int64_t impreciseSums(const Semantics &s, const Value &given, int64_t depth) {
+  if (given.isNone()) {
+    return s.impreciseSums;
   }
+  const int64_t most = s.constantInt(given, "max_num_imprecise_acc");
+  if (most < 0 || most > depth) {
+    s.fail(given, "max_num_imprecise_acc must be 0 to " + std::to_string(depth) + ", the columns of the first operand, got " +
+                      std::to_string(most));
+  }
+  return most;
+}
+
+bool areFloat8(const Value &input, const Value &other) {
+  return input.tensor() != nullptr && other.tensor() != nullptr && input.tensor()->dtype.isFloat8() && other.tensor()->dtype.isFloat8();
 }
 
 // The type of dot's result: fp32 unless the accumulator or out_dtype asks for another.
@@ -116,7 +122,7 @@ Value dot(Semantics &s, Args args) {
     s.fail("dot of " + input.dtype.name() + " gives fp32, not fp16; cast the result with .to()");
   }
   const std::optional<ir::Precision> precision = precisionOf(s, args[3], args[4]);
-  checkImpreciseSums(s, args[5], input.shape.back());
+  const int64_t imprecise = impreciseSums(s, args[5], input.shape.back());
 
   Tensor acc;
   if (args[2].isNone()) {
@@ -131,10 +137,13 @@ Value dot(Semantics &s, Args args) {
     acc = s.cast(acc, sums);
   }
   const Tensor product = emit(s, ir::Opcode::Dot, {input.id, other.id, acc.id}, sums);
+  ir::Function &fn = s.builder.function();
   // It is a choice for fp32 operands alone; the others' products are exact.
   if (precision && input.dtype == kFloat32) {
-    ir::Function &fn = s.builder.function();
     fn.setAttr(fn.def(product.id), ir::Attr::precision, *precision);
+  }
+  if (imprecise > 0 && areFloat8(args[0], args[1])) {
+    fn.setAttr(fn.def(product.id), ir::Attr::imprecise, ir::AttrValue(imprecise));
   }
   return Value(s.cast(product, result));
 }

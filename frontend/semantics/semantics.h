@@ -171,6 +171,7 @@ public:
   // The options: device_assert checks; so do + - * of integers.
   bool debug = false, sanitizesOverflow = false;
   std::optional<ir::Precision> dotPrecision; // of dots of fp32 that ask for none; none: ieee
+  int64_t impreciseSums = 0; // of dots of 8-bit floats that do not say
   bool portable = false; // descriptors reduce what Triton's do
   // While one lives, arithmetic may wrap: in the library, and where no assertion may stand.
   class Wrapping {

@@ -142,6 +142,7 @@ void Walker::kernel(const FunctionSource &source, const Signature &signature) {
   sem_.debug = signature.debug;
   sem_.sanitizesOverflow = signature.debug && signature.sanitizesOverflow;
   sem_.dotPrecision = signature.dotPrecision;
+  sem_.impreciseSums = signature.impreciseSums;
   sem_.portable = signature.portable;
   const FrameGuard guard(*this, frame);
   if (signature.arguments.size() != source.params.size()) {

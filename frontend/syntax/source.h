@@ -67,6 +67,7 @@ struct Signature {
   bool debug = false; // what the kernel asserts is checked
   bool sanitizesOverflow = false; // and that its sums and products fit their types
   std::optional<ir::Precision> dotPrecision; // of dots of fp32 that ask for none
+  int64_t impreciseSums = 1 << 30; // products of 8-bit floats that dots may sum in less than fp32 where they do not say
   bool portable = false; // descriptors reduce what Triton's do
 };
 

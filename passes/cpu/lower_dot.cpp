@@ -316,6 +316,9 @@ void lowerByFolds(NestState &state, OpId dot, ValueId home) {
 
 // The contraction of a slice of this dot.
 std::optional<ContractShape> sliceContractOf(const NestState &state, OpId dot) {
+  if (state.fn.hasAttr(dot, ir::Attr::format_a)) {
+    throw ir::Unsupported(state.target.name + " has no unit for codes of 8-bit floats", state.fn.locationOf(dot));
+  }
   const Type &type = state.fn.type(state.fn.result(dot));
   return contractShape(state.target, state.fn.type(state.fn.operand(dot, 0)).elem(), type.elem(),
                        type.dim(type.rank() - 2), type.dim(type.rank() - 1));

@@ -4,7 +4,9 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/analysis/facts.h"
+#include "passes/expand_functions.h"
 #include "passes/gpu/matrix_buffers.h"
+#include "passes/gpu/multiply_codes.h"
 #include "passes/gpu/propose_layouts.h"
 #include "passes/gpu/split_dots.h"
 
@@ -54,6 +56,8 @@ struct Demand {
   Elem a, b, acc;
   int32_t m, n, k;
   ir::Precision precision;
+  std::optional<ir::Float8> formatA, formatB; // a and b are codes
+  bool imprecise;                             // its k products may be summed in fewer bits than acc has
   uint32_t rank;
   int32_t warps; // of the program
   Source fromA, fromB;
@@ -115,6 +119,10 @@ bool liesAlong(const ir::Function &fn, OpId dot, ValueId operand, unsigned axis,
   return !isLoaded || facts.access().run(fn.operand(op, 0), axis).elements * fn.type(operand).elementBytes() >= kRunBytes;
 }
 
+std::optional<ir::Float8> formatOf(const ir::Function &fn, OpId dot, Attr attr) {
+  return fn.hasAttr(dot, attr) ? std::optional(fn.getEnum<ir::Float8>(dot, attr)) : std::nullopt;
+}
+
 Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
   const Type a = fn.type(fn.operand(dot, 0)), acc = fn.type(fn.result(dot));
   return {.a = a.elem(),
@@ -124,16 +132,21 @@ Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
           .n = acc.dim(acc.rank() - 1),
           .k = a.dim(a.rank() - 1),
           .precision = fn.getEnum<ir::Precision>(dot, Attr::precision),
+          .formatA = formatOf(fn, dot, Attr::format_a),
+          .formatB = formatOf(fn, dot, Attr::format_b),
+          .imprecise = fn.getInt(dot, Attr::imprecise) >= a.dim(a.rank() - 1),
           .rank = static_cast<uint32_t>(acc.rank()),
           .warps = warps,
           .fromA = sourceOf(fn, dot, fn.operand(dot, 0)),
           .fromB = sourceOf(fn, dot, fn.operand(dot, 1))};
 }
 
-bool takes(const ir::DotPart &part, Elem elem) { return part.elem == Elem::Void || part.elem == elem; }
+bool takes(const ir::DotPart &part, Elem elem, std::optional<ir::Float8> format = {}) {
+  return part.format == format && (part.elem == Elem::Void || part.elem == elem);
+}
 bool asksForOrder(const DotUnit &unit) { return unit.a.alongK || unit.b.alongK; }
 bool takesTypes(const DotUnit &unit, const Demand &dot) {
-  return takes(unit.a, dot.a) && takes(unit.b, dot.b) && takes(unit.acc, dot.acc);
+  return takes(unit.a, dot.a, dot.formatA) && takes(unit.b, dot.b, dot.formatB) && takes(unit.acc, dot.acc);
 }
 
 // Accumulators of one thread beside which a kernel has registers for the rest.
@@ -188,6 +201,9 @@ std::string misfit(const DotUnit &unit, const Demand &dot) {
         ir::enumeratorName(ir::AttrKind::Precision, static_cast<int64_t>(unit.precision));
     return std::string(ir::elemName(dot.a)) + " operands need input_precision " + std::string(name);
   }
+  if (unit.imprecise && !dot.imprecise) {
+    return "it sums in fewer bits than the dot allows";
+  }
   if (dot.k % unit.k != 0) {
     return "k = " + std::to_string(dot.k) + " is no multiple of " + std::to_string(unit.k);
   }
@@ -229,9 +245,9 @@ const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &tar
   return *unit;
 }
 
-// The first unit that fits; `why` gets the reason against the last one of these types that does not, unless it
-// has one.
-const DotUnit &search(const ir::Target &target, const Demand &demand, std::string &why) {
+// The first unit that fits, for codes maybe none; `why` gets the reason against the last one of these types that does
+// not, unless it has one.
+const DotUnit *find(const ir::Target &target, const Demand &demand, std::string &why) {
   std::string last;
   const auto found = std::ranges::find_if(target.units, [&](const DotUnit &unit) {
     if (!takesTypes(unit, demand)) {
@@ -243,7 +259,12 @@ const DotUnit &search(const ir::Target &target, const Demand &demand, std::strin
     return reason.empty();
   });
   why = why.empty() ? last : why;
-  ir::check(found != target.units.end(), "the last unit fits every dot");
+  return found != target.units.end() ? &*found : nullptr;
+}
+
+const DotUnit &search(const ir::Target &target, const Demand &demand, std::string &why) {
+  const DotUnit *found = find(target, demand, why);
+  ir::check(found != nullptr, "the last unit fits every dot");
   return *found;
 }
 
@@ -276,6 +297,12 @@ public:
         reduces_.push_back(op);
       }
     }
+  }
+
+  // A dot of codes that is not pinned, and no unit takes it.
+  bool isLeft(OpId dot) {
+    std::string why;
+    return !fn_.hasAttr(dot, Attr::unit) && find(target_, demandWithOrder(dot), why) == nullptr;
   }
 
   void plan(OpId dot) {
@@ -353,9 +380,33 @@ private:
   std::optional<Facts> facts_;
 };
 
+bool multipliesCodes(const ir::Function &fn, OpId op) { return fn.opcode(op) == Opcode::Dot && fn.hasAttr(op, Attr::format_a); }
+
+std::vector<OpId> dotsOfCodes(const ir::Function &fn) {
+  std::vector<OpId> dots;
+  std::ranges::copy_if(fn.walk(), std::back_inserter(dots), [&](OpId op) { return multipliesCodes(fn, op); });
+  return dots;
+}
+
+// What no unit takes as codes is decoded, until the others are taken: as many warps as the kernel then has may be others.
+void decodeWhatIsLeft(ir::Function &fn, const PassContext &context) {
+  for (auto dots = dotsOfCodes(fn); !dots.empty(); dots = dotsOfCodes(fn)) {
+    DotPlanner planner(fn, context);
+    std::erase_if(dots, [&](OpId dot) { return !planner.isLeft(dot); });
+    if (dots.empty()) {
+      return;
+    }
+    for (const OpId dot : dots) {
+      decodeOperands(fn, dot);
+    }
+    expandFunctions(fn, context);
+  }
+}
+
 } // namespace
 
 bool planDots(ir::Function &fn, const PassContext &context) {
+  decodeWhatIsLeft(fn, context);
   std::vector<OpId> dots;
   const int32_t warps = chooseWarps(fn, context);
   for (const OpId op : fn.walk()) {
@@ -367,6 +418,11 @@ bool planDots(ir::Function &fn, const PassContext &context) {
   DotPlanner planner(fn, context);
   for (const OpId dot : dots) {
     planner.plan(dot);
+  }
+  for (const OpId dot : dots) {
+    if (unitOf(fn, dot, context.target).imprecise) {
+      separateSums(fn, dot);
+    }
   }
   return !dots.empty();
 }

@@ -7,8 +7,9 @@
 // Target::units that fits it, `warps` has one power of two an axis of the accumulator, whose product
 // is at most the program's warps. What a dot has already stays, so a text can pin either; one that
 // does not fit is a located error. A dot left to the last unit is a fallback of the function, with the
-// reason. Accumulators of f16 and bf16 are summed in f32 and rounded once: no unit sums in less. A dot
-// whose precision allows it becomes several on a faster unit (split_dots.h).
+// reason. Accumulators of f16 and bf16 are summed in f32 and rounded once. Units that sum in less take dots that
+// allow it; codes of 8-bit floats that no unit takes are decoded (multiply_codes.h). A dot whose precision allows it
+// becomes several on a faster unit (split_dots.h).
 // Later passes and code generation read the attributes and ask nothing of the kind again.
 #pragma once
 

@@ -432,6 +432,7 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   if (const int64_t precision = options[Option::default_dot_input_precision]; precision > 0) {
     full.dotPrecision = static_cast<ir::Precision>(precision - 1);
   }
+  full.impreciseSums = options[Option::max_num_imprecise_acc_default];
   std::vector<frontend::HostAnswer> answers;
   ir::Function tile = frontend::specialise(*source_, full, host, &answers);
   const double frontendMs = millisecondsSince(start);

@@ -166,6 +166,9 @@ void Evaluator::runMap(OpId op) {
 }
 
 Value Evaluator::dot(OpId op) const {
+  if (fn_.hasAttr(op, ir::Attr::format_a)) {
+    throw ir::Unsupported("the interpreter does not multiply codes of 8-bit floats", fn_.locationOf(op));
+  }
   const Type a = fn_.type(fn_.operand(op, 0)), b = fn_.type(fn_.operand(op, 1)), type = fn_.type(fn_.result(op));
   const Value &left = operand(op, 0), &right = operand(op, 1), &acc = operand(op, 2);
   const auto n = static_cast<size_t>(type.dim(type.rank() - 1)), m = static_cast<size_t>(type.dim(type.rank() - 2));

@@ -99,6 +99,11 @@ const TextCase kTexts[] = {
      "%0 = splat %n : tile<4x4xi32> %f = constant {value=0.0} : tile<4x4xf32> "
      "%2 = dot %0, %0, %f : tile<4x4xf32>"},
     {20, "tile", "%0 = splat %n : tile<4x4xi32> %1 = dot %0, %0, %0 {warps=[2]} : tile<4x4xi32>"},
+    {20, "tile", "%0 = splat %n : tile<4x4xi32> %1 = dot %0, %0, %0 {format_a=e5, format_b=e5} : tile<4x4xi32>"},
+    {20, "tile", "%0 = trunc %n : i8 %1 = splat %0 : tile<4x4xi8> %2 = constant {value=0.0} : tile<4x4xf32> "
+     "%3 = dot %1, %1, %2 {format_a=e5} : tile<4x4xf32>"},
+    {20, "tile", "%0 = trunc %n : i8 %1 = splat %0 : tile<4x4xi8> %2 = splat %n : tile<4x4xi32> "
+     "%3 = dot %1, %1, %2 {format_a=e5, format_b=e5} : tile<4x4xi32>"},
     {20, "tile", "%0 = splat %n : tile<4x4xi32> %1 = dot %0, %0, %0 {warps=[3, 1]} : tile<4x4xi32>"},
     {20, "tile", "%0 = splat %n : tile<4x2xi32> %1 = sort %0 {axis=1} : tile<4x3xi32>"},
     {20, "tile", "%0 = constant {value=0.0} : tile<4xf32> %1 = sort %0 {axis=0} : tile<4xf32>"},

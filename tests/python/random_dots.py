@@ -136,6 +136,35 @@ class DotKinds:
             total = total * 0.5 + (np.exp2(scores) if powers else scores + 4) @ values[rows, :depth].astype(np.float64)
         return self.let(f"{name} * 4096.0", (total * 4096).astype(np.float32))
 
+    def float8_loop(self, _):
+        """Products of 8-bit floats, whose sums may be imprecise: below 2^13, where those of every unit are exact."""
+        if self.rng.random() < 0.8:  # whole teams
+            self.options = {"num_warps": int(self.one_of([4, 4, 4, 8, 16])), "num_stages": int(self.one_of([1, 2, 3, 4]))}
+        formats = [self.one_of([ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]) for _ in range(2)]
+        m, n, depth = (int(self.one_of(c)) for c in ([17, 64, 128, 128, 128, 256], [24, 64, 72, 128, 128, 128, 192], [16, 32, 64, 64, 64, 128]))
+        steps = int(self.one_of([0, 1, 2, 3, 4, 5]))
+        k = max(0, steps * depth - int(self.one_of([0] * 6 + [1, depth // 2])))
+        turned = [self.rng.random() < 0.9, self.rng.random() < 0.1]  # b's neighbours along k, a's along m
+        a, b = (self.numbers(shape, dtype, 3) for shape, dtype in zip(((m, max(k, 1)), (max(k, 1), n)), formats))
+        x = self.argument("x", a.T.copy() if turned[1] else a)
+        y = self.argument("x", b.T.copy() if turned[0] else b)
+        bound, name = self.argument("n", k), self.fresh("acc")
+        steps_a = (self.argument("n", v) for v in ((1, m) if turned[1] else (max(k, 1), 1)))
+        steps_b = (self.argument("n", v) for v in ((1, max(k, 1)) if turned[0] else (n, 1)))
+        imprecise = self.one_of([None, None, None, depth, depth, depth // 2, 0])
+        self.line(f"{name} = tl.full(({m}, {n}), 1, tl.float32)")
+        self.line(f"for k in range(0, {bound}, {depth}):")
+        self.indent += 1
+        self.line(f"inner = k + tl.arange(0, {depth})")
+        for operand, array, shape, strides, along in (("left", x, (m, depth), steps_a, 1), ("right", y, (depth, n), steps_b, 0)):
+            rows, columns = (f"tl.arange(0, {extent})" if axis != along else "inner" for axis, extent in enumerate(shape))
+            there = f"inner[{'None, :' if along else ':, None'}] < {bound}"
+            self.line(f"{operand} = tl.load({array} + {rows}[:, None] * {next(strides)} + {columns}[None, :] * {next(strides)}, "
+                      f"tl.broadcast_to({there}, {shape}), 0)")
+        self.line(f"{name} = tl.dot(left, right, {name}, max_num_imprecise_acc={imprecise})")
+        self.indent -= 1
+        return self.let(name, (a[:, :k].astype(np.float32) @ b[:k].astype(np.float32) + 1).astype(np.float32))
+
     def scaled_operand(self, form, shape, axis, by_axis):
         """What lies in memory of a matrix whose K is the axis, and its numbers. Two codes of e2m1 lie in one byte,
         along K or along the other axis."""

@@ -65,8 +65,8 @@ def test_options_are_one_specialisation_each():
     kernel = launched(debug=True)
     assert kernel is not launched() and kernel is launched(debug=True, num_warps=2)
     assert kernel.fallbacks == []
-    ignored = launched(max_num_imprecise_acc_default=1)
-    assert ignored.fallbacks == [f"option max_num_imprecise_acc_default changes nothing on {kernel.target} yet"]
+    ignored = launched(extern_libs=1)
+    assert ignored.fallbacks == [f"option extern_libs changes nothing on {kernel.target} yet"]
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row[0] == "object"])
@@ -244,12 +244,12 @@ def test_names_made_at_run_time():
 
 def test_threads_intern_one_set():
     kernels, errors = set(), []
-    launched(debug=True), launched(max_num_imprecise_acc_default=1)
+    launched(debug=True), launched(extern_libs=1)
 
     def run():
         try:
             for n in range(40):
-                kernels.add(launched(max_num_imprecise_acc_default=n + 1) if n % 2 else launched(debug=True))
+                kernels.add(launched(extern_libs=n + 1) if n % 2 else launched(debug=True))
         except Exception as error:
             errors.append(error)
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+import ml_dtypes
 import numpy as np
 import pytest
 from spine import BF16, DEVICES, F16, F32, F64, OnDevice, poisoned
@@ -14,7 +15,7 @@ import libtile.language as tl
 
 @libtile.jit
 def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-           ACC: tl.constexpr = tl.float32, PRECISION: tl.constexpr = None):
+           ACC: tl.constexpr = tl.float32, PRECISION: tl.constexpr = None, IMPRECISE: tl.constexpr = None):
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
@@ -24,7 +25,7 @@ def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, BM: tl.constexpr, BN: tl.conste
     for i in range(0, K, BK):
         x = tl.load(ap, mask=(m[:, None] < M) & (k[None, :] < K - i), other=0)
         y = tl.load(bp, mask=(k[:, None] < K - i) & (n[None, :] < N), other=0)
-        acc = tl.dot(x, y, acc, input_precision=PRECISION)
+        acc = tl.dot(x, y, acc, input_precision=PRECISION, max_num_imprecise_acc=IMPRECISE)
         ap += BK * sak
         bp += BK * sbk
     tl.store(c + m[:, None] * N + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
@@ -87,6 +88,78 @@ def test_sums_of_bytes_wrap(device):
     there = [on(v) for v in (a, b, np.zeros((64, 64), np.int32))]
     matmul[(1, 1)](*there, 64, 64, k, k, 1, 1, k, BM=64, BN=64, BK=128, ACC=tl.int32)
     assert (on.back(there[2]) == np.int64(k << 14).astype(np.int32)).all()
+
+
+# 8-bit floats lie as bytes do, of one format or two.
+FLOAT8 = [("e4m3fn", "e4m3fn"), ("e5m2", "e5m2"), ("e4m3fn", "e5m2"), ("e5m2", "e4m3fn")]
+
+
+def float8_product(device, tile, turned, a, b, imprecise):
+    bm, bn, bk, warps = tile
+    (m, k), n = a.shape, b.shape[1]
+    on = OnDevice(device)
+    there = [on(np.ascontiguousarray(v.T) if turn else v) for v, turn in zip((a, b), turned)] + [on(poisoned((m, n), F32))]
+    strides = [(1, rows) if turn else (columns, 1) for turn, (rows, columns) in zip(turned, (a.shape, b.shape))]
+    matmul[(-(-m // bm), -(-n // bn))](*there, m, n, k, *strides[0], *strides[1], BM=bm, BN=bn, BK=bk, IMPRECISE=imprecise, num_warps=warps)
+    return on.back(there[2]).astype(F64)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", BYTE_TILES)
+@pytest.mark.parametrize("formats", FLOAT8)
+def test_products_of_8_bit_floats(formats, tile, turned, device):
+    """Integers below 2^13 are exact, whatever the sums are. Others have each instruction's 33 addends cut off 13 bits below the
+    largest; where no product may be summed so, or fewer than a tile has, sums are those of fp32."""
+    rng = np.random.default_rng(11)
+    first, second = (np.dtype(getattr(ml_dtypes, "float8_" + name)) for name in formats)
+    for m, n, k in [(67, 131, 45), (64, 64, 0), (256, 272, 384)]:
+        a, b = rng.integers(-4, 5, (m, k)).astype(first), rng.integers(-4, 5, (k, n)).astype(second)
+        for imprecise in (None, tile[2], 0):
+            got = float8_product(device, tile, turned, a, b, imprecise)
+            np.testing.assert_array_equal(got, a.astype(F64) @ b.astype(F64))
+        a, b = (rng.standard_normal(v.shape).astype(F32) * 2.0**rng.integers(-8, 5, v.shape) for v in (a, b))
+        a, b = a.astype(first), b.astype(second)
+        magnitudes = np.abs(a.astype(F64)) @ np.abs(b.astype(F64))
+        for imprecise, bits in ((None, 13), (tile[2], 13), (tile[2] - 1, 23), (0, 23)):
+            wrong = np.abs(float8_product(device, tile, turned, a, b, imprecise) - a.astype(F64) @ b.astype(F64))
+            terms = 33 * (k / 32 + 1) if bits == 13 else 4 * (k + 4)
+            assert np.all(wrong <= terms * 2.0**-bits * magnitudes), imprecise
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name, code, value", [("e4m3fn", 0x7F, np.nan), ("e5m2", 0x7C, np.inf), ("e5m2", 0xFC, -np.inf), ("e5m2", 0x7E, np.nan),
+                                               ("e4m3fn", 0x01, 2.0**-9), ("e5m2", 0x81, -(2.0**-16))])
+def test_ends_of_8_bit_floats(name, code, value, device):
+    dtype = np.dtype(getattr(ml_dtypes, "float8_" + name))
+    a, b = np.zeros((64, 64), dtype), np.ones((64, 64), dtype)
+    a[3, 5] = np.uint8(code).view(dtype)
+    got = float8_product(device, (64, 64, 32, 4), (False, True), a, b, None)
+    np.testing.assert_array_equal(got[3], np.full(64, value))
+    np.testing.assert_array_equal(np.delete(got, 3, 0), 0)
+
+
+@pytest.mark.parametrize("imprecise, option, unit", [
+    (None, {}, "wgmma"), (64, {}, "wgmma"), (63, {}, "mma.sync"), (0, {}, "mma.sync"),
+    (None, {"max_num_imprecise_acc_default": 0}, "mma.sync"), (None, {"max_num_imprecise_acc_default": 63}, "mma.sync"),
+    (None, {"max_num_imprecise_acc_default": 64}, "wgmma"), (64, {"max_num_imprecise_acc_default": 0}, "wgmma")])
+@pytest.mark.parametrize("formats", [("fp8e4nv", "fp8e4nv"), ("fp8e5", "fp8e4nv"), ("fp8e4b15", "fp8e4b15")])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_units_of_8_bit_floats(target, formats, imprecise, option, unit, tmp_path):
+    strides = ["i32:16", 1, 1, "i32:16"]
+    kernel = matmul.warmup(*(f"*{name}:16" for name in formats), "*fp32:16", "i32:16", "i32:16", "i32:16", *strides, BM=64, BN=128, BK=64,
+                           IMPRECISE=imprecise, num_warps=4, target=target, **option)
+    asm, names = kernel.asm["ptx"], {"fp8e4nv": "e4m3", "fp8e5": "e5m2"}
+    if target == "sm_80" or formats[0] not in names:
+        unit = "mma.sync"
+    assert ("mma.sync" in asm, "wgmma.mma_async" in asm) == (unit == "mma.sync", unit == "wgmma") and kernel.fallbacks == []
+    if unit == "wgmma":
+        assert f"m64n128k32.f32.{names[formats[0]]}.{names[formats[1]]}" in asm
+        # Sums of one dot are added by threads.
+        alone = imprecise == 64 or option.get("max_num_imprecise_acc_default") == 64
+        assert len(re.findall(r"add(?:\.rn)?\.f32", asm)) == (64 if alone else 0)
+        if target == "sm_90a":
+            assert_assembles(asm, tmp_path)
 
 
 TF32_TILES = [(64, 64, 8, 4), (64, 96, 32, 4), (128, 72, 16, 4), (128, 256, 32, 8), (256, 64, 64, 8), (64, 128, 32, 8)]

@@ -676,7 +676,7 @@ def reduce_or(input: Any, axis: Any, keep_dims: Any = False) -> Any:
     """Bitwise or of integers along the axis."""
     ...
 def dot(input: Any, other: Any, acc: Any = None, input_precision: Any = None, allow_tf32: Any = None, max_num_imprecise_acc: Any = None, out_dtype: Any = None) -> Any:
-    """acc + input x other: matrices of any extents, or batches of them along equal leading axes; int8 sums in int32, 8-bit floats, fp16, bf16 and fp32 in fp32."""
+    """acc + input x other: matrices of any extents, or batches of them along equal leading axes; int8 sums in int32, 8-bit floats, fp16, bf16 and fp32 in fp32; max_num_imprecise_acc: products of 8-bit floats that may be summed in fewer bits."""
     ...
 def dot_scaled(lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: Any, rhs_format: Any, acc: Any = None, fast_math: Any = False, lhs_k_pack: Any = True, rhs_k_pack: Any = True, out_dtype: Any = float32) -> Any:
     """acc + lhs x rhs in fp32 of small floats, each run of them along K times a scale. Formats are 'e2m1' (two to a byte, along K or with k_pack=False along the other axis), 'e4m3', 'e5m2', 'bf16' and 'fp16'; scales are None, bytes that are powers of two (e8m0), or float8e4nv: [M, K / run] and [N, K / run]. Leading axes are batches."""
