@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import libtile
 
 HERE = Path(__file__).resolve().parent
@@ -362,6 +364,7 @@ else:
 """)
 
 
+@pytest.mark.not_interpreted("it is what runs such a launch")
 def test_compiling_for_a_target_asks_no_device():
     check("""
 from libtile import _libtile
@@ -565,6 +568,7 @@ kernel.warmup((5, 6, 7), grid=(1,))
 """)
 
 
+@pytest.mark.not_interpreted("it is what runs such a launch")
 def test_a_launch_without_arrays_is_on_the_active_driver():
     check("""
 import libtile

@@ -106,6 +106,7 @@ def test_found_is_what_was_compiled(folder, target):
         assert facts(without) == facts(stored) == facts(found), name
 
 
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
 def test_what_is_found_runs(folder):
     x = np.random.default_rng(1).standard_normal(1000).astype(np.float32)
     for cache in ("stored", "hit"):
@@ -119,6 +120,7 @@ def test_what_is_found_runs(folder):
     assert len(files(folder)) == 2
 
 
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
 def test_messages_are_found_too(folder, capfd):
     x = np.arange(-3, 61, dtype=np.float32)
     told = []
@@ -232,6 +234,7 @@ def last(done):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
 def test_second_process_compiles_nothing(tmp_path):
     assert set(last(run(FORTY, LIBTILE_CACHE_DIR=str(tmp_path)))) == {"stored"}
     assert set(last(run(FORTY, LIBTILE_CACHE_DIR=str(tmp_path)))) == {"hit"}
@@ -240,6 +243,7 @@ def test_second_process_compiles_nothing(tmp_path):
         {"stored"}
 
 
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
 def test_eight_processes_at_once(tmp_path):
     paths = [str(Path(libtile.__file__).resolve().parents[1]), str(HERE)]
     environment = {**os.environ, "LIBTILE_CACHE": "1", "LIBTILE_CACHE_DIR": str(tmp_path),
@@ -254,6 +258,7 @@ def test_eight_processes_at_once(tmp_path):
     assert set(last(run(FORTY, LIBTILE_CACHE_DIR=str(tmp_path)))) == {"hit"}
 
 
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
 def test_spoilt_files_are_compiled_anew(folder):
     x = np.arange(1000, dtype=np.float32)
 
@@ -279,6 +284,7 @@ def test_spoilt_files_are_compiled_anew(folder):
     assert launched() == "hit"
 
 
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
 def test_folders_that_cannot_be_used_say_so(folder):
     x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
 
@@ -344,6 +350,7 @@ def test_settings(tmp_path, monkeypatch):
                 affine.warmup("*fp32", "*fp32", "i32", 9, 64, target="avx512")
 
 
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
 def test_forked_children_store_and_find(folder):
     x = np.arange(64, dtype=np.float32)
     pids = []

@@ -370,6 +370,7 @@ def test_passes_can_be_left_out():
     assert "there is no pass named 'nothing'" in run("nothing").stderr
 
 
+@pytest.mark.not_interpreted("it is no target to compile for")
 def test_warmup_takes_dtypes_and_arrays():
     x, out = arrays()
     options = {"grid": (1,), "target": "avx512", "BLOCK": 64}

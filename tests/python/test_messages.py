@@ -454,6 +454,7 @@ def here(marker):
     return next(i + 1 for i, line in enumerate(lines) if line.endswith(marker))
 
 
+@pytest.mark.not_interpreted("it checks what asserts, asked or not")
 @pytest.mark.parametrize("shape", [1, 4, 100, 1000])
 def test_assertions(shape):
     x, out = np.zeros(shape, np.int32), poisoned((3, shape), np.int32)
@@ -507,6 +508,7 @@ def asserts_inside(out, n):
             tl.store(out + k, positive(n - k))  # call
 
 
+@pytest.mark.not_interpreted("it checks what asserts, asked or not")
 def test_assertions_in_functions():
     out = np.zeros(3, np.int32)
     asserts_inside[(1,)](out, 5)
@@ -652,6 +654,7 @@ t.asserts[(1,)](np.full(4, -1, np.int32), np.zeros(4, np.int32), 4, 4)
 """
 
 
+@pytest.mark.not_interpreted("it checks what asserts, asked or not")
 @pytest.mark.parametrize("variable, value, is_on", [("LIBTILE_DEBUG", "1", True), ("LIBTILE_DEBUG", "0", False),
                                                     ("TRITON_DEBUG", "1", True), ("TRITON_DEBUG", "True", True),
                                                     ("TRITON_DEBUG", "0", False), ("TRITON_DEBUG", "", False)])
@@ -662,6 +665,7 @@ def test_the_environment(variable, value, is_on):
     assert ("libtile.errors.KernelAssertionError" in shown.stderr) == is_on and (shown.returncode != 0) == is_on
 
 
+@pytest.mark.not_interpreted("it checks what asserts, asked or not")
 @pytest.mark.parametrize("variable, is_on", [("LIBTILE_DEBUG", False), ("TRITON_DEBUG", True)])
 def test_the_environment_and_a_launch_that_says_no(variable, is_on):
     paths = [str(Path(libtile.__file__).resolve().parents[1]), str(Path(__file__).parent)]
@@ -686,6 +690,7 @@ print("alive")
 """
 
 
+@pytest.mark.not_interpreted("it checks what asserts, asked or not")
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_process_outlives_assertions(device):
     """On a GPU one fails where the launch is waited for, and the GPU serves the process no more."""

@@ -45,6 +45,7 @@ def runs_here(target):
     return largest in X86 and X86.index(target) <= X86.index(largest) and permitted
 
 
+@pytest.mark.not_interpreted("it runs no machine code")
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [target for target in X86 if target != own_target()])
 def test_kernels_on_lesser_machines(target):
@@ -63,6 +64,7 @@ print(kernel.target)
 """
 
 
+@pytest.mark.not_interpreted("it runs no machine code")
 @pytest.mark.parametrize("target", X86)
 def test_the_environment_names_the_target(target):
     shown = run(target, "-c", PRINTS_TARGET)

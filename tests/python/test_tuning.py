@@ -16,6 +16,8 @@ import libtile
 import libtile.language as tl
 from libtile import Config, errors, knobs
 
+OWN = "interpreter" if knobs.interpreter.enabled else "cpu"  # what runs arrays on the CPU
+
 
 @pytest.fixture(autouse=True)
 def no_file(monkeypatch):
@@ -114,7 +116,7 @@ def test_the_fastest_is_launched_and_kept_by_key():
     made = kernel[grid](x, out, 100)
     assert (out == x + 1).all() and calls == [16, 32, 64]
     assert kernel.best_config.kwargs == {"BLOCK": 32} and "BLOCK=32" in made.signature
-    assert kernel.cache == {(100, "fp32", "fp32", "cpu"): kernel.configs[1]}
+    assert kernel.cache == {(100, "fp32", "fp32", OWN): kernel.configs[1]}
     assert kernel.configs_timings[kernel.configs[1]] == [0.0] * 3 and kernel.bench_time > 0
     out[:] = 0
     kernel[grid](x, out=out, n=100)
@@ -128,8 +130,8 @@ def test_another_value_of_the_key_or_type_of_an_array_is_tuned_anew():
         x, out = arrays(dtype=dtype)
         kernel[grid](x, out, n)
         assert (out[:n] == x[:n] + 1).all() and len(calls) == count
-    assert list(kernel.cache) == [(100, "fp32", "fp32", "cpu"), (99, "fp32", "fp32", "cpu"),
-                                  (100, "int32", "int32", "cpu")]
+    assert list(kernel.cache) == [(100, "fp32", "fp32", OWN), (99, "fp32", "fp32", OWN),
+                                  (100, "int32", "int32", OWN)]
 
 
 def test_types_in_tuples_and_descriptors_are_in_the_key():
@@ -144,7 +146,7 @@ def test_types_in_tuples_and_descriptors_are_in_the_key():
     x, out = np.ones(32, "f4"), np.zeros(32, "f8")
     copy_row[(1,)]((x, out), TensorDescriptor.from_tensor(np.ones((1, 16), "i4"), [1, 16]))
     assert (out[:16] == 17).all()
-    assert list(copy_row.cache) == [("fp32", "fp64", "int32", "cpu")]
+    assert list(copy_row.cache) == [("fp32", "fp64", "int32", OWN)]
 
 
 def test_the_cache_may_be_changed():
@@ -218,7 +220,7 @@ def test_key_parameters_may_have_defaults_or_be_given_by_name():
     out = np.zeros(16, "i4")
     scaled[(1,)](out, 16)
     scaled[(1,)](n=16, out=out, scale=3)
-    assert list(scaled.cache) == [(16, 3, "int32", "cpu")] and (out == np.arange(16) * 3).all()
+    assert list(scaled.cache) == [(16, 3, "int32", OWN)] and (out == np.arange(16) * 3).all()
 
 
 def test_libtile_measures():
@@ -564,7 +566,7 @@ def test_errors_of_arguments_are_the_callers():
         kernel[grid](x, out)
     with pytest.raises(ValueError, match=r"add_one\(\): BLOCK: given by the launch, and by the configurations"):
         kernel[grid](x, out, 100, BLOCK=16)
-    kernel.cache[(100, "fp32", "fp32", "cpu")] = kernel.configs[0]
+    kernel.cache[(100, "fp32", "fp32", OWN)] = kernel.configs[0]
     for given in ({"BLOCK": 16}, {"num_warps": 8}):
         with pytest.raises(ValueError, match="given by the launch, and by the configurations"):
             kernel[grid](x, out, 100, **given)
@@ -604,7 +606,7 @@ def test_the_listener_hears_of_each_tuning():
         del knobs.autotuning.listener
     said, = heard
     assert said["fn"] is kernel.fn and said["best_config"] is kernel.configs[1] and said["cache_hit"] is False
-    assert said["key"] == (100, "fp32", "fp32", "cpu") and said["configs_timings"] == kernel.configs_timings
+    assert said["key"] == (100, "fp32", "fp32", OWN) and said["configs_timings"] == kernel.configs_timings
     assert said["duration"] > 0
 
 
@@ -614,7 +616,7 @@ def test_printing(monkeypatch, capsys):
     kernel[(1,)](np.zeros(64, "i4"))
     text = capsys.readouterr().out
     assert text.count("autotuning of asserts: BLOCK: ") == 3 and "skipped BLOCK: 32" in text
-    assert re.search(r"autotuning of asserts for \('int32', 'cpu'\): BLOCK: (16|64), .* \(\d+\.\d\d s\)", text)
+    assert re.search(rf"autotuning of asserts for \('int32', '{OWN}'\): BLOCK: (16|64), .* \(\d+\.\d\d s\)", text)
 
 
 @pytest.mark.parametrize("is_terminal, asked, expected", [
@@ -704,7 +706,6 @@ def test_the_key_names_the_interpreter():
     kernel = libtile.autotune(configs(32, 64), key=["n"], warmup=0, rep=0)(libtile.jit(add_one))
     x, out = np.zeros(100, np.float32), np.zeros(100, np.float32)
     kernel[grid](x, out, x.size, device="interpreter")
-    own = "interpreter" if knobs.interpreter.enabled else "cpu"
     kernel[grid](x, out, x.size)
     assert (out == 1).all()
-    assert [key[-1] for key in kernel.cache] == list(dict.fromkeys(["interpreter", own]))
+    assert [key[-1] for key in kernel.cache] == list(dict.fromkeys(["interpreter", OWN]))
