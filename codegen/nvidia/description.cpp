@@ -45,22 +45,25 @@ Bases transposed(Bases bases) {
   return bases;
 }
 
-// mma.sync of 16 x 8 x 256 bits: a lane's register of 32 bits holds neighbours along k; the second one
-// is eight rows below (a), the next ones half of k further.
-ir::DotUnit m16n8(const char *name, Elem operand, Elem acc, ir::Precision precision = {}) {
+// mma.sync of 16 x 8 x `bits`, 256 or 128: a lane's register of 32 bits holds neighbours along k; the second one
+// is eight rows below (a), the next ones, of 256, half of k further.
+ir::DotUnit m16n8(const char *name, Elem operand, Elem acc, ir::Precision precision = {}, int32_t bits = 256) {
   const int32_t neighbours = 32 / static_cast<int32_t>(ir::bitWidth(operand));
   Bases alongK;
   for (int32_t step = 1; step < neighbours; step *= 2) {
     alongK.push_back({0, step});
   }
   Bases a = alongK, b = alongK;
-  a.insert(a.end(), {{8, 0}, {0, 4 * neighbours}});
-  b.push_back({0, 4 * neighbours});
+  a.push_back({8, 0});
+  if (bits == 256) {
+    a.push_back({0, 4 * neighbours});
+    b.push_back({0, 4 * neighbours});
+  }
   const Bases lanes = fourByEight(neighbours);
   return {.name = name,
           .m = 16,
           .n = 8,
-          .k = 8 * neighbours,
+          .k = bits / 32 * neighbours,
           .a = {.elem = operand, .regs = a, .lanes = lanes},
           .b = {.elem = operand, .regs = transposed(b), .lanes = transposed(lanes)},
           .acc = {.elem = acc, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
@@ -152,6 +155,10 @@ std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
       m16n8("mma_m16n8k16_bf16", Elem::BF16, Elem::F32),
       m16n8("mma_m16n8k32_i8", Elem::I8, Elem::I32),
       m16n8("mma_m16n8k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32),
+      m16n8("mma_m16n8k8_f16", Elem::F16, Elem::F32, {}, 128),
+      m16n8("mma_m16n8k8_bf16", Elem::BF16, Elem::F32, {}, 128),
+      m16n8("mma_m16n8k16_i8", Elem::I8, Elem::I32, {}, 128),
+      m16n8("mma_m16n8k4_tf32", Elem::F32, Elem::F32, ir::Precision::tf32, 128),
       m8n8k4F64(),
       multiplyAdds(),
   };

@@ -35,6 +35,10 @@ llvm::Intrinsic::ID instructionOf(const ir::DotUnit &unit) {
       {"mma_m16n8k16_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
       {"mma_m16n8k32_i8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8},
       {"mma_m16n8k8_tf32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32},
+      {"mma_m16n8k8_f16", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_f32_f32},
+      {"mma_m16n8k8_bf16", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_bf16},
+      {"mma_m16n8k16_i8", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_s8},
+      {"mma_m16n8k4_tf32", llvm::Intrinsic::nvvm_mma_m16n8k4_row_col_tf32},
       {"mma_m8n8k4_f64", llvm::Intrinsic::nvvm_mma_m8n8k4_row_col_f64},
   };
   for (const auto &[name, instruction] : kInstructions) {

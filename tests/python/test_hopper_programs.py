@@ -203,7 +203,7 @@ def test_dequantised(four, stages, device):
 
 
 # Tiles whose K is no power of two, and fewer rows than the warps' units have.
-ODD = [(64, 64, 24, 4), (128, 64, 24, 8), (32, 64, 32, 8), (32, 128, 64, 8), (32, 32, 24, 8)]
+ODD = [(64, 64, 24, 4), (64, 64, 20, 4), (128, 64, 24, 8), (32, 64, 32, 8), (32, 128, 64, 8), (32, 32, 24, 8)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -241,10 +241,6 @@ CODE = {
        for tile in ODD},
 }
 
-# Bytes, stored and loaded: dots by multiply-adds, since K is no multiple of 16.
-SPILLED = {("tile_128_64_24_8", "sm_80"): 24}
-
-
 @pytest.mark.parametrize("boxes", [False, True])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", CODE)
@@ -259,9 +255,9 @@ def test_code(name, target, boxes, tmp_path):
     result = subprocess.run([PTXAS, f"-arch={target}", "-v", source, "-o", tmp_path / "kernel"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     spilled = sum(int(count) for count in re.findall(r"(\d+) bytes spill", result.stderr))
-    assert spilled <= SPILLED.get((name, target), 0)
+    assert spilled == 0
     if name.startswith("tile_") and target == "sm_90a":
-        assert ("cp.async.bulk.tensor" in ptx) == boxes
+        assert ("cp.async.bulk.tensor" in ptx) == (boxes and constants["BK"] % 8 == 0)  # a box's rows are multiples of 16 bytes
     if name == "stores_what_is_copied" and target == "sm_90a" and boxes:
         assert "cp.async.bulk.tensor" in ptx and "a and out do not overlap" in compiled.guards
 
