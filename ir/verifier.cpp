@@ -72,8 +72,8 @@
 //  31  One Param an argument of the body, all scalars; guards name parameters of the right sort,
 //      `within` pointers; numWarps a power of two up to 64; arenaBytes and resident >= 0.
 //  32  Tile: no type has a layout.
-//  33  LaidOut and Staged: every tile and place has a layout that covers its shape; its lanes are 32 or 64
-//      and its warps are numWarps.
+//  33  LaidOut and Staged: every tile and place has a layout that covers its shape; its lanes are those
+//      of the target's warps, 32 or 64, and its warps are numWarps.
 //  34  LaidOut and Staged: a buffer's layout, if any, maps offsets only and covers its shape.
 //  35  Staged and Nested: every alloc has an offset, aligned and inside the arena, after
 //      allocation (arenaBytes > 0).
@@ -281,8 +281,8 @@ private:
 
 } // namespace
 
-std::vector<Violation> verify(const Function &fn) {
-  Checker checker{fn, {}};
+std::vector<Violation> verify(const Function &fn, int32_t lanes) {
+  Checker checker{fn, lanes, {}};
   verifyFunction(checker);
   Structure(checker).run();
   verifyPlaces(checker);
@@ -314,8 +314,8 @@ std::string describe(const Function &fn, const Violation &violation, Names &name
   return location.known() ? out + ", from " + location.str() : out;
 }
 
-void verifyOrThrow(const Function &fn, const std::string &after) {
-  const std::vector<Violation> found = verify(fn);
+void verifyOrThrow(const Function &fn, const std::string &after, int32_t lanes) {
+  const std::vector<Violation> found = verify(fn, lanes);
   if (found.empty()) {
     return;
   }

@@ -8,6 +8,7 @@ namespace libtile::ir {
 
 struct Checker {
   const Function &fn;
+  int32_t lanes; // of a warp; 0: not known
   std::vector<Violation> found;
 
   void fail(int invariant, OpId op, std::string message) {

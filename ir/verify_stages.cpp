@@ -8,7 +8,16 @@ namespace libtile::ir {
 
 namespace {
 
-const char *layoutFault(const Function &fn, const Type &type) {
+std::string lanesFault(int32_t lanes, int32_t ofWarp) {
+  if (lanes != 32 && lanes != 64) {
+    return "the layout has neither 32 nor 64 lanes";
+  }
+  const bool fits = ofWarp == 0 || lanes == ofWarp;
+  return fits ? "" : "the layout has " + std::to_string(lanes) + " lanes, a warp of the target " + std::to_string(ofWarp);
+}
+
+// Empty: there is none.
+std::string layoutFault(const Function &fn, const Type &type, int32_t lanes) {
   if (!type.layout().valid()) {
     return "a tile without a layout";
   }
@@ -16,14 +25,13 @@ const char *layoutFault(const Function &fn, const Type &type) {
   if (layout.rank() != type.rank() || !layout.covers(type.shape())) {
     return "the layout does not cover the tile";
   }
-  const int32_t lanes = layout.subtileSize(HwDim::Lane);
-  if (lanes != 32 && lanes != 64) {
-    return "the layout has neither 32 nor 64 lanes";
+  if (std::string fault = lanesFault(layout.subtileSize(HwDim::Lane), lanes); !fault.empty()) {
+    return fault;
   }
   if (layout.subtileSize(HwDim::Warp) != fn.numWarps) {
     return "the layout does not have the function's warps";
   }
-  return layout.bases(HwDim::Offset).empty() ? nullptr : "a tile in a memory layout";
+  return layout.bases(HwDim::Offset).empty() ? "" : "a tile in a memory layout";
 }
 
 void verifyValue(Checker &c, OpId at, const Type &type) {
@@ -35,8 +43,8 @@ void verifyValue(Checker &c, OpId at, const Type &type) {
   case Stage::LaidOut:
   case Stage::Staged:
     if (type.isTile() || type.isPlace()) {
-      if (const char *fault = layoutFault(fn, type)) {
-        c.fail(33, at, fault);
+      if (std::string fault = layoutFault(fn, type, c.lanes); !fault.empty()) {
+        c.fail(33, at, std::move(fault));
       }
     } else if (type.isBuffer() && type.layout().valid()) {
       const Layout &layout = fn.layout(type.layout());

@@ -37,7 +37,7 @@ bool PassScope::runChecked() {
     options_.after(run_, fn_);
   }
   if (options_.verifyEach) {
-    ir::verifyOrThrow(fn_, row.name);
+    ir::verifyOrThrow(fn_, row.name, context_.target.warpSize);
   }
   return changed;
 }

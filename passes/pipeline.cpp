@@ -282,7 +282,7 @@ void runPipeline(Function &fn, const PassContext &context, const PipelineOptions
     scope.run();
   }
   if (options.verifyEnd) {
-    ir::verifyOrThrow(fn, "the pipeline");
+    ir::verifyOrThrow(fn, "the pipeline", context.target.warpSize);
   }
 }
 

@@ -204,7 +204,7 @@ void process(ir::Function fn, ir::Names names, ToolOptions options, const ir::Ta
   };
   printer.begin(fn);
   runPasses(fn, options, target);
-  ir::verifyOrThrow(fn, options.passes.empty() ? "reading" : options.passes.back());
+  ir::verifyOrThrow(fn, options.passes.empty() ? "reading" : options.passes.back(), target.warpSize);
   if (options.emit == "tile") {
     std::cout << printer.text(fn);
   } else if (options.emit != "none") {
@@ -215,9 +215,9 @@ void process(ir::Function fn, ir::Names names, ToolOptions options, const ir::Ta
 // ---- IR text
 
 // What comes from outside is checked before a pass relies on it.
-void requireValid(ir::Reading &reading) {
+void requireValid(ir::Reading &reading, const ir::Target &target) {
   std::string errors;
-  for (const ir::Violation &violation : ir::verify(reading.fn)) {
+  for (const ir::Violation &violation : ir::verify(reading.fn, target.warpSize)) {
     const std::string text = ir::describe(reading.fn, violation, reading.names);
     errors += errors.empty() ? "" : "\n";
     errors += violation.op.valid() ? reading.place(violation.op).render(text)
@@ -234,7 +234,7 @@ void processText(const std::string &text, const ToolOptions &options, const ir::
   for (ir::Reading &reading : readings) {
     names.push_back(reading.fn.name);
     if (options.kernel.empty() || options.kernel == reading.fn.name) {
-      requireValid(reading);
+      requireValid(reading, target);
       process(std::move(reading.fn), std::move(reading.names), options, target);
     }
   }

@@ -344,6 +344,13 @@ TEST(Verifier, PlacesAreReadBehindTheirWait) {
   }
 }
 
+TEST(Verifier, LanesAreThoseOfTheTarget) {
+  const Function fn = parse(function("laid-out", "%0 = splat %n : tile<128xi32, #0>"));
+  EXPECT_TRUE(verify(fn).empty() && verify(fn, 32).empty());
+  EXPECT_EQ(numbers(verify(fn, 64)), std::set<int>{33});
+  EXPECT_THROW(verifyOrThrow(fn, "a test", 64), InternalError);
+}
+
 TEST(Verifier, EachInvariantIsFound) {
   std::set<int> covered = {39}; // PlacesAreReadBehindTheirWait
   for (const TextCase &bad : kTexts) {

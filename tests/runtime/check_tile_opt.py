@@ -186,6 +186,15 @@ def check_faults(folder):
     assert f"{text}:4:3: error: [11] operand value is i32, not f32" in error, error
 
 
+def check_lanes(folder):
+    """A text for warps of 64 lanes is refused where they have 32."""
+    source = folder / "lanes.tile"
+    source.write_text("#0 = layout regs=[] lanes=[[1],[2],[4],[8],[16],[32]] warps=[] subtile=[64] repeats=[1]\n"
+                      "func @f stage=laid-out warps=1 stages=1 (%n: i32) {\n  %0 = splat %n : tile<64xi32, #0>\n  return\n}\n")
+    message = wrong(source, "--target", "sm_90a")
+    assert "[33] the layout has 64 lanes, a warp of the target 32" in message and "lanes.tile:3:" in message, message
+
+
 def check_reduce(folder):
     """What is left has what the command looks for, is valid, and no op of it can go."""
     text = folder / "softmax.tile"
@@ -237,5 +246,6 @@ with tempfile.TemporaryDirectory() as name:
     check_stages(Path(name))
     check_names(Path(name))
     check_faults(Path(name))
+    check_lanes(Path(name))
     check_reduce(Path(name))
     check_left_out(Path(name))
