@@ -38,6 +38,7 @@ what to print (standard output)
   --print-after P     the IR after pass P, or after each with `all`
   --print-changed     the IR at first and after each pass that changed its text; with =diff what
                       changed. This and --print-after run the pipeline unless --passes says otherwise
+  --draw FILE.svg     a picture of loops that copy ahead and of layouts, for GPUs; runs the pipeline
   --source            the line of kernel source that ops come from, as a comment above them
   --locations         with source locations, so that a reproducer keeps them
   --time              seconds of each pass and of code generation (standard error)
@@ -118,6 +119,7 @@ constexpr Setting kSettings[] = {
     {"--stages", [](ToolOptions &o, Text v) { o.stages = parseCount(v, "--stages"); }},
     {"--while", [](ToolOptions &o, Text v) { o.command = v; }},
     {"--emit", [](ToolOptions &o, Text v) { o.emit = v; }},
+    {"--draw", [](ToolOptions &o, Text v) { o.draw = v; }},
     {"--print-after", [](ToolOptions &o, Text v) { o.printAfter = v; }},
     {"--kernel", [](ToolOptions &o, Text v) { o.kernel = v; }},
     {"--sig", [](ToolOptions &o, Text v) { o.signature = split(v, ','); }},
@@ -170,7 +172,7 @@ ToolOptions readOptions(const std::vector<std::string> &arguments) {
     throw UsageError("no FILE given");
   }
   const bool prints =
-      !options.printAfter.empty() || options.changes != ToolOptions::Changes::None;
+      !options.printAfter.empty() || options.changes != ToolOptions::Changes::None || !options.draw.empty();
   options.pipeline |= !options.run.startAfter.empty() || !options.run.stopAfter.empty() ||
                       !options.run.disabled.empty() || (prints && options.passes.empty());
   if (!options.command.empty() && !options.reduces) {

@@ -38,6 +38,7 @@ struct ToolOptions {
   bool locations = false;
   bool source = false;
   bool time = false;
+  std::string draw; // a file for the picture; "": none
   // ---- which function, and its specialisation
   std::string kernel;
   std::vector<std::string> signature;

@@ -9,6 +9,7 @@
 #include "runtime/tools/kernel_source.h"
 #include "runtime/tools/options.h"
 #include "runtime/tools/pass_printer.h"
+#include "runtime/tools/picture.h"
 #include "runtime/tools/reduce.h"
 
 #include <algorithm>
@@ -35,6 +36,12 @@ std::string readFile(const std::string &path) {
   }
   text << stream.rdbuf();
   return text.str();
+}
+
+void writeFile(const std::string &path, const std::string &text) {
+  if (!(std::ofstream(path, std::ios::binary) << text).flush()) {
+    throw ir::UserError("cannot write " + path);
+  }
 }
 
 // ---- names that the options give
@@ -103,9 +110,13 @@ template <class Work> auto timed(const ToolOptions &options, const char *what, W
   return result;
 }
 
+passes::PassContext contextOf(const ToolOptions &options, const ir::Target &target) {
+  return {target, options.warps, options.stages, passes::Reliance::WholeTiles,
+          &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises};
+}
+
 void runPasses(ir::Function &fn, const ToolOptions &options, const ir::Target &target) {
-  const passes::PassContext context{target, options.warps, options.stages, passes::Reliance::WholeTiles,
-                                    &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises};
+  const passes::PassContext context = contextOf(options, target);
   for (const std::string &name : options.passes) {
     passes::runPass(rowFor(name, fn, target), fn, context, options.run);
   }
@@ -199,11 +210,19 @@ void process(ir::Function fn, ir::Names names, ToolOptions options, const ir::Ta
     return reduceIt(std::move(fn), options, target);
   }
   PassPrinter printer(options, std::move(names));
+  const passes::PassContext context = contextOf(options, target);
+  Picture picture(context);
   options.run.after = [&](const passes::PassRun &run, const ir::Function &now) {
     printer.after(run, now);
+    if (!options.draw.empty()) {
+      picture.after(run, now);
+    }
   };
   printer.begin(fn);
   runPasses(fn, options, target);
+  if (!options.draw.empty()) {
+    writeFile(options.draw, picture.svg());
+  }
   ir::verifyOrThrow(fn, options.passes.empty() ? "reading" : options.passes.back(), target.warpSize);
   if (options.emit == "tile") {
     std::cout << printer.text(fn);

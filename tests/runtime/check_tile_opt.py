@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 TOOL, TUTORIALS = sys.argv[1], Path(sys.argv[2])
 ADD = [TUTORIALS / "01_vector_add.py", "--sig", "x=*fp32:16,y=*fp32:16,out=*fp32:16,n=i32",
@@ -195,6 +196,39 @@ def check_lanes(folder):
     assert "[33] the layout has 64 lanes, a warp of the target 32" in message and "lanes.tile:3:" in message, message
 
 
+def check_draw(folder):
+    """A picture is XML, has each loop, slot and layout, and takes the place of no other output."""
+    kernel, picture = folder / "product.py", folder / "picture.svg"
+    kernel.write_text("""
+import libtile
+import libtile.language as tl
+
+@libtile.jit
+def product(a, b, out, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows, cols, ks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    acc = tl.zeros((M, N), tl.float32)
+    for start in range(0, k, K):
+        left = tl.load(a + rows[:, None] * k + start + ks[None, :])
+        right = tl.load(b + (start + ks)[:, None] * N + cols[None, :])
+        acc = tl.dot(left, right, acc)
+    tl.store(out + rows[:, None] * N + cols[None, :], acc)
+""")
+    sizes = [word for name in ("M=128", "N=128", "K=64") for word in ("--const", name)]
+    command = [kernel, "--sig", "a=*fp16:16,b=*fp16:16,out=*fp32:16,k=i32:16", *sizes, "--stages", "3", "--draw", picture]
+    for target, slots, unit in (("sm_80", 3, "mma_m16n8k16_f16"), ("sm_90a", 3, "wgmma_m64k16_f16")):
+        printed = run(*command, "--target", target)[0]
+        assert printed == run(*command[:-2], "--target", target, "--pipeline")[0] and "stage=staged" in printed
+        texts = [text.text for text in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
+        assert texts[0] == f"Loop at {kernel}:9:5", texts[0]
+        assert f"3 stages in {slots} slots" in texts[1] and texts.count("copy 0") == texts.count("read 0") == 2
+        assert texts.count("slot 0") == texts.count(f"slot {slots - 1}") == 2 and f"slot {slots}" not in texts
+        assert f"The accumulator of {unit}: tile<128x128xf32>" in texts and texts.count("31:3") >= 1
+        assert any(text.startswith("A slot of tile<128x64xf16> in shared memory (16384 bytes") for text in texts)
+    assert "there are none" in wrong(*command, "--target", "avx512", "--emit", "none")
+    command[-1] = folder / "nowhere" / "picture.svg"
+    assert "cannot write" in wrong(*command, "--target", "sm_80")
+
+
 def check_reduce(folder):
     """What is left has what the command looks for, is valid, and no op of it can go."""
     text = folder / "softmax.tile"
@@ -247,5 +281,6 @@ with tempfile.TemporaryDirectory() as name:
     check_names(Path(name))
     check_faults(Path(name))
     check_lanes(Path(name))
+    check_draw(Path(name))
     check_reduce(Path(name))
     check_left_out(Path(name))
