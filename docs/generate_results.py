@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of measurements in README.md from bench/results/*.json: of each row the latest.
+"""Writes the tables of measurements in README.md and docs/performance.md from bench/results/*.json: of each row the latest.
 
 `--check` only says whether they are up to date.
 """
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md"]
 KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer norm", "matmul": "matmul", "cumsum": "cumsum",
            "sort": "sort", "topk": "topk of 32", "argmax": "argmax", "gather": "gather", "histogram": "histogram of 256",
            "dropout": "dropout", "cast": "cast", "count": "atomic add, one place", "scatter_add": "atomic add, 4,096 places",
@@ -20,7 +20,7 @@ ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "
 SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
     | {"tune": " configurations", "attention": " keys", "attention_backward": " keys"}
 PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
-PLACES = re.compile(r"(<!-- results (\w+) -->\n).*?(<!-- end -->)", re.S)
+PLACES = re.compile(r"(<!-- (results|details) (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def rows(device):
@@ -55,6 +55,26 @@ def table(device):
     return "\n".join(out) + "\n"
 
 
+def seconds(value):
+    return f"{value * 1e3:,.2f} ms" if value >= 1e-3 else f"{value * 1e6:,.1f} us"
+
+
+def details(device):
+    """Each row by itself, with times, spread and the revision that was measured."""
+    found, paths = {}, sorted((ROOT / "bench" / "results").glob(f"{device}-*.json"))
+    for path in paths:
+        commit = ""
+        for row in map(json.loads, path.read_text().splitlines()):
+            commit = row.get("commit", commit)
+            if "peer" in row:
+                found[row["name"]] = row | {"commit": commit}
+    lines = ["| row | libtile | peer | | ratio | spread | revision |", "|---|---|---|---|---|---|---|"]
+    for name, row in found.items():
+        lines.append(f"| `{name}` | {seconds(row['ours_s'])} | {seconds(row['peer_s'])} | {PEERS[row['peer']]} | {row['ratio']:.3f} "
+                     f"| {row['spread']:.3f} | {row['commit']} |")
+    return "\n".join(lines) + "\n"
+
+
 def costs():
     cpu, gpu = rows("cpu"), rows("cuda")
     def ms(found, name):
@@ -70,18 +90,25 @@ def costs():
     return "\n".join(lines) + "\n"
 
 
+def part(what, device):
+    return details(device) if what == "details" else costs() if device == "costs" else table(device)
+
+
 def made(text):
-    return PLACES.sub(lambda found: found[1] + (costs() if found[2] == "costs" else table(found[2])) + found[3], text)
+    return PLACES.sub(lambda found: found[1] + part(found[2], found[3]) + found[4], text)
 
 
 def main():
-    text = README.read_text()
-    if "--check" not in sys.argv:
-        README.write_text(made(text))
-    elif made(text) != text:
-        print("README.md is out of date: run python docs/generate_results.py")
-        return 1
-    return 0
+    old = []
+    for page in PAGES:
+        text = page.read_text()
+        if "--check" not in sys.argv:
+            page.write_text(made(text))
+        elif made(text) != text:
+            old.append(str(page.relative_to(ROOT)))
+    if old:
+        print(f"{', '.join(old)}: out of date, run python docs/generate_results.py")
+    return 1 if old else 0
 
 
 if __name__ == "__main__":

@@ -93,11 +93,13 @@ void Picture::drawLoop(const ir::Function &fn, const passes::LoopPlan &plan) {
   words += plan.byProducer ? "; a producer warp copies as soon as a slot is free"
                            : "; each iteration starts the copies of " + std::to_string(ahead) + " iterations ahead";
   words += plan.underWay.empty() ? "" : "; dots end one iteration later";
+  words += plan.noProducer.empty() ? "" : "; no producer warp: " + plan.noProducer;
   heading("Loop" + place(fn, plan.loop), words);
   const auto columnAt = [&](int32_t iteration) { return kName + kColumn * (iteration + 1); };
   for (const passes::PlannedLoad &load : plan.loads) {
     const auto [readers, until] = readersOf(fn, plan, load);
-    const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes by each thread";
+    const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes by each thread" +
+                                               (load.noBox.empty() ? "" : " (no box: " + load.noBox + ")");
     svg_.text(0, y_ + 10, tileText(fn.type(fn.result(load.load))) + place(fn, load.load) + ", " + way + ", read by " + readers, Font::Text);
     y_ += kLine + 4;
     svg_.text(columnAt(-1), y_ + 8, "before", Font::Small);
