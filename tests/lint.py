@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     "codegen": {"ir", "passes", "codegen"},
     "runtime": {"ir", "frontend", "passes", "codegen", "runtime"},
 }
+BACKENDS = {"cpu", "nvidia"}  # folders of codegen/ that know nothing of each other, and what GPUs share nothing of them
 # The first line of a definition, as clang-format leaves it: it ends in `{` and no control word opens it.
 HEAD = re.compile(r"^(\s*)(?!if|for|while|switch|else|do\b|try|catch|namespace|struct|class|enum|union"
                   r"|extern|return|case)[\w:<>~&*,\[\]() =+\-!.|\"']+\)[\w\s&:>*<-]*\{$")
@@ -106,6 +107,9 @@ def breaches(path):
         include = re.match(r'#include "(\w+)/', line)
         if include and include[1] in MAY_INCLUDE and include[1] not in MAY_INCLUDE[folder]:
             yield f"{name}:{number}: {folder}/ may not use {include[1]}/"
+        backend = re.match(r'#include "codegen/(\w+)/', line)
+        if backend and backend[1] in BACKENDS and folder == "codegen" and len(name.parts) == 3 and name.parts[1] != backend[1]:
+            yield f"{name}:{number}: codegen/{name.parts[1]}/ may not use codegen/{backend[1]}/"
 
 
 def stale():

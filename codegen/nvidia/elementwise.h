@@ -3,33 +3,23 @@
 // are the hardware's (2 ulp), and exp goes through exp2.
 #pragma once
 
-#include "codegen/emit_elementwise.h"
+#include "codegen/gpu/elementwise.h"
 
 namespace libtile::codegen::nvidia {
 
-class NvidiaElementwise final : public Elementwise {
+class NvidiaElementwise final : public gpu::GpuElementwise {
 public:
-  using Elementwise::Elementwise;
+  using GpuElementwise::GpuElementwise;
   llvm::Value *toFloat(ir::Elem elem, llvm::Value *bits) override;
   llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
   llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
   llvm::Value *integerMinMax(llvm::Intrinsic::ID which, llvm::Value *a, llvm::Value *b) override;
-  struct SharedDivisor {
-    llvm::Value *divisor = nullptr;
-    llvm::Value *scale = nullptr;      // a power of two
-    llvm::Value *isScaled = nullptr;   // scale is not 1
-    llvm::Value *reciprocal = nullptr; // of divisor * scale
-  };
   // Whether exp2 of f32 gives 0 in place of numbers below the least normal one: one instruction, else four.
   void setFlushes(bool flushes) { flushes_ = flushes; }
-  // Until the next call, divisions by this float multiply by its reciprocal, which is computed
-  // where the builder stands; null: none. Their dividends are to be multiplied by `scale` before.
-  const SharedDivisor &shareDivisor(llvm::Value *divisor);
+  const SharedDivisor &shareDivisor(llvm::Value *divisor) override;
 
 protected:
-  llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
-  // Of a scalar, or of a pair: the instructions convert two.
   llvm::Value *castFunction(const ir::Function &fn, ir::OpId op, llvm::Value *operand) override;
   llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
   llvm::Value *compareIntegers(llvm::CmpInst::Predicate predicate, llvm::Value *a,

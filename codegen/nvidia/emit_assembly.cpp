@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The user's PTX, for as many registers of a tile at a time as it packs.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/nvidia_emitter.h"
 #include "ir/assembly_text.h"
 #include "ir/ops.h"
 
@@ -41,7 +41,7 @@ const RegisterKind &kindOf(const ir::Function &fn, ir::OpId op, const std::strin
 
 class AssemblyEmitter {
 public:
-  AssemblyEmitter(Emitter &emitter, ir::OpId op)
+  AssemblyEmitter(NvidiaEmitter &emitter, ir::OpId op)
       : e_(emitter), fn_(emitter.fn_), op_(op),
         pack_(static_cast<unsigned>(fn_.getInt(op, ir::Attr::pack))),
         text_(fn_.getText(op, ir::Attr::text)), constraints_(fn_.getText(op, ir::Attr::constraints)) {
@@ -145,7 +145,7 @@ private:
     }
   }
 
-  Emitter &e_;
+  NvidiaEmitter &e_;
   const ir::Function &fn_;
   const ir::OpId op_;
   const unsigned pack_;
@@ -154,6 +154,6 @@ private:
   std::vector<Word> results_, inputs_;
 };
 
-void Emitter::lowerAssembly(ir::OpId op) { AssemblyEmitter(*this, op).run(); }
+void NvidiaEmitter::lowerAssembly(ir::OpId op) { AssemblyEmitter(*this, op).run(); }
 
 } // namespace libtile::codegen::nvidia

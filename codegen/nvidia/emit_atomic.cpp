@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomics. A scalar one is done by thread 0, which tells the others the old value if anybody asks
-// for it; of a tile each element is done by one thread, and passes/gpu/lower_conversions.h spreads the old
-// values. What a release or an acquire orders for the other threads is the barriers' business
-// (passes/gpu/place_barriers.h): a barrier makes their accesses happen before thread 0's release,
-// which is cumulative, and after its acquire.
+// Atomics as PTX.
 //
 // Elements of 16 bits for which there is no instruction are compared and swapped until nobody came
 // between; those of 8 bits in the aligned word that holds them, which lies on their page.
+#include "codegen/nvidia/nvidia_emitter.h"
 #include "codegen/nvidia/description.h"
-#include "codegen/nvidia/emitter.h"
-#include "codegen/nvidia/memory_order.h"
+#include "codegen/nvidia/memory_scope.h"
 #include "ir/ops.h"
-
-#include "passes/gpu/shared_accesses.h"
 
 namespace libtile::codegen::nvidia {
 
@@ -101,17 +95,17 @@ std::string computed(AtomicKind kind, unsigned bits, const std::string &old, con
   return nameOf(kind) + "." + type + std::to_string(bits) + operands;
 }
 
-// Of f32, and nobody asks for what was there.
-bool addsFloats(const ir::Function &fn, ir::OpId op) {
-  return fn.opcode(op) == ir::Opcode::AtomicRmw && fn.unused(fn.result(op)) && fn.type(fn.result(op)).elem() == ir::Elem::F32 &&
-         fn.getEnum<AtomicKind>(op, Attr::kind) == AtomicKind::fadd;
-}
-
 } // namespace
+
+// Of f32, and nobody asks for what was there.
+bool NvidiaEmitter::addsNeighbours(ir::OpId op) const {
+  return addsVectors(target_) && fn_.opcode(op) == ir::Opcode::AtomicRmw && fn_.unused(fn_.result(op)) && fn_.type(fn_.result(op)).elem() == ir::Elem::F32 &&
+         fn_.getEnum<AtomicKind>(op, Attr::kind) == AtomicKind::fadd;
+}
 
 // The text of one element, without what makes it conditional: `$0` is the old value, `$1` the address,
 // `$2` and `$3` the values.
-std::string Emitter::atomicText(ir::OpId op, MemOrder sem, const ir::Type &type,
+std::string NvidiaEmitter::atomicText(ir::OpId op, MemOrder sem, const ir::Type &type,
                                 bool wantsOld) const {
   const bool isCas = fn_.opcode(op) == ir::Opcode::AtomicCas;
   const auto kind = fn_.getEnum<AtomicKind>(op, Attr::kind);
@@ -155,8 +149,23 @@ std::string Emitter::atomicText(ir::OpId op, MemOrder sem, const ir::Type &type,
          fence;
 }
 
+// To neighbours in memory, each for itself.
+void NvidiaEmitter::addNeighbours(ir::OpId op, MemOrder sem, const RegGroup &group, llvm::Value *predicate) {
+  AssemblyOperands operands;
+  const std::string address = operands.use(regs(fn_.operand(op, 0))[group[0]], "l");
+  std::string values;
+  for (const int32_t reg : group) {
+    values += (values.empty() ? "" : ", ") + operands.use(regs(fn_.operand(op, 1))[reg], "f");
+  }
+  const std::string on = predicate != nullptr ? "@" + operands.use(predicate, "b") + " " : "";
+  const char *order = releases(sem) ? ".release" : ".relaxed";
+  assembly(on + "red" + order + scopeOf(fn_, op) + ".global.add.v" + std::to_string(group.size()) + ".f32 [" + address + "], {" +
+               values + "};",
+           operands, builder_.getVoidTy());
+}
+
 // One element: the address, then values. The old value, 0 where off; null if nobody wants it.
-llvm::Value *Emitter::atomic(ir::OpId op, MemOrder sem, const ir::Type &type,
+llvm::Value *NvidiaEmitter::atomic(ir::OpId op, MemOrder sem, const ir::Type &type,
                              llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate,
                              bool wantsOld) {
   const unsigned bytes = type.elementBytes();
@@ -193,94 +202,10 @@ llvm::Value *Emitter::atomic(ir::OpId op, MemOrder sem, const ir::Type &type,
   return unpackWords(type, {builder_.CreateTrunc(old, builder_.getIntNTy(8 * bytes))}, bytes, 1)[0];
 }
 
-// To neighbours in memory, each for itself.
-void Emitter::addVector(ir::OpId op, MemOrder sem, const RegGroup &group, llvm::Value *predicate) {
-  AssemblyOperands operands;
-  const std::string address = operands.use(regs(fn_.operand(op, 0))[group[0]], "l");
-  std::string values;
-  for (const int32_t reg : group) {
-    values += (values.empty() ? "" : ", ") + operands.use(regs(fn_.operand(op, 1))[reg], "f");
-  }
-  const std::string on = predicate != nullptr ? "@" + operands.use(predicate, "b") + " " : "";
-  const char *order = releases(sem) ? ".release" : ".relaxed";
-  assembly(on + "red" + order + scopeOf(fn_, op) + ".global.add.v" + std::to_string(group.size()) + ".f32 [" + address + "], {" +
-               values + "};",
-           operands, builder_.getVoidTy());
-}
-
-void Emitter::lowerAtomic(ir::OpId op, unsigned numValues) {
-  const ir::ValueId result = fn_.result(op);
-  const ir::ValueId mask = fn_.numOperands(op) > numValues ? fn_.operand(op, numValues) : ir::ValueId{};
-  const ir::Type &type = fn_.type(result);
-  const ir::Type element = type.element();
-  const bool wantsOld = !fn_.unused(result);
-  const auto sem = fn_.getEnum<MemOrder>(op, Attr::sem);
-  const auto operandsOf = [&](unsigned reg) {
-    llvm::SmallVector<llvm::Value *, 3> operands;
-    for (unsigned i = 0; i < numValues; ++i) {
-      operands.push_back(regs(fn_.operand(op, i))[reg]);
-    }
-    return operands;
-  };
-  const auto maskOf = [&](unsigned reg) { return mask.valid() ? regs(mask)[reg] : nullptr; };
-  Regs out(numRegs(result), llvm::Constant::getNullValue(registerType(result)));
-  if (!type.isTile()) {
-    llvm::Value *old =
-        atomic(op, sem, element, operandsOf(0), both(isFirstThread(), maskOf(0)), wantsOld);
-    return set(result, old != nullptr ? tellOthers(op, old) : out[0]);
-  }
-  const ir::Layout &layout = layoutOf(result);
-  llvm::Value *canonical = isCanonicalThread(layout);
-  const bool isVector = addsFloats(fn_, op) && addsVectors(target_);
-  const std::vector<RegGroup> groups = accessGroups(fn_.operand(op, 0), mask, isVector ? element.elementBytes() : 16);
-  // A thread that has several elements waits for its earlier accesses once, not at each of them.
-  const bool fences = groups.size() > 1;
-  if (fences && releases(sem)) {
-    fence(op, nullptr);
-  }
-  for (const RegGroup &group : groups) {
-    llvm::Value *predicate = both(both(canonical, inTile(type, group[0])), maskOf(group[0]));
-    if (group.size() > 1) {
-      addVector(op, fences ? MemOrder::relaxed : sem, group, predicate);
-      continue;
-    }
-    llvm::Value *old = atomic(op, fences ? MemOrder::relaxed : sem, element, operandsOf(group[0]),
-                              predicate, wantsOld);
-    out[group[0]] = old != nullptr ? old : out[group[0]];
-  }
-  if (fences && acquires(sem) && wantsOld) {
-    fence(op, nullptr);
-  }
-  for (size_t reg = 0; reg < out.size(); ++reg) {
-    out[reg] = out[firstReplica(layout, static_cast<int32_t>(reg))];
-  }
-  set(result, std::move(out));
-}
-
-void Emitter::fence(ir::OpId op, llvm::Value *predicate) {
+void NvidiaEmitter::fence(ir::OpId op, llvm::Value *predicate) {
   AssemblyOperands operands;
   const std::string on = predicate != nullptr ? "@" + operands.use(predicate, "b") + " " : "";
   assembly(on + "fence.acq_rel" + scopeOf(fn_, op) + ";", operands, builder_.getVoidTy());
 }
-
-llvm::Value *Emitter::tellOthers(ir::OpId op, llvm::Value *value) {
-  if (!passes::tellsOthers(fn_, op)) {
-    return value;
-  }
-  const ir::Type type = fn_.type(fn_.result(op));
-  if (fn_.numWarps == 1) {
-    return shuffle(type, value, "idx", i32(0));
-  }
-  llvm::Value *slot =
-      builder_.CreateConstGEP1_64(builder_.getInt8Ty(), sharedBase(),
-                                  static_cast<uint64_t>(fn_.getInt(op, Attr::offset)));
-  storeShared(type, {value}, slot, isFirstThread());
-  barrier();
-  return loadShared(type, slot);
-}
-
-void Emitter::lowerAtomicRmw(ir::OpId op) { lowerAtomic(op, 2); }
-
-void Emitter::lowerAtomicCas(ir::OpId op) { lowerAtomic(op, 3); }
 
 } // namespace libtile::codegen::nvidia

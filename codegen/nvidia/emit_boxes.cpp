@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of boxes (TMA), which one thread of the first warp starts, or of a producer, and the mbarriers that count what has
 // arrived. All of it is inline assembly: LLVM has no instruction for it in its older versions, and nothing to learn from one.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/nvidia_emitter.h"
 #include "ir/ops.h"
 
 #include "passes/gpu/plan_boxes.h"
@@ -27,7 +27,7 @@ std::string onCounters(const ir::Type &arrivals, const std::string &instruction,
 
 // The counters are seen by copies behind the next barrier, and so is what all threads have written to shared
 // memory: a box may lie where that lay.
-void Emitter::lowerArrivalsInit(ir::OpId op) {
+void NvidiaEmitter::lowerArrivalsInit(ir::OpId op) {
   const ir::ValueId arrivals = fn_.operand(op, 0);
   assembly(onCounters(fn_.type(arrivals), "mbarrier.init.shared::cta.b64", ", " + std::to_string(fn_.getInt(op, Attr::count))) +
                "@$1 fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;",
@@ -35,7 +35,7 @@ void Emitter::lowerArrivalsInit(ir::OpId op) {
 }
 
 // One lane of each warp, when all of them are there.
-void Emitter::lowerArrive(ir::OpId op) {
+void NvidiaEmitter::lowerArrive(ir::OpId op) {
   assembly("{ .reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, $1;\n\t"
            "@one mbarrier.arrive.shared::cta.b64 _, [$0]; }",
            "r,b", builder_.getVoidTy(), {sharedAddress(scalar(fn_.operand(op, 0))), scalar(fn_.operand(op, 1))}, true,
@@ -43,7 +43,7 @@ void Emitter::lowerArrive(ir::OpId op) {
 }
 
 // The counters are seen by all behind the barrier. ptxas has to see that the branch is one of whole warps.
-void Emitter::lowerProducer(ir::OpId op) {
+void NvidiaEmitter::lowerProducer(ir::OpId op) {
   assembly("bar.sync 0;", "", builder_.getVoidTy(), {}, true, true);
   llvm::BasicBlock *body = newBlock("producer");
   llvm::BasicBlock *others = newBlock("consumers");
@@ -68,13 +68,13 @@ void Emitter::lowerProducer(ir::OpId op) {
   setRegisters("inc", registers[1]);
 }
 
-void Emitter::lowerArrivalsEnd(ir::OpId op) {
+void NvidiaEmitter::lowerArrivalsEnd(ir::OpId op) {
   const ir::ValueId arrivals = fn_.operand(op, 0);
   assembly(onCounters(fn_.type(arrivals), "mbarrier.inval.shared::cta.b64", ""), "r,b", builder_.getVoidTy(),
            {sharedAddress(scalar(arrivals)), isFirstThread()}, true);
 }
 
-void Emitter::lowerArrivalsWait(ir::OpId op) {
+void NvidiaEmitter::lowerArrivalsWait(ir::OpId op) {
   assembly("{ .reg .pred done;\n\tWAIT_${:uid}:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t"
            "@!done bra WAIT_${:uid}; }",
            "r,r", builder_.getVoidTy(), {sharedAddress(scalar(fn_.operand(op, 0))), scalar(fn_.operand(op, 1))}, true,
@@ -82,7 +82,7 @@ void Emitter::lowerArrivalsWait(ir::OpId op) {
 }
 
 // cp.async.bulk.tensor for each part of the buffer; the counter expects the bytes of all before.
-void Emitter::lowerCopyBox(ir::OpId op) {
+void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
   const ir::ValueId buffer = fn_.operand(op, 0);
   const ir::Type type = fn_.type(buffer);
   const auto index = static_cast<unsigned>(fn_.getInt(op, Attr::map));

@@ -8,7 +8,7 @@
 // wgmma: operands lie in shared memory (passes/gpu/matrix_buffers.h), or a in registers, and one text (wgmma.h) has
 // the instructions of the whole dot. Into a place it starts them only: the place's registers are declared and named
 // by PTX text, so that LLVM has nothing to copy while they are under way.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/nvidia_emitter.h"
 
 #include "codegen/llvm_compat.h"
 #include "codegen/nvidia/wgmma.h"
@@ -73,7 +73,7 @@ std::string placeName(const ir::Function &fn, ir::ValueId place) {
 
 class MatrixDot {
 public:
-  MatrixDot(Emitter &emitter, ir::OpId op, const ir::DotUnit &unit)
+  MatrixDot(NvidiaEmitter &emitter, ir::OpId op, const ir::DotUnit &unit)
       : e_(emitter), fn_(emitter.fn_), op_(op), unit_(unit),
         perRegister_(std::max(1, 32 / static_cast<int32_t>(ir::bitWidth(unit.a.elem)))),
         row_(emitter.fn_.type(emitter.fn_.result(op)).rank() - 2),
@@ -99,7 +99,7 @@ public:
   }
 
   // By wgmma.
-  static void runTogether(Emitter &e, ir::OpId op, const ir::DotUnit &unit) {
+  static void runTogether(NvidiaEmitter &e, ir::OpId op, const ir::DotUnit &unit) {
     const ir::ValueId acc = e.fn_.operand(op, 2);
     const bool starts = e.fn_.type(acc).isPlace();
     const WgmmaCode code = wgmmaCode(e.fn_, op, unit, starts ? placeName(e.fn_, acc) : "");
@@ -143,7 +143,7 @@ public:
 
 private:
   // What the warp's number adds to an address; one value for the whole warp, which ptxas sees.
-  static llvm::Value *warpOffset(Emitter &e, const std::vector<int32_t> &columns) {
+  static llvm::Value *warpOffset(NvidiaEmitter &e, const std::vector<int32_t> &columns) {
     std::string key = "warp offset";
     for (const int32_t column : columns) {
       key += " " + std::to_string(column);
@@ -245,7 +245,7 @@ private:
   }
 
   // One word of these registers of the value.
-  static llvm::Value *wordOf(Emitter &e, ir::ValueId value, llvm::ArrayRef<int32_t> registers) {
+  static llvm::Value *wordOf(NvidiaEmitter &e, ir::ValueId value, llvm::ArrayRef<int32_t> registers) {
     if (const auto read = e.units_.find(value.index); read != e.units_.end()) {
       return read->second.at(registers[0]);
     }
@@ -266,7 +266,7 @@ private:
     return e_.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", e_.builder_.getInt32Ty(), {number}, false);
   }
 
-  Emitter &e_;
+  NvidiaEmitter &e_;
   const ir::Function &fn_;
   const ir::OpId op_;
   const ir::DotUnit &unit_;
@@ -279,7 +279,7 @@ private:
   std::map<int32_t, llvm::Value *> known_[2]; // by first register
 };
 
-void Emitter::lowerDot(ir::OpId op) {
+void NvidiaEmitter::lowerDot(ir::OpId op) {
   const ir::DotUnit &unit = passes::unitOf(fn_, op, target_);
   requirePass(fn_.type(fn_.operand(op, 0)).isBuffer() == unit.a.inShared &&
                   fn_.type(fn_.operand(op, 1)).isBuffer() == unit.b.inShared,
@@ -293,7 +293,7 @@ void Emitter::lowerDot(ir::OpId op) {
   MatrixDot(*this, op, unit).run();
 }
 
-void Emitter::lowerPlaceWrite(ir::OpId op) {
+void NvidiaEmitter::lowerPlaceWrite(ir::OpId op) {
   const ir::ValueId value = fn_.operand(op, 0), place = fn_.result(op);
   const std::string name = placeName(fn_, place);
   const Regs &elements = regs(value);
@@ -310,7 +310,7 @@ void Emitter::lowerPlaceWrite(ir::OpId op) {
   set(place, Regs());
 }
 
-void Emitter::lowerPlaceRead(ir::OpId op) {
+void NvidiaEmitter::lowerPlaceRead(ir::OpId op) {
   const ir::ValueId value = fn_.result(op);
   const std::string name = placeName(fn_, fn_.operand(op, 0));
   const char *constraint = fn_.type(value).isFloating() ? "=f" : "=r";
@@ -321,7 +321,7 @@ void Emitter::lowerPlaceRead(ir::OpId op) {
   set(value, std::move(elements));
 }
 
-void Emitter::lowerDotWait(ir::OpId op) {
+void NvidiaEmitter::lowerDotWait(ir::OpId op) {
   assembly("wgmma.wait_group.sync.aligned " + std::to_string(fn_.getInt(op, ir::Attr::count)) + ";", "",
            builder_.getVoidTy(), {}, true, true);
 }

@@ -2,11 +2,9 @@
 // Prints and asserts, through two functions that the driver has on every device: vprintf(format, arguments) and
 // __assertfail(message, file, line, function, bytes of a character), which ends the kernel and every launch
 // after it.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/nvidia_emitter.h"
 #include "ir/ops.h"
 #include "ir/source_text.h"
-
-#include <llvm/IR/IntrinsicsNVPTX.h>
 
 namespace libtile::codegen::nvidia {
 
@@ -18,7 +16,7 @@ constexpr unsigned kGeneric = 0, kGlobal = 1; // address spaces
 
 } // namespace
 
-llvm::Value *Emitter::constantText(const std::string &text) {
+llvm::Value *NvidiaEmitter::constantText(const std::string &text) {
   llvm::Constant *bytes = llvm::ConstantDataArray::getString(context_, text);
   auto *made = new llvm::GlobalVariable(module_, bytes->getType(), true, llvm::GlobalValue::InternalLinkage,
                                         bytes, "text", nullptr, llvm::GlobalValue::NotThreadLocal, kGlobal);
@@ -27,7 +25,7 @@ llvm::Value *Emitter::constantText(const std::string &text) {
 }
 
 // Arguments lie as in a struct, floats as doubles; all lines with arguments of these types take one memory.
-void Emitter::printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) {
+void NvidiaEmitter::printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) {
   llvm::BasicBlock *printing = newBlock("print"), *after = newBlock("print.end");
   if (predicate != nullptr) {
     builder_.CreateCondBr(predicate, printing, after);
@@ -62,60 +60,8 @@ void Emitter::printLine(llvm::Value *format, Regs arguments, llvm::Value *predic
   builder_.SetInsertPoint(after);
 }
 
-Regs Emitter::programIndices() {
-  return {specialRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x),
-          specialRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y),
-          specialRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z)};
-}
-
-void Emitter::printElements(ir::ValueId value, const ir::PrintFormat &format, const std::string &text) {
-  const ir::Type &type = fn_.type(value);
-  std::string indices;
-  for (const int32_t extent : type.shape()) {
-    indices += (indices.empty() ? "" : ", ") + ir::indexFormat(extent);
-  }
-  const std::string line = "pid (%d, %d, %d) idx (" + indices + ")" + ir::escapePercents(text) +
-                           ir::valueFormat(format, type.element()) + "\n";
-  llvm::Value *all = constantText(line);
-  const Regs program = programIndices();
-  const Regs elements = regs(value);
-  for (size_t i = 0; i < elements.size(); ++i) {
-    const auto reg = static_cast<int32_t>(i);
-    Regs arguments = program;
-    llvm::Value *predicate = isFirstThread();
-    if (type.isTile()) {
-      const ir::Layout &layout = layoutOf(value);
-      llvm::Value *inside = inTile(type, reg);
-      if (firstReplica(layout, reg) != reg || inside == builder_.getFalse()) {
-        continue;
-      }
-      predicate = both(isCanonicalThread(layout), inside);
-      for (unsigned axis = 0; axis < type.rank(); ++axis) {
-        arguments.push_back(coord(layout, reg, axis));
-      }
-    }
-    arguments.push_back(elements[i]);
-    printLine(all, std::move(arguments), predicate);
-  }
-}
-
-void Emitter::lowerPrint(ir::OpId op) {
-  const std::string text(fn_.getText(op, Attr::text));
-  const auto formats = ir::readPrintFormats(fn_.getText(op, Attr::formats));
-  const unsigned count = fn_.numOperands(op);
-  if (count == 0) {
-    const std::string line = "pid (%d, %d, %d)" + ir::escapePercents(text) + "\n";
-    printLine(constantText(line), programIndices(), isFirstThread());
-  }
-  for (unsigned i = 0; i < count; ++i) {
-    printElements(fn_.operand(op, i), (*formats)[i], ir::textBeforeValue(text, i, count));
-  }
-  // What follows may need all threads of the warp at once.
-  assembly("bar.warp.sync 0xffffffff;", "", builder_.getVoidTy(), {}, true, true);
-}
-
 //   if (!cond) { if (thread == 0) __assertfail(...); exit }
-void Emitter::lowerAssert(ir::OpId op) {
+void NvidiaEmitter::lowerAssert(ir::OpId op) {
   llvm::BasicBlock *fails = newBlock("assert"), *telling = newBlock("assert.tell"),
                    *ends = newBlock("assert.exit"), *holds = newBlock("assert.end");
   builder_.CreateCondBr(scalar(fn_.operand(op, 0)), holds, fails);

@@ -3,7 +3,7 @@
 // backend's own is enough for code that is straight already.
 #include "codegen/backends.h"
 #include "codegen/llvm_compat.h"
-#include "codegen/nvidia/emitter.h"
+#include "codegen/nvidia/nvidia_emitter.h"
 #include "codegen/nvidia/forward_copies.h"
 #include "codegen/nvidia/ptxas_faults.h"
 #include "ir/ops.h"
@@ -165,7 +165,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.cooperative = options.cooperative;
   code.info.maps = fn.maps;
   code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });
-  Emitter(fn, target, options, *module, code.info.symbol).run();
+  NvidiaEmitter(fn, target, options, *module).run(code.info.symbol);
   std::string problem;
   llvm::raw_string_ostream problems(problem);
   if (llvm::verifyModule(*module, &problems)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTX that LLVM has no instruction for, and shared memory as a whole.
-#include "codegen/nvidia/emitter.h"
+// PTX that LLVM has no instruction for.
+#include "codegen/nvidia/nvidia_emitter.h"
 
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
@@ -9,26 +9,6 @@
 #include <llvm/IR/InlineAsm.h>
 
 namespace libtile::codegen::nvidia {
-
-namespace {
-
-bool isHalf(const llvm::Value *bits) {
-  const auto *cast = llvm::dyn_cast<llvm::BitCastInst>(bits);
-  return cast != nullptr && cast->getSrcTy()->isHalfTy();
-}
-
-// Of the base: of the buffer that needs most.
-uint64_t arenaAlignment(const ir::Function &fn) {
-  int64_t align = 128;
-  for (const ir::OpId op : fn.walk()) {
-    if (fn.opcode(op) == ir::Opcode::Alloc && fn.hasAttr(op, ir::Attr::align)) {
-      align = std::max(align, fn.getInt(op, ir::Attr::align));
-    }
-  }
-  return static_cast<uint64_t>(align);
-}
-
-} // namespace
 
 std::string AssemblyOperands::number(const std::string &constraint) {
   constraints_ += (count_ == 0 ? "" : ",") + constraint;
@@ -54,7 +34,7 @@ std::string AssemblyOperands::address(const AccessAddress &address, std::string 
   return "[" + where + (address.bytes == 0 ? "" : "+" + std::to_string(address.bytes)) + "]";
 }
 
-llvm::Value *Emitter::assembly(const std::string &text, const std::string &constraints,
+llvm::Value *NvidiaEmitter::assembly(const std::string &text, const std::string &constraints,
                                llvm::Type *result, llvm::ArrayRef<llvm::Value *> operands,
                                bool effects, bool convergent) {
   llvm::SmallVector<llvm::Type *, 16> types;
@@ -74,26 +54,15 @@ llvm::Value *Emitter::assembly(const std::string &text, const std::string &const
   return call;
 }
 
-llvm::Value *Emitter::assembly(const std::string &text, const AssemblyOperands &operands,
+llvm::Value *NvidiaEmitter::assembly(const std::string &text, const AssemblyOperands &operands,
                                llvm::Type *result) {
   const bool scratch = text.starts_with(".reg");
   return assembly(scratch ? "{ " + text + " }" : text, operands.constraints(), result,
                   operands.values(), true);
 }
 
-void Emitter::barrier() {
-  if (fn_.numWarps == 1) {
-    assembly("bar.warp.sync 0xffffffff;", "", builder_.getVoidTy(), {}, true, true);
-  } else {
-    // Barrier 0 is the whole block's, a producer among them.
-    const bool isWhole = passes::blockWarps(fn_) == fn_.numWarps;
-    assembly(isWhole ? "bar.sync 0;" : "bar.sync 1, " + std::to_string(fn_.numWarps * target_.warpSize) + ";", "",
-             builder_.getVoidTy(), {}, true, true);
-  }
-}
-
 // Named barriers, from the third on, one a team: where it waits, those arrive who give it the turn.
-void Emitter::turnBarrier(const char *instruction, int32_t teamsOn) {
+void NvidiaEmitter::turnBarrier(const char *instruction, int32_t teamsOn) {
   const int32_t threads = target_.registerTeam * target_.warpSize, teams = fn_.numWarps / target_.registerTeam;
   llvm::Value *team = builder_.CreateUDiv(thread_, i32(threads));
   team = builder_.CreateURem(builder_.CreateAdd(team, i32(teamsOn)), i32(teams));
@@ -101,7 +70,7 @@ void Emitter::turnBarrier(const char *instruction, int32_t teamsOn) {
            {builder_.CreateAdd(team, i32(2))}, true, true);
 }
 
-void Emitter::lowerBeginTurns(ir::OpId) {
+void NvidiaEmitter::lowerBeginTurns(ir::OpId) {
   const int32_t last = fn_.numWarps - target_.registerTeam;
   llvm::BasicBlock *given = newBlock("turns.begin"), *after = newBlock("turns");
   builder_.CreateCondBr(builder_.CreateICmpUGE(thread_, i32(last * target_.warpSize)), given, after);
@@ -111,75 +80,8 @@ void Emitter::lowerBeginTurns(ir::OpId) {
   builder_.SetInsertPoint(after);
 }
 
-void Emitter::lowerTakeTurn(ir::OpId) { turnBarrier("sync", 0); }
+void NvidiaEmitter::lowerTakeTurn(ir::OpId) { turnBarrier("sync", 0); }
 
-void Emitter::lowerGiveTurn(ir::OpId) { turnBarrier("arrive", 1); }
-
-llvm::Value *Emitter::sharedBase() {
-  constexpr const char *kName = "libtile_shared";
-  llvm::GlobalVariable *base = module_.getGlobalVariable(kName, true);
-  if (base == nullptr) {
-    llvm::Type *type = llvm::ArrayType::get(builder_.getInt8Ty(), 0);
-    base = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::ExternalLinkage,
-                                    nullptr, kName, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
-    base->setAlignment(llvm::Align(arenaAlignment(fn_)));
-  }
-  return base;
-}
-
-// Both go through the memory form, whose elements lie side by side in a vector.
-Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elements,
-                        unsigned wordBytes) {
-  const unsigned bytes = type.elementBytes();
-  llvm::Type *whole = builder_.getIntNTy(8 * bytes);
-  const unsigned perWord = std::max(1u, wordBytes / bytes);
-  ir::check(bytes <= wordBytes && elements.size() % perWord == 0, "elements fill whole words");
-  Regs words;
-  for (size_t first = 0; first < elements.size(); first += perWord) {
-    llvm::SmallVector<llvm::Value *, 8> parts;
-    for (unsigned i = 0; i < perWord; ++i) {
-      llvm::Value *part = elementwise_.toMemory(type, elements[first + i]);
-      parts.push_back(part->getType()->isPointerTy() ? builder_.CreatePtrToInt(part, whole)
-                                                     : builder_.CreateBitCast(part, whole));
-    }
-    if (perWord == 1) {
-      words.push_back(parts[0]);
-      continue;
-    }
-    // Halves go in as such: two conversions and their word are one instruction.
-    if (llvm::all_of(parts, isHalf)) {
-      for (llvm::Value *&part : parts) {
-        part = llvm::cast<llvm::BitCastInst>(part)->getOperand(0);
-      }
-    }
-    llvm::Value *vector =
-        llvm::PoisonValue::get(llvm::FixedVectorType::get(parts[0]->getType(), perWord));
-    for (unsigned i = 0; i < perWord; ++i) {
-      vector = builder_.CreateInsertElement(vector, parts[i], uint64_t{i});
-    }
-    words.push_back(builder_.CreateBitCast(vector, builder_.getIntNTy(8 * wordBytes)));
-  }
-  return words;
-}
-
-Regs Emitter::unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> words,
-                          unsigned wordBytes, unsigned count) {
-  const unsigned bytes = type.elementBytes();
-  llvm::Type *whole = builder_.getIntNTy(8 * bytes);
-  llvm::Type *memory = elementwise_.memoryType(type);
-  const unsigned perWord = std::max(1u, wordBytes / bytes);
-  Regs out;
-  for (unsigned i = 0; i < count; ++i) {
-    llvm::Value *word = words[i / perWord];
-    if (perWord > 1) {
-      word = builder_.CreateBitCast(word, llvm::FixedVectorType::get(whole, perWord));
-      word = builder_.CreateExtractElement(word, uint64_t{i % perWord});
-    }
-    word = memory->isPointerTy() ? builder_.CreateIntToPtr(word, memory)
-                                 : builder_.CreateBitCast(word, memory);
-    out.push_back(elementwise_.fromMemory(type, word));
-  }
-  return out;
-}
+void NvidiaEmitter::lowerGiveTurn(ir::OpId) { turnBarrier("arrive", 1); }
 
 } // namespace libtile::codegen::nvidia

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scans, run by run as passes/gpu/scan_plan.h says.
-#include "codegen/nvidia/combine.h"
+#include "codegen/gpu/combine.h"
 
 #include "ir/ops.h"
 #include "passes/gpu/scan_plan.h"
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::HwDim;
 using passes::ScanRun;
@@ -72,7 +72,7 @@ private:
     const Regs joined = combine(left, right);
     return hasLeft == nullptr ? joined : select(hasLeft, joined, right);
   }
-  Regs fromLane(const Regs &tuple, llvm::Value *lane) { return shuffle(tuple, "idx", lane); }
+  Regs fromLane(const Regs &tuple, llvm::Value *lane) { return shuffle(tuple, Emitter::Shuffle::From, lane); }
 
   // In a scan from the end: the coordinate `offset` above the first one of the `size` elements, a power
   // of two times a repeat, that the block lies in is an element. Null: surely.
@@ -238,4 +238,4 @@ private:
 
 void Emitter::lowerScan(ir::OpId op) { ScanEmitter(*this, op).run(); }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -2,11 +2,11 @@
 // Addresses in shared memory. A buffer's subtile is at least as large as that of every layout that
 // reaches it, so the thread's part of an offset lies inside the subtile and is linear over F2; the
 // registers' part is a constant, in two pieces: one inside the subtile, one that counts repeats.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 
 #include "passes/gpu/flat_buffers.h"
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::HwDim;
 
@@ -117,10 +117,6 @@ llvm::Value *Emitter::flatAddress(ir::ValueId buffer, llvm::Value *index) {
                             builder_.CreateMul(offset, i32(type.elementBytes())));
 }
 
-llvm::Value *Emitter::sharedAddress(llvm::Value *pointer) {
-  return builder_.CreatePtrToInt(pointer, builder_.getInt32Ty());
-}
-
 llvm::Value *Emitter::loadShared(const ir::Type &element, llvm::Value *pointer) {
   return elementwise_.fromMemory(
       element, builder_.CreateAlignedLoad(elementwise_.memoryType(element), pointer,
@@ -154,20 +150,7 @@ void Emitter::storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *>
     builder_.CreateAlignedStore(vector, pointer, llvm::Align(total));
     return;
   }
-  // Registers are at least 16 bits wide.
-  llvm::Type *word = builder_.getIntNTy(std::max(16u, 8 * wordBytes));
-  std::string list, constraints = "r,b";
-  llvm::SmallVector<llvm::Value *, 8> operands = {sharedAddress(pointer), predicate};
-  for (llvm::Value *value : words) {
-    list += (list.empty() ? "$" : ", $") + std::to_string(operands.size());
-    constraints += wordBytes == 8 ? ",l" : wordBytes == 4 ? ",r" : ",h";
-    operands.push_back(builder_.CreateZExt(value, word));
-  }
-  const bool several = words.size() > 1;
-  assembly("@$1 st.shared" + (several ? ".v" + std::to_string(words.size()) : std::string()) +
-               ".b" + std::to_string(8 * wordBytes) + " [$0], " +
-               (several ? "{" + list + "}" : list) + ";",
-           constraints, builder_.getVoidTy(), operands, true);
+  storeWords(pointer, words, wordBytes, predicate);
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compare-exchange steps: between registers of a thread, or lanes of a warp.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "ir/ops.h"
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Attr;
 using ir::HwDim;
@@ -63,11 +63,11 @@ void Emitter::lowerCompareExchange(ir::OpId op) {
       out.push_back(pick((reg & topRegister) == 0));
       continue;
     }
-    other = shuffle(element, other, "bfly", laneMask);
+    other = shuffle(element, other, Emitter::Shuffle::Xor, laneMask);
     llvm::Value *low = pick(true);
     out.push_back(builder_.CreateSelect(isLow, low, pick(false)));
   }
   set(fn_.result(op), std::move(out));
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 struct TileAddress {
   // Values and factors are signed integers of any width: a product of two of 32 bits is one
@@ -54,4 +54,4 @@ struct AccessAddress {
   int64_t scale = 0;
 };
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

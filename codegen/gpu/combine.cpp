@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/nvidia/combine.h"
+#include "codegen/gpu/combine.h"
 
 #include "ir/ops.h"
 #include "passes/gpu/layout_maps.h"
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::HwDim;
 using passes::WarpScratch;
@@ -44,7 +44,7 @@ Regs CombineEmitter::select(llvm::Value *condition, const Regs &a, const Regs &b
   return out;
 }
 
-Regs CombineEmitter::shuffle(const Regs &tuple, const char *mode, llvm::Value *lane) {
+Regs CombineEmitter::shuffle(const Regs &tuple, Emitter::Shuffle mode, llvm::Value *lane) {
   Regs out;
   for (size_t i = 0; i < tuple.size(); ++i) {
     out.push_back(e_.shuffle(elementOf(i), tuple[i], mode, lane));
@@ -86,4 +86,4 @@ Regs CombineEmitter::load(const WarpScratch &scratch, llvm::Value *slot) {
   return tuple;
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/nvidia/elementwise_runs.h"
+#include "codegen/gpu/elementwise_runs.h"
 
 #include "ir/ops.h"
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <unordered_map>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Opcode;
 using ir::OpId;
@@ -251,4 +251,4 @@ int32_t Emitter::equalRegisters(ir::ValueId value) const {
   return alike;
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which line of the kernel's source an instruction comes from, for profilers and debuggers: directives .file and .loc of
-// the PTX (PTX ISA, "Debugging Directives").
+// Which line of the kernel's source an instruction comes from, for profilers and debuggers: on NVIDIA's
+// GPUs directives .file and .loc of the PTX (PTX ISA, "Debugging Directives").
 #pragma once
 
 #include "ir/function.h"
@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 class LineTable {
 public:
@@ -52,4 +52,4 @@ private:
   const llvm::DebugLoc before_;
 };
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 
-#include "codegen/llvm_compat.h"
-#include "codegen/nvidia/elementwise_runs.h"
+#include "codegen/gpu/elementwise_runs.h"
 #include "ir/ops.h"
-#include "passes/gpu/shared_accesses.h"
 
-#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/Transforms/Utils/Local.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Opcode;
 using ir::Stages;
@@ -59,20 +56,13 @@ void splitLongBlocks(llvm::Function &kernel) {
 
 } // namespace
 
-Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
-                 llvm::Module &module, const std::string &symbol)
+Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module,
+                 GpuElementwise &elementwise)
     : fn_(fn), target_(target), options_(options), module_(module), context_(module.getContext()),
-      builder_(context_), elementwise_(builder_), facts_(passes::computeFacts(fn)),
-      values_(fn.numValues()), contracts_(options.contracts) {
-  declareKernel(symbol);
-  elementwise_.setFlushes(options.flushes);
-  if (options.lines) {
-    lines_.emplace(fn, *kernel_);
-  }
-}
+      builder_(context_), elementwise_(elementwise), facts_(passes::computeFacts(fn)),
+      values_(fn.numValues()), contracts_(options.contracts) {}
 
-// One parameter an argument, where i1 travels as i8, and behind them one a tensor map: its descriptor, which stays
-// where the launch has put it.
+// One parameter an argument, where i1 travels as i8, and behind them one a tensor map.
 void Emitter::declareKernel(const std::string &symbol) {
   llvm::SmallVector<llvm::Type *, 16> params;
   for (ir::ValueId arg : fn_.args(fn_.body())) {
@@ -81,40 +71,18 @@ void Emitter::declareKernel(const std::string &symbol) {
   params.resize(params.size() + fn_.maps.size(), llvm::PointerType::get(context_, 0));
   auto *type = llvm::FunctionType::get(builder_.getVoidTy(), params, false);
   kernel_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, module_);
-  kernel_->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  kernel_->addFnAttr(llvm::Attribute::NoUnwind);
-  const int32_t threads = passes::blockWarps(fn_) * target_.warpSize;
-  // Newer versions read the attribute, older ones the annotations.
-  kernel_->addFnAttr("nvvm.maxntid", std::to_string(threads));
-  llvm::NamedMDNode *annotations = module_.getOrInsertNamedMetadata("nvvm.annotations");
-  const auto annotate = [&](const char *name, int32_t value) {
-    annotations->addOperand(llvm::MDNode::get(
-        context_, {llvm::ValueAsMetadata::get(kernel_), llvm::MDString::get(context_, name),
-                   llvm::ConstantAsMetadata::get(i32(value))}));
-  };
-  annotate("kernel", 1);
-  annotate("maxntidx", threads);
-  auto *descriptor = llvm::ArrayType::get(builder_.getInt8Ty(), ir::TensorMap::kBytes);
-  for (unsigned i = fn_.params.size(); i < kernel_->arg_size(); ++i) {
-    kernel_->addParamAttr(i, llvm::Attribute::getWithByValType(context_, descriptor));
-    kernel_->addParamAttr(i, llvm::Attribute::getWithAlignment(context_, llvm::Align(ir::TensorMap::kAlign)));
-  }
-  compat::markGridConstants(*kernel_, static_cast<unsigned>(fn_.params.size()));
-  if (fn_.resident > 0) {
-    kernel_->addFnAttr("nvvm.minctasm", std::to_string(fn_.resident));
-    annotate("minctasm", fn_.resident);
-  }
-  if (options_.maxRegisters > 0) {
-    kernel_->addFnAttr("nvvm.maxnreg", std::to_string(options_.maxRegisters));
-    annotate("maxnreg", options_.maxRegisters);
-  }
+  markKernel();
 }
 
-void Emitter::run() {
+void Emitter::run(const std::string &symbol) {
+  declareKernel(symbol);
+  if (options_.lines) {
+    lines_.emplace(fn_, *kernel_);
+  }
   prologue_ = llvm::BasicBlock::Create(context_, "prologue", kernel_);
   llvm::BasicBlock *body = llvm::BasicBlock::Create(context_, "body", kernel_);
   builder_.SetInsertPoint(prologue_);
-  thread_ = specialRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+  thread_ = threadIndex();
   lane_ = builder_.CreateAnd(thread_, i32(target_.warpSize - 1));
   warp_ = fn_.numWarps == 1 ? static_cast<llvm::Value *>(i32(0))
                             : builder_.CreateUDiv(thread_, i32(target_.warpSize));
@@ -145,6 +113,10 @@ void Emitter::emitBlock(ir::BlockId block) {
   run.finish();
 }
 
+#define OURS(Name) template <> void Emitter::lowerOp<Opcode::Name>(ir::OpId op) { lower##Name(op); }
+#define VENDORS OURS
+#include "codegen/gpu/ops.def"
+
 void Emitter::emitOp(ir::OpId op) {
   const LineScope line(builder_, lines_, op);
   switch (fn_.opcode(op)) {
@@ -155,7 +127,7 @@ void Emitter::emitOp(ir::OpId op) {
     } else if constexpr (isElementwiseRow(TypeRule::rule) && Opcode::Name != Opcode::Hint) {       \
       return elementwise(op);                                                                \
     } else {                                                                                       \
-      return lower##Name(op);                                                                      \
+      return lowerOp<Opcode::Name>(op);                                                            \
     }
 #include "ir/ops.def"
   }
@@ -169,13 +141,9 @@ unsigned Emitter::numRegs(ir::ValueId value) const {
   return type.isTile() ? fn_.layout(type.layout()).size(ir::HwDim::Reg) : 1;
 }
 
-llvm::Value *Emitter::specialRegister(llvm::Intrinsic::ID id) {
-  return builder_.CreateCall(compat::intrinsic(module_, id));
-}
-
 llvm::Type *Emitter::registerType(ir::ValueId value) const {
   const ir::Type &type = fn_.type(value);
   return type.isBuffer() ? llvm::PointerType::get(context_, 3) : elementwise_.registerType(type);
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

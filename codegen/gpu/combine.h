@@ -3,12 +3,12 @@
 // them, and the shared memory through which warps meet.
 #pragma once
 
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "passes/gpu/along_axis.h"
 
 #include <functional>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 class CombineEmitter {
 protected:
@@ -28,7 +28,7 @@ protected:
   Regs combine(const Regs &left, const Regs &right);
   Regs select(llvm::Value *condition, const Regs &a, const Regs &b);
   // Of all of the tuple: the value of another lane (Emitter::shuffle).
-  Regs shuffle(const Regs &tuple, const char *mode, llvm::Value *lane);
+  Regs shuffle(const Regs &tuple, Emitter::Shuffle mode, llvm::Value *lane);
 
   // ---- scratch of the op
   // Slot of an entry of a warp's thread that stands in this one's lane.
@@ -46,4 +46,4 @@ private:
   llvm::Value *address(const passes::WarpScratch &scratch, size_t i, llvm::Value *slot);
 };
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

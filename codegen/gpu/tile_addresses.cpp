@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The making of TileAddress: forward along pointer tiles, and for each ptr_add backward along its
 // index tile, to the leaves of the sum.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "ir/ops.h"
 
 #include "passes/gpu/layout_maps.h"
@@ -10,7 +10,7 @@
 #include <numeric>
 #include <optional>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Attr;
 using ir::HwDim;
@@ -464,4 +464,4 @@ llvm::Value *AccessAddresses::pointerTo(int32_t reg) {
   return plus(address.pointer, offset);
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

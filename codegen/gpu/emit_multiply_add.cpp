@@ -2,13 +2,13 @@
 // Dots by fused multiply-adds, for every shape and type: operands lie in shared memory, a loop goes
 // over k, each thread keeps the accumulators of its registers. Rows and columns in the padding read
 // the last ones.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 
 #include "codegen/llvm_compat.h"
 
 #include <map>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::HwDim;
 
@@ -160,4 +160,4 @@ private:
 
 void Emitter::multiplyAddDot(ir::OpId op) { MultiplyAddDot(*this, op).run(); }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions that stay in registers or inside warps (passes/gpu/conversion.h), and shuffles.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 
 #include "codegen/require_pass.h"
 #include "passes/gpu/conversion.h"
@@ -8,17 +8,13 @@
 #include <map>
 #include <set>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 // Values of more than 32 bits go in halves, smaller ones in the low bits.
-llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, const char *mode,
-                              llvm::Value *operand) {
+llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, Shuffle mode, llvm::Value *operand) {
   const unsigned bits = std::max(8u, element.elementBits());
-  const std::string text = "shfl.sync." + std::string(mode) + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
   llvm::Type *word = builder_.getInt32Ty();
-  const auto move = [&](llvm::Value *part) {
-    return assembly(text, "=r,r,r", word, {part, operand}, false, true);
-  };
+  const auto move = [&](llvm::Value *part) { return shuffleWord(part, mode, operand); };
   llvm::Type *whole = builder_.getIntNTy(bits);
   llvm::Value *memory = elementwise_.toMemory(element, value);
   llvm::Type *memoryType = memory->getType();
@@ -69,9 +65,9 @@ void Emitter::lowerConvertLayout(ir::OpId op) {
                                       from[static_cast<size_t>(candidate)], shown);
       }
     }
-    out.push_back(shuffle(type.element(), shown, "idx", atLane(step.lane)));
+    out.push_back(shuffle(type.element(), shown, Shuffle::From, atLane(step.lane)));
   }
   set(result, std::move(out));
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of a buffer with one axis that an index tile names: gathers, slices that move data, counts.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "ir/ops.h"
 
 #include "passes/gpu/layout_maps.h"
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Attr;
 
@@ -57,13 +57,8 @@ void Emitter::lowerBufferCount(ir::OpId op) {
     if (fn_.numOperands(op) > 2) {
       counts = both(counts, regs(fn_.operand(op, 2))[static_cast<size_t>(reg)]);
     }
-    llvm::Value *address =
-        sharedAddress(flatAddress(buffer, regs(index)[static_cast<size_t>(reg)]));
-    AssemblyOperands operands;
-    const std::string where = operands.use(address, "r");
-    const std::string guard = counts == nullptr ? "" : "@" + operands.use(counts, "b") + " ";
-    assembly(guard + "red.shared.add.u32 [" + where + "], 1;", operands, builder_.getVoidTy());
+    countShared(flatAddress(buffer, regs(index)[static_cast<size_t>(reg)]), counts);
   }
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

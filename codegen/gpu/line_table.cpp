@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/nvidia/line_table.h"
+#include "codegen/gpu/line_table.h"
 
 #include <llvm/BinaryFormat/Dwarf.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Support/Path.h>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 namespace {
 
@@ -58,4 +58,4 @@ llvm::DebugLoc LineTable::at(ir::OpId op) {
   return llvm::DILocation::get(context, place.file->firstLine + place.line - 1, place.column, scope(place.file->name));
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

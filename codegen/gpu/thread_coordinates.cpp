@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts as code. What depends on lane and warp only is made once, in the prologue; each register
 // then adds a constant to it.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 
 #include "passes/gpu/layout_maps.h"
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::HwDim;
 
@@ -151,4 +151,4 @@ llvm::Value *Emitter::both(llvm::Value *a, llvm::Value *b) {
   return builder_.CreateAnd(a, b);
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The body of a map, once for each register, or in a loop over them; in it threads may part.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "ir/ops.h"
 
 #include <algorithm>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
-// Ops. A longer body is not repeated for each register: ptxas takes seconds for eight of some thousands of
+// Ops. A longer body is not repeated for each register: NVIDIA's assembler takes seconds for eight of some thousands of
 // instructions, which run for so long that a loop around them costs nothing.
 constexpr size_t kLongBody = 128;
 
@@ -117,8 +117,8 @@ void Emitter::lowerMap(ir::OpId op) {
   }
   // What follows may need all threads of the warp at once.
   if (parts) {
-    assembly("bar.warp.sync 0xffffffff;", "", builder_.getVoidTy(), {}, true, true);
+    warpBarrier();
   }
 }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A staged function as LLVM IR for one kernel: every thread runs the same code over its registers.
+// A staged function as LLVM IR for one kernel: every thread runs the same code over its registers. What the GPUs of all
+// vendors share; where they differ, a vendor's emitter derives from this one (codegen/nvidia/nvidia_emitter.h).
 //
 // What a value is here
 //   scalar   one LLVM value, the same in every thread of the program
@@ -8,18 +9,17 @@
 //            and replicas hold anything that is not poison. Pointers into one array are a
 //            TileAddress instead, and have registers only if an op asks for them.
 //   buffer   one LLVM value: ptr addrspace(3) to its first byte in dynamic shared memory
-//   place    nothing: registers that PTX text declares and names (emit_dot.cpp)
+//   place    nothing: registers that the vendor's text declares and names
 //   token    nothing
 //
-// Control flow is uniform: conditions are scalars. Every op that is legal in the staged stage and
-// not elementwise has a member lower<Name>, so one that is forgotten is a link error. They stand in
-// emit_<family>.cpp: control, map, shape, memory, messages, atomic, and buffers, gather, reduce, convert, dot.
+// Control flow is uniform: conditions are scalars. Every op that is legal in the staged stage and not elementwise is a
+// row of gpu/ops.def: ours has a member lower<Name> in emit_<family>.cpp, of the others each vendor has one.
 #pragma once
 
 #include "codegen/codegen.h"
-#include "codegen/nvidia/elementwise.h"
-#include "codegen/nvidia/line_table.h"
-#include "codegen/nvidia/tile_addresses.h"
+#include "codegen/gpu/elementwise.h"
+#include "codegen/gpu/line_table.h"
+#include "codegen/gpu/tile_addresses.h"
 #include "passes/analysis/facts.h"
 
 #include <llvm/IR/IRBuilder.h>
@@ -33,39 +33,59 @@ namespace libtile::ir {
 enum class MemOrder : uint8_t; // ir/ops.h
 }
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using Regs = std::vector<llvm::Value *>;
 
-// The operands of one piece of inline assembly, numbered as they are named; results come first.
-class AssemblyOperands {
-public:
-  // Each returns the text that stands for the operand.
-  std::string result(const char *constraint);
-  std::string use(llvm::Value *value, const char *constraint);
-  // "[$2+16]"; a product is computed by what `before` has to begin with, in braces around the text.
-  std::string address(const AccessAddress &address, std::string &before);
-
-  [[nodiscard]] const std::string &constraints() const { return constraints_; }
-  [[nodiscard]] llvm::ArrayRef<llvm::Value *> values() const { return values_; }
-
-private:
-  std::string number(const std::string &constraint);
-  std::string constraints_;
-  llvm::SmallVector<llvm::Value *, 8> values_;
-  unsigned count_ = 0;
-};
 // Registers of one access, in address order; all in one thread.
 using RegGroup = llvm::SmallVector<int32_t, 8>;
 
 class Emitter {
 public:
-  Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
-          llvm::Module &module, const std::string &symbol);
+  Emitter(const Emitter &) = delete;
+  Emitter &operator=(const Emitter &) = delete;
   // Adds the kernel to the module.
-  void run();
+  void run(const std::string &symbol);
 
-private:
+protected:
+  // `elementwise` is the vendor's, a member of the derived class.
+  Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module,
+          GpuElementwise &elementwise);
+  virtual ~Emitter() = default;
+
+  // ---- what a vendor's emitter has
+  // Calling convention and attributes of the kernel, and of its parameters: an argument each, then a tensor map each.
+  virtual void markKernel() = 0;
+  virtual llvm::Value *threadIndex() = 0; // i32, in the program; next, along an axis of the grid
+  virtual llvm::Value *programIndex(int64_t axis) = 0;
+  virtual llvm::Value *programCount(int64_t axis) = 0;
+  virtual llvm::Value *clock() = 0;  // i64, nanoseconds
+  virtual void barrier() = 0;        // of all threads of the program; a producer is none of them
+  virtual void warpBarrier() = 0;    // what follows may need all threads of the warp at once
+  // The i32 of the lane XOR the operand, or of the lane that the operand names.
+  enum class Shuffle : uint8_t { Xor, From };
+  virtual llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) = 0;
+  // Registers of one access to global memory (accessGroups); null: always on.
+  virtual Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) = 0;
+  virtual void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) = 0;
+  // One element: the address, then values. The old value, 0 where off; null if nobody wants it.
+  virtual llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
+                              llvm::Value *predicate, bool wantsOld) = 0;
+  // The op may add neighbours in memory at once, each for itself: addNeighbours.
+  [[nodiscard]] virtual bool addsNeighbours(ir::OpId op) const = 0;
+  virtual void addNeighbours(ir::OpId op, ir::MemOrder sem, const RegGroup &group, llvm::Value *predicate) = 0;
+  // In the scope of the op; by the threads of the predicate, null: by all.
+  virtual void fence(ir::OpId op, llvm::Value *predicate) = 0;
+  // Shared memory: words that lie side by side, where the predicate holds; 1 added to a u32, null: always; what threads
+  // wrote is seen by units that read by themselves; a tile by instructions that read matrices (AccessKind::Matrix).
+  virtual void storeWords(llvm::Value *pointer, const Regs &words, unsigned wordBytes, llvm::Value *predicate) = 0;
+  virtual void countShared(llvm::Value *pointer, llvm::Value *predicate) = 0;
+  virtual void publish() = 0;
+  virtual void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) = 0;
+  // printf by the threads for which the predicate holds; the format is a text of ours.
+  virtual llvm::Value *constantText(const std::string &text) = 0;
+  virtual void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) = 0;
+
   // ---- emitter.cpp: frame and values
   void declareKernel(const std::string &symbol);
   void emitBlock(ir::BlockId block);
@@ -103,8 +123,6 @@ private:
     return fn_.layout(fn_.type(value).layout());
   }
   [[nodiscard]] llvm::Type *registerType(ir::ValueId value) const;
-  // An intrinsic without operands: tid, ctaid, ...
-  llvm::Value *specialRegister(llvm::Intrinsic::ID id);
   [[nodiscard]] llvm::ConstantInt *i32(int64_t value) {
     return builder_.getInt32(static_cast<uint32_t>(value));
   }
@@ -129,16 +147,7 @@ private:
   // a && b, where null is true.
   llvm::Value *both(llvm::Value *a, llvm::Value *b);
 
-  // ---- inline_assembly.cpp
-  // Returns the result (a struct for several). `effects`: keeps its place among other such calls
-  // and memory accesses; `convergent`: all threads of the warp run it together.
-  llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
-                        llvm::ArrayRef<llvm::Value *> operands, bool effects,
-                        bool convergent = false);
-  // An access; its text may use scratch registers that no other text sees.
-  llvm::Value *assembly(const std::string &text, const AssemblyOperands &operands, llvm::Type *result);
-  void barrier(); // of all threads of the program; a producer is none of them
-  void turnBarrier(const char *instruction, int32_t teamsOn); // of the team that is so many further on
+  // ---- words.cpp
   // Dynamic shared memory of the program, ptr addrspace(3).
   llvm::Value *sharedBase();
   // Elements (register form) as `count` words of `wordBytes`, and back.
@@ -166,18 +175,9 @@ private:
   // The widest access along the axis; `bits` gets the register bits that count its elements.
   void vectorAlong(ir::ValueId pointer, ir::ValueId mask, unsigned axis, unsigned elementBytes,
                    RegGroup &bits) const;
-  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on);
-  void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on);
   // ---- emit_atomic.cpp
-  [[nodiscard]] std::string atomicText(ir::OpId op, ir::MemOrder sem, const ir::Type &type,
-                                       bool wantsOld) const;
-  void addVector(ir::OpId op, ir::MemOrder sem, const RegGroup &group, llvm::Value *predicate);
-  llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type,
-                      llvm::ArrayRef<llvm::Value *> operands, llvm::Value *predicate, bool wantsOld);
   // The first operands, the pointer among them, are values; the next one is the mask.
   void lowerAtomic(ir::OpId op, unsigned numValues);
-  // In the scope of the op; by the threads of the predicate, null: by all.
-  void fence(ir::OpId op, llvm::Value *predicate);
   // The scalar that thread 0 has, in every thread (passes/gpu/shared_accesses.h: tellsOthers).
   llvm::Value *tellOthers(ir::OpId op, llvm::Value *value);
   // ---- emit_control.cpp
@@ -215,27 +215,18 @@ private:
   llvm::Value *flatIndex(const ir::Type &tile, int32_t reg);
   // Address of the element at a row-major index of a buffer with one axis.
   llvm::Value *flatAddress(ir::ValueId buffer, llvm::Value *index);
-  // ptr addrspace(3) as the i32 that instructions take.
-  llvm::Value *sharedAddress(llvm::Value *pointer);
   void readVectors(ir::OpId op, const std::vector<int32_t> &bits);
-  void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed);
-  Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
-  void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from,
-                 std::pair<llvm::Value *, int32_t> to);
+  // Registers that have none of the bits, each with the group that counts through the bits.
+  static std::vector<RegGroup> groupsOf(int32_t registers, std::span<const int32_t> bits);
   llvm::Value *loadShared(const ir::Type &element, llvm::Value *pointer);
   void storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer);
   // Neighbours at once; only where the predicate holds, if there is one.
   void storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements,
                    llvm::Value *pointer, llvm::Value *predicate);
   // ---- emit_convert.cpp
-  // The value of another lane: `bfly` (lane XOR operand) or `idx` (lane operand).
-  llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const char *mode,
-                       llvm::Value *operand);
+  // The value of another lane.
+  llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, Shuffle mode, llvm::Value *operand);
   // ---- emit_messages.cpp
-  // A pointer to a constant of the module, with a zero behind it.
-  llvm::Value *constantText(const std::string &text);
-  // printf by the threads for which the predicate holds.
-  void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate);
   Regs programIndices();
   void printElements(ir::ValueId value, const ir::PrintFormat &format, const std::string &text);
   // ---- emit_map.cpp
@@ -247,15 +238,15 @@ private:
   friend class CombineEmitter;
   friend class ReduceEmitter;
   friend class ScanEmitter;
-  // ---- emit_assembly.cpp
-  friend class AssemblyEmitter;
-  // ---- emit_dot.cpp, emit_multiply_add.cpp
+  // ---- emit_multiply_add.cpp
   void multiplyAddDot(ir::OpId op);
-  friend class MatrixDot;
   friend class MultiplyAddDot;
 
-#define OP(Name, ...) void lower##Name(ir::OpId op);
-#include "ir/ops.def"
+  // lower<Name> of the opcode, for rows of gpu/ops.def.
+  template <ir::Opcode opcode> void lowerOp(ir::OpId op);
+#define OURS(Name) void lower##Name(ir::OpId op);
+#define VENDORS(Name) virtual void lower##Name(ir::OpId op) = 0;
+#include "codegen/gpu/ops.def"
 
   const ir::Function &fn_;
   const ir::Target &target_;
@@ -263,7 +254,7 @@ private:
   llvm::Module &module_;
   llvm::LLVMContext &context_;
   llvm::IRBuilder<> builder_;
-  NvidiaElementwise elementwise_;
+  GpuElementwise &elementwise_;
   std::optional<LineTable> lines_; // with the option
   passes::Facts facts_;
   llvm::Function *kernel_ = nullptr;
@@ -275,10 +266,8 @@ private:
   std::map<uint32_t, TileAddress> addresses_; // of pointer tiles, by value
   std::map<uint32_t, TileIndices> indices_;   // of index tiles, by value
   std::map<uint32_t, llvm::BasicBlock *> madeIn_; // where the registers of these were made last
-  bool contracts_; // a product may be fused with the sum that it goes into
-  // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
-  std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
   std::map<std::string, llvm::Value *> threadValues_; // of this thread, made in the prologue, by text
+  bool contracts_; // a product may be fused with the sum that it goes into
 };
 
 // The addresses of one pointer tile's elements, made where the builder stands.
@@ -297,4 +286,4 @@ private:
   const TileAddress *tile_; // null: registers that stand in this block
 };
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

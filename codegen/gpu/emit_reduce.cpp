@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions, step by step as passes/gpu/reduce_plan.h says. A thread's state is a list of entries:
 // a partial result for each row that it holds and each part of the axis not yet joined.
-#include "codegen/nvidia/combine.h"
+#include "codegen/gpu/combine.h"
 
 #include "ir/ops.h"
 #include "passes/gpu/reduce_plan.h"
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Attr;
 using ir::HwDim;
@@ -161,7 +161,7 @@ private:
       isRight = builder().CreateICmpNE(builder().CreateAnd(e_.lane_, mask), e_.i32(0));
     }
     for (Entry &entry : entries_) {
-      const Regs other = shuffle(entry.tuple, "bfly", mask);
+      const Regs other = shuffle(entry.tuple, Emitter::Shuffle::Xor, mask);
       const Regs left = isRight == nullptr ? entry.tuple : select(isRight, other, entry.tuple);
       const Regs right = isRight == nullptr ? other : select(isRight, entry.tuple, other);
       entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
@@ -234,4 +234,4 @@ private:
 
 void Emitter::lowerReduce(ir::OpId op) { ReduceEmitter(*this, op).run(); }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -7,9 +7,9 @@
 // saved, the run goes by groups of registers instead: all its ops for a few elements, then for the next few.
 #pragma once
 
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 class ElementwiseRun {
 public:
@@ -33,4 +33,4 @@ private:
   size_t registers_ = 0; // of each tile of the run; 0: it has none yet
 };
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants, indices, and ops that only rename registers.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "ir/ops.h"
 
 #include "passes/gpu/layout_maps.h"
 
-#include <llvm/IR/IntrinsicsNVPTX.h>
-
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Attr;
 
@@ -18,25 +16,12 @@ void Emitter::lowerConstant(ir::OpId op) {
   }
 }
 
-void Emitter::lowerProgramId(ir::OpId op) {
-  constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
-                                          llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
-                                          llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
-  set(fn_.result(op), specialRegister(kIds[fn_.getInt(op, Attr::axis)]));
-}
+void Emitter::lowerProgramId(ir::OpId op) { set(fn_.result(op), programIndex(fn_.getInt(op, Attr::axis))); }
 
-void Emitter::lowerNumPrograms(ir::OpId op) {
-  constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
-                                          llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
-                                          llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
-  set(fn_.result(op), specialRegister(kIds[fn_.getInt(op, Attr::axis)]));
-}
+void Emitter::lowerNumPrograms(ir::OpId op) { set(fn_.result(op), programCount(fn_.getInt(op, Attr::axis))); }
 
 // Each thread would read another time.
-void Emitter::lowerClock(ir::OpId op) {
-  llvm::Value *now = assembly("mov.u64 $0, %globaltimer;", "=l", builder_.getInt64Ty(), {}, true);
-  set(fn_.result(op), tellOthers(op, now));
-}
+void Emitter::lowerClock(ir::OpId op) { set(fn_.result(op), tellOthers(op, clock())); }
 
 void Emitter::lowerArange(ir::OpId op) {
   const ir::ValueId result = fn_.result(op);
@@ -93,4 +78,4 @@ void Emitter::lowerHint(ir::OpId op) {
 }
 void Emitter::lowerAssume(ir::OpId) {}
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structured control flow as branches and phis; a carried tile is one phi a register.
-#include "codegen/nvidia/emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "ir/ops.h"
 
-namespace libtile::codegen::nvidia {
+namespace libtile::codegen::gpu {
 
 using ir::Attr;
 
@@ -168,4 +168,4 @@ void Emitter::lowerYield(ir::OpId) {}
 
 void Emitter::lowerReturn(ir::OpId) { builder_.CreateRetVoid(); }
 
-} // namespace libtile::codegen::nvidia
+} // namespace libtile::codegen::gpu

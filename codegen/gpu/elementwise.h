@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise ops of GPUs: what codegen/emit_elementwise.h has, with divisions of many numbers by one.
+#pragma once
+
+#include "codegen/emit_elementwise.h"
+
+namespace libtile::codegen::gpu {
+
+// castFunction takes a scalar, or a pair: the vendors' instructions convert two.
+class GpuElementwise : public Elementwise {
+public:
+  using Elementwise::Elementwise;
+  using Elementwise::integerMinMax;
+  struct SharedDivisor {
+    llvm::Value *divisor = nullptr;
+    llvm::Value *scale = nullptr;      // a power of two
+    llvm::Value *isScaled = nullptr;   // scale is not 1
+    llvm::Value *reciprocal = nullptr; // of divisor * scale
+  };
+  // Until the next call, divisions by this float multiply by its reciprocal, which is computed
+  // where the builder stands; null: none. Their dividends are to be multiplied by `scale` before.
+  virtual const SharedDivisor &shareDivisor(llvm::Value *divisor) = 0;
+
+protected:
+  llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
+};
+
+} // namespace libtile::codegen::gpu

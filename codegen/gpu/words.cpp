@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory as a whole, and elements as words.
+#include "codegen/gpu/emitter.h"
+
+#include "ir/ops.h"
+
+namespace libtile::codegen::gpu {
+
+namespace {
+
+bool isHalf(const llvm::Value *bits) {
+  const auto *cast = llvm::dyn_cast<llvm::BitCastInst>(bits);
+  return cast != nullptr && cast->getSrcTy()->isHalfTy();
+}
+
+// Of the base: of the buffer that needs most.
+uint64_t arenaAlignment(const ir::Function &fn) {
+  int64_t align = 128;
+  for (const ir::OpId op : fn.walk()) {
+    if (fn.opcode(op) == ir::Opcode::Alloc && fn.hasAttr(op, ir::Attr::align)) {
+      align = std::max(align, fn.getInt(op, ir::Attr::align));
+    }
+  }
+  return static_cast<uint64_t>(align);
+}
+
+} // namespace
+
+llvm::Value *Emitter::sharedBase() {
+  constexpr const char *kName = "libtile_shared";
+  llvm::GlobalVariable *base = module_.getGlobalVariable(kName, true);
+  if (base == nullptr) {
+    llvm::Type *type = llvm::ArrayType::get(builder_.getInt8Ty(), 0);
+    base = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::ExternalLinkage,
+                                    nullptr, kName, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+    base->setAlignment(llvm::Align(arenaAlignment(fn_)));
+  }
+  return base;
+}
+
+// Both go through the memory form, whose elements lie side by side in a vector.
+Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elements,
+                        unsigned wordBytes) {
+  const unsigned bytes = type.elementBytes();
+  llvm::Type *whole = builder_.getIntNTy(8 * bytes);
+  const unsigned perWord = std::max(1u, wordBytes / bytes);
+  ir::check(bytes <= wordBytes && elements.size() % perWord == 0, "elements fill whole words");
+  Regs words;
+  for (size_t first = 0; first < elements.size(); first += perWord) {
+    llvm::SmallVector<llvm::Value *, 8> parts;
+    for (unsigned i = 0; i < perWord; ++i) {
+      llvm::Value *part = elementwise_.toMemory(type, elements[first + i]);
+      parts.push_back(part->getType()->isPointerTy() ? builder_.CreatePtrToInt(part, whole)
+                                                     : builder_.CreateBitCast(part, whole));
+    }
+    if (perWord == 1) {
+      words.push_back(parts[0]);
+      continue;
+    }
+    // Halves go in as such: two conversions and their word are one instruction.
+    if (llvm::all_of(parts, isHalf)) {
+      for (llvm::Value *&part : parts) {
+        part = llvm::cast<llvm::BitCastInst>(part)->getOperand(0);
+      }
+    }
+    llvm::Value *vector =
+        llvm::PoisonValue::get(llvm::FixedVectorType::get(parts[0]->getType(), perWord));
+    for (unsigned i = 0; i < perWord; ++i) {
+      vector = builder_.CreateInsertElement(vector, parts[i], uint64_t{i});
+    }
+    words.push_back(builder_.CreateBitCast(vector, builder_.getIntNTy(8 * wordBytes)));
+  }
+  return words;
+}
+
+Regs Emitter::unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> words,
+                          unsigned wordBytes, unsigned count) {
+  const unsigned bytes = type.elementBytes();
+  llvm::Type *whole = builder_.getIntNTy(8 * bytes);
+  llvm::Type *memory = elementwise_.memoryType(type);
+  const unsigned perWord = std::max(1u, wordBytes / bytes);
+  Regs out;
+  for (unsigned i = 0; i < count; ++i) {
+    llvm::Value *word = words[i / perWord];
+    if (perWord > 1) {
+      word = builder_.CreateBitCast(word, llvm::FixedVectorType::get(whole, perWord));
+      word = builder_.CreateExtractElement(word, uint64_t{i % perWord});
+    }
+    word = memory->isPointerTy() ? builder_.CreateIntToPtr(word, memory)
+                                 : builder_.CreateBitCast(word, memory);
+    out.push_back(elementwise_.fromMemory(type, word));
+  }
+  return out;
+}
+
+} // namespace libtile::codegen::gpu

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles that matrix instructions take, read from shared memory by ldmatrix.
+#include "codegen/nvidia/nvidia_emitter.h"
+
+#include "codegen/llvm_compat.h"
+#include "ir/ops.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <algorithm>
+
+namespace libtile::codegen::nvidia {
+
+using ir::HwDim;
+using ir::Opcode;
+
+namespace {
+
+// Where the three low bits of the lane, which name a matrix's rows, move the address: elements.
+std::vector<int32_t> rowColumns(const ir::Layout &layout, const ir::Layout &buffer,
+                                std::span<const int32_t> unitBits, bool transposed) {
+  const ir::LayoutInverse inverse(buffer);
+  const auto &lanes = layout.bases(HwDim::Lane);
+  if (!transposed) {
+    return {inverse.offsetOf(lanes[2]), inverse.offsetOf(lanes[3]), inverse.offsetOf(lanes[4])};
+  }
+  const auto &regs = layout.bases(HwDim::Reg);
+  return {inverse.offsetOf(regs[static_cast<size_t>(unitBits[0])]), inverse.offsetOf(lanes[0]),
+          inverse.offsetOf(lanes[1])};
+}
+
+} // namespace
+
+// ldmatrix: the lane 8 j + i names row i of matrix j; each lane gets one 32-bit unit of each
+// matrix. The matrices differ in up to two bits of the register index.
+void NvidiaEmitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) {
+  const ir::ValueId result = fn_.result(op);
+  const ir::Layout &layout = layoutOf(result);
+  const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 0));
+  const ir::Type element = fn_.type(result).element();
+  std::vector<int32_t> columns = rowColumns(layout, bufferLayout, unitBits, transposed);
+  std::vector<int32_t> allBits(unitBits.begin(), unitBits.end());
+  const ir::LayoutInverse inverse(bufferLayout);
+  const auto &regBases = layout.bases(HwDim::Reg);
+  unsigned count = 1;
+  for (int32_t bit = 0; bit < static_cast<int32_t>(regBases.size()) && count < 4; ++bit) {
+    if (std::find(unitBits.begin(), unitBits.end(), bit) == unitBits.end()) {
+      allBits.push_back(bit);
+      columns.push_back(inverse.offsetOf(regBases[bit]));
+      count *= 2;
+    }
+  }
+  columns.resize(5, 0);
+  BufferOffsets offsets =
+      bufferOffsets(layout, bufferLayout, element.elementBytes(), columns);
+  const bool dotsOnly = std::ranges::all_of(fn_.uses(result), [&](ir::Use use) {
+    return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2;
+  });
+  Regs out(numRegs(result));
+  for (const RegGroup &group : groupsOf(layout.size(HwDim::Reg), allBits)) {
+    const Regs units = loadMatrices(bufferPointer(scalar(fn_.operand(op, 0)), offsets, group[0]),
+                                    count, transposed);
+    const size_t perUnit = group.size() / count;
+    for (unsigned matrix = 0; matrix < count; ++matrix) {
+      const int32_t *members = &group[matrix * perUnit];
+      units_[result.index][members[0]] = units[matrix];
+      if (!dotsOnly) {
+        const Regs elements =
+            unpackWords(element, {units[matrix]}, 4, static_cast<unsigned>(perUnit));
+        for (size_t i = 0; i < perUnit; ++i) {
+          out[members[i]] = elements[i];
+        }
+      }
+    }
+  }
+  set(result, std::move(out));
+}
+
+Regs NvidiaEmitter::loadMatrices(llvm::Value *pointer, unsigned count, bool transposed) {
+  using namespace llvm::Intrinsic;
+  constexpr ID kPlain[] = {nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
+                           nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
+                           nvvm_ldmatrix_sync_aligned_m8n8_x4_b16};
+  constexpr ID kTransposed[] = {nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16,
+                                nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
+                                nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16};
+  const unsigned log = count / 2;
+  llvm::Function *instruction = compat::intrinsic(
+      module_, transposed ? kTransposed[log] : kPlain[log], {pointer->getType()});
+  llvm::Value *loaded = builder_.CreateCall(instruction, {pointer});
+  if (count == 1) {
+    return {loaded};
+  }
+  Regs units;
+  for (unsigned i = 0; i < count; ++i) {
+    units.push_back(builder_.CreateExtractValue(loaded, i));
+  }
+  return units;
+}
+
+} // namespace libtile::codegen::nvidia

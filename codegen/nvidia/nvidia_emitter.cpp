@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/nvidia/nvidia_emitter.h"
+
+#include "codegen/llvm_compat.h"
+#include "ir/ops.h"
+#include "passes/gpu/shared_accesses.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+namespace libtile::codegen::nvidia {
+
+NvidiaEmitter::NvidiaEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module)
+    : Emitter(fn, target, options, module, elements_) {
+  elements_.setFlushes(options.flushes);
+}
+
+// A tensor map's descriptor stays where the launch has put it.
+void NvidiaEmitter::markKernel() {
+  kernel_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  kernel_->addFnAttr(llvm::Attribute::NoUnwind);
+  const int32_t threads = passes::blockWarps(fn_) * target_.warpSize;
+  // Newer versions read the attribute, older ones the annotations.
+  kernel_->addFnAttr("nvvm.maxntid", std::to_string(threads));
+  llvm::NamedMDNode *annotations = module_.getOrInsertNamedMetadata("nvvm.annotations");
+  const auto annotate = [&](const char *name, int32_t value) {
+    annotations->addOperand(llvm::MDNode::get(
+        context_, {llvm::ValueAsMetadata::get(kernel_), llvm::MDString::get(context_, name),
+                   llvm::ConstantAsMetadata::get(i32(value))}));
+  };
+  annotate("kernel", 1);
+  annotate("maxntidx", threads);
+  auto *descriptor = llvm::ArrayType::get(builder_.getInt8Ty(), ir::TensorMap::kBytes);
+  for (unsigned i = fn_.params.size(); i < kernel_->arg_size(); ++i) {
+    kernel_->addParamAttr(i, llvm::Attribute::getWithByValType(context_, descriptor));
+    kernel_->addParamAttr(i, llvm::Attribute::getWithAlignment(context_, llvm::Align(ir::TensorMap::kAlign)));
+  }
+  compat::markGridConstants(*kernel_, static_cast<unsigned>(fn_.params.size()));
+  if (fn_.resident > 0) {
+    kernel_->addFnAttr("nvvm.minctasm", std::to_string(fn_.resident));
+    annotate("minctasm", fn_.resident);
+  }
+  if (options_.maxRegisters > 0) {
+    kernel_->addFnAttr("nvvm.maxnreg", std::to_string(options_.maxRegisters));
+    annotate("maxnreg", options_.maxRegisters);
+  }
+}
+
+llvm::Value *NvidiaEmitter::specialRegister(llvm::Intrinsic::ID id) {
+  return builder_.CreateCall(compat::intrinsic(module_, id));
+}
+
+llvm::Value *NvidiaEmitter::threadIndex() { return specialRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x); }
+
+llvm::Value *NvidiaEmitter::programIndex(int64_t axis) {
+  constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+  return specialRegister(kIds[axis]);
+}
+
+llvm::Value *NvidiaEmitter::programCount(int64_t axis) {
+  constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
+                                          llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
+  return specialRegister(kIds[axis]);
+}
+
+llvm::Value *NvidiaEmitter::clock() {
+  return assembly("mov.u64 $0, %globaltimer;", "=l", builder_.getInt64Ty(), {}, true);
+}
+
+void NvidiaEmitter::warpBarrier() {
+  assembly("bar.warp.sync 0xffffffff;", "", builder_.getVoidTy(), {}, true, true);
+}
+
+void NvidiaEmitter::barrier() {
+  if (fn_.numWarps == 1) {
+    warpBarrier();
+  } else {
+    // Barrier 0 is the whole block's, a producer among them.
+    const bool isWhole = passes::blockWarps(fn_) == fn_.numWarps;
+    assembly(isWhole ? "bar.sync 0;" : "bar.sync 1, " + std::to_string(fn_.numWarps * target_.warpSize) + ";", "",
+             builder_.getVoidTy(), {}, true, true);
+  }
+}
+
+llvm::Value *NvidiaEmitter::shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) {
+  const std::string text = std::string("shfl.sync.") + (mode == Shuffle::Xor ? "bfly" : "idx") + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
+  return assembly(text, "=r,r,r", builder_.getInt32Ty(), {word, operand}, false, true);
+}
+
+} // namespace libtile::codegen::nvidia

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A staged function as LLVM IR for NVIDIA's GPUs: what codegen/gpu/emitter.h leaves to a vendor, mostly PTX that LLVM has
+// no instruction for. In nvidia_emitter.cpp what is short; accesses, atomics, asynchronous copies, messages, dots and
+// the user's assembly in files of their own.
+#pragma once
+
+#include "codegen/gpu/emitter.h"
+#include "codegen/nvidia/elementwise.h"
+
+#include <string>
+
+namespace libtile::codegen::nvidia {
+
+using gpu::AccessAddress;
+using gpu::AccessAddresses;
+using gpu::RegGroup;
+using gpu::Regs;
+
+// The operands of one piece of inline assembly, numbered as they are named; results come first.
+class AssemblyOperands {
+public:
+  // Each returns the text that stands for the operand.
+  std::string result(const char *constraint);
+  std::string use(llvm::Value *value, const char *constraint);
+  // "[$2+16]"; a product is computed by what `before` has to begin with, in braces around the text.
+  std::string address(const AccessAddress &address, std::string &before);
+
+  [[nodiscard]] const std::string &constraints() const { return constraints_; }
+  [[nodiscard]] llvm::ArrayRef<llvm::Value *> values() const { return values_; }
+
+private:
+  std::string number(const std::string &constraint);
+  std::string constraints_;
+  llvm::SmallVector<llvm::Value *, 8> values_;
+  unsigned count_ = 0;
+};
+
+class NvidiaEmitter final : public gpu::Emitter {
+public:
+  NvidiaEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module);
+
+private:
+  void markKernel() override;
+  llvm::Value *threadIndex() override;
+  llvm::Value *programIndex(int64_t axis) override;
+  llvm::Value *programCount(int64_t axis) override;
+  llvm::Value *clock() override;
+  void barrier() override;
+  void warpBarrier() override;
+  llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) override;
+  // ---- emit_accesses.cpp
+  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) override;
+  void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) override;
+  void storeWords(llvm::Value *pointer, const Regs &words, unsigned wordBytes, llvm::Value *predicate) override;
+  void countShared(llvm::Value *pointer, llvm::Value *predicate) override;
+  // ---- emit_atomic.cpp
+  llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
+                      llvm::Value *predicate, bool wantsOld) override;
+  [[nodiscard]] bool addsNeighbours(ir::OpId op) const override;
+  void addNeighbours(ir::OpId op, ir::MemOrder sem, const RegGroup &group, llvm::Value *predicate) override;
+  void fence(ir::OpId op, llvm::Value *predicate) override;
+  [[nodiscard]] std::string atomicText(ir::OpId op, ir::MemOrder sem, const ir::Type &type, bool wantsOld) const;
+  // ---- emit_copies.cpp, emit_matrices.cpp
+  void publish() override;
+  void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from, std::pair<llvm::Value *, int32_t> to);
+  void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
+  Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
+  // ---- emit_messages.cpp
+  llvm::Value *constantText(const std::string &text) override;
+  void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) override;
+  // ---- emit_assembly.cpp
+  friend class AssemblyEmitter;
+  // ---- emit_dot.cpp
+  friend class MatrixDot;
+
+#define VENDORS(Name) void lower##Name(ir::OpId op) override;
+#include "codegen/gpu/ops.def"
+
+  // An intrinsic without operands: tid, ctaid, ...
+  llvm::Value *specialRegister(llvm::Intrinsic::ID id);
+  // ---- inline_assembly.cpp
+  // Returns the result (a struct for several). `effects`: keeps its place among other such calls
+  // and memory accesses; `convergent`: all threads of the warp run it together.
+  llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
+                        llvm::ArrayRef<llvm::Value *> operands, bool effects, bool convergent = false);
+  // An access; its text may use scratch registers that no other text sees.
+  llvm::Value *assembly(const std::string &text, const AssemblyOperands &operands, llvm::Type *result);
+  void turnBarrier(const char *instruction, int32_t teamsOn); // of the team that is so many further on
+  // ptr addrspace(3) as the i32 that instructions take.
+  llvm::Value *sharedAddress(llvm::Value *pointer);
+
+  NvidiaElementwise elements_{builder_};
+  // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
+  std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
+};
+
+} // namespace libtile::codegen::nvidia
