@@ -88,7 +88,7 @@ def _peer(torch, kind, a, b, order):
         return lambda: torch._int_mm(a, b)
     if kind == "e4m3":
         one = torch.ones((), device="cuda")
-        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16)
+        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
     if kind == "tf32":
         torch.backends.cuda.matmul.allow_tf32 = True
     return lambda: torch.matmul(a, b)

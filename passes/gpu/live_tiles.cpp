@@ -5,6 +5,7 @@
 #include "passes/op_properties.h"
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
 
 namespace libtile::passes {
@@ -29,7 +30,10 @@ bool isByElement(Opcode opcode) {
 
 class LiveTiles {
 public:
-  explicit LiveTiles(const ir::Function &fn) : fn_(fn) { number(fn.body()); }
+  LiveTiles(const ir::Function &fn, bool sumsAlone) : fn_(fn), sumsAlone_(sumsAlone) {
+    number(fn.body());
+    markSums();
+  }
 
   int64_t most() {
     changes_.assign(static_cast<size_t>(count_) + 2, 0);
@@ -121,9 +125,32 @@ private:
            fn_.regions(uses[0].op).empty() && fn_.opcode(uses[0].op) != Opcode::Yield;
   }
 
+  // What dots add to and return, and what loops and branches make of it.
+  void markSums() {
+    std::vector<OpId> ops;
+    for (const OpId op : fn_.walk()) {
+      ops.push_back(op);
+      if (fn_.opcode(op) == Opcode::Dot) {
+        isSum_.set(fn_.operand(op, 2), true);
+        isSum_.set(fn_.result(op), true);
+      }
+    }
+    for (const OpId op : std::views::reverse(ops)) { // what is inside comes first
+      for (const BlockId region : fn_.regions(op)) {
+        const OpId end = fn_.last(region);
+        for (uint32_t i = 0; fn_.opcode(end) == Opcode::Yield && i < fn_.results(op).size(); ++i) {
+          if (isSum_[fn_.operand(end, i)]) {
+            isSum_.set(fn_.result(op, i), true);
+            isSum_.set(fn_.opcode(op) == Opcode::For ? fn_.args(region)[i + 1] : fn_.result(op, i), true);
+          }
+        }
+      }
+    }
+  }
+
   [[nodiscard]] int64_t registersOf(ValueId value) const {
     const Type type = fn_.type(value);
-    if (!type.isTile() || type.isPointer() || !isHeld(value)) {
+    if (!type.isTile() || type.isPointer() || !isHeld(value) || (sumsAlone_ && !isSum_[value])) {
       return 0;
     }
     const bool isHalf = type.elem() == ir::Elem::F16 || type.elem() == ir::Elem::BF16;
@@ -132,15 +159,17 @@ private:
   }
 
   const ir::Function &fn_;
+  const bool sumsAlone_;
   int32_t count_ = 0;
   ir::IndexMap<OpId, int32_t> begin_{0}, end_{0};
-  ir::IndexMap<ValueId, bool> isIndex_{false};
+  ir::IndexMap<ValueId, bool> isIndex_{false}, isSum_{false};
   std::vector<bool> isPassed_;   // no op there takes whole tiles
   std::vector<int64_t> changes_; // of the live registers, at each position
 };
 
 } // namespace
 
-int64_t liveRegisters(const ir::Function &fn) { return LiveTiles(fn).most(); }
+int64_t liveRegisters(const ir::Function &fn) { return LiveTiles(fn, false).most(); }
+int64_t liveSums(const ir::Function &fn) { return LiveTiles(fn, true).most(); }
 
 } // namespace libtile::passes

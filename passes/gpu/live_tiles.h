@@ -16,5 +16,8 @@ namespace libtile::passes {
 
 // Registers of 32 bits, over all threads. A number takes one at least; of f16 and bf16 two share one.
 [[nodiscard]] int64_t liveRegisters(const ir::Function &fn);
+// Of these, the sums of dots: what dots add to and return, as loops carry it. The assembler keeps those of an instruction
+// that runs by itself where they are, and can spill others around it.
+[[nodiscard]] int64_t liveSums(const ir::Function &fn);
 
 } // namespace libtile::passes

@@ -60,6 +60,7 @@ struct Demand {
   bool imprecise;                             // its k products may be summed in fewer bits than acc has
   uint32_t rank;
   int32_t warps; // of the program
+  int64_t sums, room; // registers of a thread that its accumulators take, and that there are for them
   Source fromA, fromB;
   bool alongA = false, alongB = false; // neighbours along k lie side by side where it is loaded; found out if a unit asks
 };
@@ -123,7 +124,15 @@ std::optional<ir::Float8> formatOf(const ir::Function &fn, OpId dot, Attr attr) 
   return fn.hasAttr(dot, attr) ? std::optional(fn.getEnum<ir::Float8>(dot, attr)) : std::nullopt;
 }
 
-Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
+// Registers of a thread that may be accumulators of a unit that reads its operands by itself: the assembler cannot spill
+// these, and needs others for addresses, descriptors and numbers of slots.
+int64_t roomForSums(const ir::Target &target, int64_t threads) {
+  constexpr int64_t most = 128, others = 40;
+  return std::min({most, target.registersPerThread - others, target.registers / threads - others});
+}
+
+Demand demandOf(const ir::Function &fn, OpId dot, const ir::Target &target, int32_t warps) {
+  const int64_t threads = int64_t{warps} * target.warpSize;
   const Type a = fn.type(fn.operand(dot, 0)), acc = fn.type(fn.result(dot));
   return {.a = a.elem(),
           .b = fn.type(fn.operand(dot, 1)).elem(),
@@ -137,6 +146,8 @@ Demand demandOf(const ir::Function &fn, OpId dot, int32_t warps) {
           .imprecise = fn.getInt(dot, Attr::imprecise) >= a.dim(a.rank() - 1),
           .rank = static_cast<uint32_t>(acc.rank()),
           .warps = warps,
+          .sums = acc.numElements() / std::max<int64_t>(threads, 1),
+          .room = roomForSums(target, std::max<int64_t>(threads, 1)),
           .fromA = sourceOf(fn, dot, fn.operand(dot, 0)),
           .fromB = sourceOf(fn, dot, fn.operand(dot, 1))};
 }
@@ -149,8 +160,6 @@ bool takesTypes(const DotUnit &unit, const Demand &dot) {
   return takes(unit.a, dot.a, dot.formatA) && takes(unit.b, dot.b, dot.formatB) && takes(unit.acc, dot.acc);
 }
 
-// Accumulators of one thread beside which a kernel has registers for the rest.
-constexpr int64_t kMostSums = 128;
 
 // The grid of warps for a unit that reads its operands by itself: as many along the rows as these have room for,
 // the others along the columns. Empty: they do not divide.
@@ -179,8 +188,9 @@ std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
     return "the tile of " + std::to_string(dot.m) + " x " + std::to_string(dot.n) + " does not divide among " +
            std::to_string(dot.warps) + " warps, " + std::to_string(warpsTogether(unit)) + " of them together";
   }
-  if (int64_t{dot.m} * dot.n > kMostSums * 32 * dot.warps) {
-    return "its accumulators need more than " + std::to_string(kMostSums) + " registers of a thread";
+  if (dot.sums > dot.room) {
+    return "its accumulators need " + std::to_string(dot.sums) + " registers of a thread, which has " +
+           std::to_string(dot.room) + " for them";
   }
   const bool isThere = dot.fromA == Source::Sums && grid[1] == 1;
   if ((unit.a.alongK && !dot.alongA) || (unit.b.alongK && !dot.alongB)) {
@@ -279,7 +289,7 @@ Demand partOf(Demand demand, const DotSplit &split) {
 
 // In parts, if these have a faster unit: the dots that stand there then.
 std::vector<OpId> inParts(ir::Function &fn, OpId dot, const ir::Target &target, int32_t warps) {
-  const Demand demand = demandOf(fn, dot, warps);
+  const Demand demand = demandOf(fn, dot, target, warps);
   const auto split = fn.hasAttr(dot, Attr::unit) ? std::nullopt : splitFor(demand);
   std::string why;
   if (!split || &search(target, partOf(demand, *split), why) == &target.units.back()) {
@@ -317,7 +327,7 @@ public:
 
 private:
   Demand demandWithOrder(OpId dot) {
-    Demand demand = demandOf(fn_, dot, warps_);
+    Demand demand = demandOf(fn_, dot, target_, warps_);
     if (std::ranges::any_of(target_.units, [&](const DotUnit &unit) {
           return asksForOrder(unit) && takesTypes(unit, demand) && misfit(unit, demand).empty();
         })) {
@@ -358,7 +368,7 @@ private:
     const Type acc = fn_.type(fn_.result(dot));
     const unsigned column = acc.rank() - 1;
     if (readsByItself(unit)) {
-      return gridTogether(unit, demandOf(fn_, dot, warps_));
+      return gridTogether(unit, demandOf(fn_, dot, target_, warps_));
     }
     const bool wholeRows = unit.together &&
                            acc.numElements() / acc.dim(column) >= int64_t{unit.m} * warps_ &&
@@ -431,7 +441,7 @@ const DotUnit &unitOf(const ir::Function &fn, OpId dot, const ir::Target &target
   if (!fn.hasAttr(dot, Attr::unit) || !fn.hasAttr(dot, Attr::warps)) {
     fail(fn, dot, "a dot has no unit: the pass plan_dots has been left out");
   }
-  return namedUnit(fn, dot, target, demandOf(fn, dot, 0), true);
+  return namedUnit(fn, dot, target, demandOf(fn, dot, target, 0), true);
 }
 
 WarpGrid warpGridOf(const ir::Function &fn, OpId dot, int32_t warps) {

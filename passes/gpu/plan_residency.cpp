@@ -2,6 +2,7 @@
 #include "passes/gpu/plan_residency.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 
@@ -68,6 +69,7 @@ std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const
     held = {std::max(held.sums, own.sums), std::max(held.bytes, own.bytes)};
     bytes += loop.byProducer ? loop.slots() * loop.slotBytes() : 0;
   }
+  held.sums = std::max(held.sums, liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize)); // those of other loops too
   const int64_t byBytes = target.sharedMemory / std::max<int64_t>(bytes + held.bytes, 1);
   const int64_t without = std::min(byBytes, programsByRegisters(held, fn.numWarps, target));
   for (int64_t resident = std::clamp<int64_t>(byBytes, 1, kMostResident); resident > 0; --resident) {

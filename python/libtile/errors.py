@@ -68,7 +68,8 @@ class UnsupportedError(Error):
 
 
 class OutOfResources(UnsupportedError):
-    """The kernel needs more than a program of the device may have: `required` of `name` ("shared memory", "threads"), where
+    """The kernel needs more than a program of the device may have: `required` of `name` ("shared memory", "threads",
+    "registers" of a thread), where
     there is `limit`. Autotuning skips such a configuration."""
 
     def __init__(self, required: int, limit: int, name: str, text: str | None = None, message: str | None = None,
@@ -119,7 +120,7 @@ def _needing(message):
     """OutOfResources of what the compiler says of a kernel that needs too much."""
     import functools
     import re
-    needed = re.match(r"the kernel needs (\d+)(?: bytes of)? (shared memory|threads); \S+ has (\d+)", message)
+    needed = re.match(r"the kernel needs (\d+)(?: bytes of)? (shared memory|threads|registers)\b.*?; \S+ has (\d+)", message)
     return functools.partial(OutOfResources, int(needed[1]), int(needed[3]), needed[2]) if needed else UnsupportedError
 
 

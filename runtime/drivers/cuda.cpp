@@ -204,14 +204,18 @@ private:
     const std::string ptxas = scope.isAlone ? "" : findPtxas();
     const auto code = ptxas.empty() ? std::nullopt : assemble(ptxas, ptx, architecture, info.lines);
     if (!code || api().cuModuleLoadDataEx(&module_, code->data(), 0, nullptr, nullptr) != 0) {
-      loadPtx(ptx);
+      loadPtx(ptx, architecture);
     }
   }
-  void loadPtx(const std::string &ptx) {
+  void loadPtx(const std::string &ptx, const std::string &architecture) {
     char log[8192] = "";
     int options[] = {cuda::kJitErrorLog, cuda::kJitErrorLogBytes, cuda::kJitLineInfo};
     void *values[] = {log, reinterpret_cast<void *>(sizeof log), reinterpret_cast<void *>(size_t{info.lines})};
     const cuda::Result result = api().cuModuleLoadDataEx(&module_, ptx.c_str(), 3, options, values);
+    if (const auto need = result != 0 ? registerNeed(log) : std::nullopt) {
+      throw ir::Unsupported("the kernel needs " + std::to_string(need->needed) + " registers of a thread at least; " + architecture + " has " +
+                            std::to_string(need->limit) + " for as many warps: take smaller tiles or other num_warps");
+    }
     if (result != 0) {
       std::string message = describe(result, ("assembling " + info.symbol).c_str());
       throw DeviceError(log[0] != 0 ? message + ":\n" + log : message);

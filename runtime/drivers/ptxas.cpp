@@ -7,6 +7,7 @@
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Program.h>
+#include <llvm/Support/Regex.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <cstdlib>
@@ -96,6 +97,23 @@ std::optional<std::string> assemble(const std::string &ptxas, const std::string 
   }
   const auto code = llvm::MemoryBuffer::getFile(result.path());
   return code && !(*code)->getBuffer().empty() ? std::optional((*code)->getBuffer().str()) : std::nullopt;
+}
+
+std::optional<RegisterNeed> registerNeed(std::string_view words) {
+  // "(C7602) Insufficient registers (80) to compile instruction ... register target of 90 or higher", and
+  // "(C7600) Register allocation failed with register count of '128'".
+  llvm::SmallVector<llvm::StringRef, 3> found;
+  const llvm::StringRef text(words.data(), words.size());
+  RegisterNeed need{};
+  if (llvm::Regex("registers \\(([0-9]+)\\).*target of ([0-9]+)").match(text, &found)) {
+    return !found[1].getAsInteger(10, need.limit) && !found[2].getAsInteger(10, need.needed) ? std::optional(need) : std::nullopt;
+  }
+  if (llvm::Regex("allocation failed with register count of '([0-9]+)'").match(text, &found) &&
+      !found[1].getAsInteger(10, need.limit)) {
+    need.needed = need.limit + 1;
+    return need;
+  }
+  return std::nullopt;
 }
 
 } // namespace libtile::runtime

@@ -531,7 +531,7 @@ def main():
                 least = min(least, count)
             except libtile.UnsupportedError as error:
                 wrong = str(error)
-                if "bytes of shared memory" in wrong:
+                if isinstance(error, libtile.OutOfResources):
                     large, wrong = large + 1, None
             except libtile.DeviceError as error:  # what follows has no device
                 sys.exit(f"---- seed {seed}: {error}")

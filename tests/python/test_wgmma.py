@@ -206,14 +206,14 @@ def test_infinities_and_nan_of_tf32(device):
     np.testing.assert_allclose(got[3:], want[3:], rtol=2.0**-9)
 
 
-def assert_assembles(ptx, folder):
-    """Without notes of serialised wgmma, and without spills."""
+def assert_assembles(ptx, folder, spills=False):
+    """Without notes of serialised wgmma, and without spills, unless these may be."""
     source = folder / "kernel.ptx"
     source.write_text(ptx)
     result = subprocess.run([PTXAS, "-arch=sm_90a", "-v", source, "-o", folder / "kernel"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert not re.search(r"C75\d\d", result.stderr), result.stderr
-    assert "0 bytes spill stores" in result.stderr
+    assert spills or "0 bytes spill stores" in result.stderr
 
 
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
@@ -417,3 +417,29 @@ def test_code_of_nests(kind, tmp_path):
     later = LATER[kind]
     assert sorted(waits) == (["0", str(later)] if later else ["0"])
     assert_assembles(kernel.asm["ptx"], tmp_path)
+
+
+@libtile.jit
+def two_sums(a, b, c, d, e, f, K, S):
+    """What the first loop sums is there while the second one runs, whose elements do not lie beside each other in the first."""
+    m, n, k = tl.arange(0, 256), tl.arange(0, 128), tl.arange(0, 64)
+    left = tl.zeros((256, 128), tl.float32)
+    for i in range(0, K, 64):
+        x = tl.load(a + m[:, None] * S + i + k, i + k[None, :] < K, 0)
+        left = tl.dot(x, tl.load(b + (i + k)[:, None] + n * S, i + k[:, None] < K, 0), left)
+    right = tl.zeros((128, 64), tl.float32)
+    for i in range(0, K, 64):
+        x = tl.load(c + n[:, None] * K + i + k, i + k[None, :] < K, 0)
+        right = right * 0.5 + tl.dot(x, tl.load(d + (i + k)[:, None] * 64 + k, i + k[:, None] < K, 0))
+    tl.store(e + m[:, None] * 128 + n, left)
+    tl.store(f + n[:, None] * 64 + k, right)
+
+
+def test_registers_of_sums(tmp_path):
+    """Those that live beside a loop with a producer count; and those of one instruction leave room for others."""
+    kernel = two_sums.warmup(*["*fp16:16"] * 4, *["*fp32:16"] * 2, "i32:16", "i32", target="sm_90a", num_warps=8)
+    assert "setmaxnreg" in kernel.asm["ptx"]
+    assert_assembles(kernel.asm["ptx"], tmp_path)
+    wide = matmul.warmup(*["*fp16:16"] * 3, *["i32:16"] * 4, 1, "i32:16", 1, BM=256, BN=256, BK=32, target="sm_90a", num_warps=16)
+    assert "wgmma" not in wide.asm["ptx"] and not wide.fallbacks
+    assert_assembles(wide.asm["ptx"], tmp_path, spills=True)

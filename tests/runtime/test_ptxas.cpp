@@ -103,5 +103,21 @@ TEST_F(Ptxas, WithoutAResultThereIsNone) {
   EXPECT_EQ(assemble(script("copies", "cp $2 $4"), "x", "sm_90a"), std::nullopt);
 }
 
+TEST(RegisterNeed, IsReadFromTheAssemblersWords) {
+  using Pair = std::pair<int64_t, int64_t>;
+  const auto of = [](std::string_view words) {
+    const auto need = runtime::registerNeed(words);
+    return need ? Pair(need->needed, need->limit) : Pair();
+  };
+  EXPECT_EQ(of("ptxas fatal   : (C7602) Insufficient registers (80) to compile instruction at line 737 in function kernel. "
+               "Try to compile with register target of 90 or higher."),
+            Pair(90, 80));
+  EXPECT_EQ(of("info: words\nptxas fatal   : (C7600) Register allocation failed with register count of '128'. Compile the "
+               "program with a higher register target"),
+            Pair(129, 128));
+  EXPECT_FALSE(runtime::registerNeed("ptxas fatal   : Ptx assembly aborted due to errors"));
+  EXPECT_FALSE(runtime::registerNeed("Register allocation failed with register count of '99999999999999999999'"));
+}
+
 } // namespace
 } // namespace libtile::test
