@@ -7,6 +7,8 @@
 // that works on another device does not notice.
 #include "runtime/drivers/cuda_api.h"
 #include "runtime/drivers/driver.h"
+#include "runtime/drivers/jit_link.h"
+#include "runtime/drivers/machine_code.h"
 #include "runtime/drivers/ptxas.h"
 #include "runtime/drivers/tensor_maps.h"
 
@@ -157,6 +159,14 @@ struct Assembling {
   ~Assembling() { --assembling; }
 };
 
+// The driver's version and the program that the user names.
+std::string assemblerName() {
+  int version = 0;
+  api().cuDriverGetVersion(&version);
+  const char *program = std::getenv("LIBTILE_PTXAS");
+  return std::to_string(version) + (program != nullptr ? std::string(" ") + program : "");
+}
+
 class CudaModule : public LoadedCode {
 public:
   // `architecture`: the device's, as ptxas names it.
@@ -200,12 +210,19 @@ public:
 
 private:
   void load(const std::string &ptx, const std::string &architecture) {
+    const std::string assembler = assemblerName();
+    const std::string code = findOrAssemble({.text = ptx, .architecture = architecture, .assembler = assembler, .lines = info.lines},
+                                            [&] { return assembled(ptx, architecture); });
+    if (code.empty() || api().cuModuleLoadDataEx(&module_, code.data(), 0, nullptr, nullptr) != 0) {
+      loadPtx(ptx, architecture);
+    }
+  }
+  // "": no assembler makes code of it.
+  std::string assembled(const std::string &ptx, const std::string &architecture) {
     const Assembling scope;
     const std::string ptxas = scope.isAlone ? "" : findPtxas();
     const auto code = ptxas.empty() ? std::nullopt : assemble(ptxas, ptx, architecture, info.lines);
-    if (!code || api().cuModuleLoadDataEx(&module_, code->data(), 0, nullptr, nullptr) != 0) {
-      loadPtx(ptx, architecture);
-    }
+    return code ? *code : linkPtx(ptx, info.lines);
   }
   void loadPtx(const std::string &ptx, const std::string &architecture) {
     char log[8192] = "";

@@ -17,6 +17,7 @@ using ModuleHandle = struct ModuleTag *;
 using Function = struct FunctionTag *;
 using Stream = struct StreamTag *;
 using Event = struct EventTag *;
+using LinkState = struct LinkStateTag *;
 using Address = unsigned long long;
 
 // Values of the enumerations of cuda.h.
@@ -41,11 +42,13 @@ enum : int {
   kJitErrorLog = 5,
   kJitErrorLogBytes = 6,
   kJitLineInfo = 13,
+  kJitInputPtx = 1,
 };
 
 // name, parameter types
 #define LIBTILE_CUDA_FUNCTIONS(F)                                                                  \
   F(cuInit, unsigned)                                                                              \
+  F(cuDriverGetVersion, int *)                                                                     \
   F(cuDeviceGetCount, int *)                                                                       \
   F(cuDeviceGet, Device *, int)                                                                    \
   F(cuDeviceGetAttribute, int *, int, Device)                                                      \
@@ -55,6 +58,10 @@ enum : int {
   F(cuCtxSetCurrent, Context)                                                                      \
   F(cuCtxSynchronize)                                                                              \
   F(cuModuleLoadDataEx, ModuleHandle *, const void *, unsigned, int *, void **)                          \
+  F(cuLinkCreate_v2, unsigned, int *, void **, LinkState *)                                        \
+  F(cuLinkAddData_v2, LinkState, int, void *, size_t, const char *, unsigned, int *, void **)      \
+  F(cuLinkComplete, LinkState, void **, size_t *)                                                  \
+  F(cuLinkDestroy, LinkState)                                                                      \
   F(cuModuleUnload, ModuleHandle)                                                                        \
   F(cuModuleGetFunction, Function *, ModuleHandle, const char *)                                         \
   F(cuFuncSetAttribute, Function, int, int)                                                        \

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spine import DEVICES, OnDevice
 
 import libtile
 import libtile.language as tl
@@ -118,6 +119,21 @@ def test_what_is_found_runs(folder):
         both = np.concatenate([x, x])
         affine[(8,)](both, both[500:], 500, 3, 128)
     assert len(files(folder)) == 2
+
+
+@pytest.mark.not_interpreted("it compiles nothing that could be kept")
+@pytest.mark.parametrize("device", DEVICES)
+def test_machine_code_is_kept(folder, device):
+    """On a GPU, in a file beside that of the text."""
+    x = np.random.default_rng(1).standard_normal(1000).astype(np.float32)
+    on, kept = OnDevice(device), []
+    for cache in ("stored", "hit"):
+        affine.clear()
+        there = [on(x), on(np.full(1000, np.nan, np.float32))]
+        assert affine[(8,)](*there, 1000, 3, 128).metadata["cache"] == cache
+        np.testing.assert_array_equal(on.back(there[1]), x * 3 + 1)
+        kept.append(files(folder))
+    assert kept[0] == kept[1] and len(kept[0]) == (1 if device == "cpu" else 2)
 
 
 @pytest.mark.not_interpreted("it compiles nothing that could be kept")
