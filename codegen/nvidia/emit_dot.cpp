@@ -35,8 +35,10 @@ llvm::Intrinsic::ID instructionOf(const ir::DotUnit &unit) {
       {"mma_m16n8k16_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
       {"mma_m16n8k32_i8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8},
       {"mma_m16n8k8_tf32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32},
-      {"mma_m16n8k8_f16", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_f32_f32},
-      {"mma_m16n8k8_bf16", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_bf16},
+      // Of twice the depth, with zeros: ptxas (12.9) takes a constant b of m16n8k8 for a float when it negates it, so that one
+      // of its two elements keeps the wrong sign.
+      {"mma_m16n8k8_f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32},
+      {"mma_m16n8k8_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
       {"mma_m16n8k16_i8", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_s8},
       {"mma_m16n8k4_tf32", llvm::Intrinsic::nvvm_mma_m16n8k4_row_col_tf32},
       {"mma_m8n8k4_f64", llvm::Intrinsic::nvvm_mma_m8n8k4_row_col_f64},
@@ -84,6 +86,7 @@ public:
       registers_[i] = registersOf(i < 2 ? fn_.operand(op, i) : fn_.result(op));
       offsets_[i] = offsetsOf(parts[i].first.regs, parts[i].second);
     }
+    isHalf_ = instruction_->arg_size() == 2 * (offsets_[0].size() + offsets_[1].size()) + offsets_[2].size();
   }
 
   void run() {
@@ -206,12 +209,16 @@ private:
   void multiply(Regs &out, const ir::Coords &corner, int32_t k) {
     const int32_t m = corner[row_], n = corner[row_ + 1];
     llvm::SmallVector<llvm::Value *, 10> operands;
+    // Behind the unit's depth along k are zeros, if the instruction's is twice that.
+    llvm::Value *zero = llvm::Constant::getNullValue(instruction_->getArg(0)->getType());
     for (const ir::Coords &offset : offsets_[0]) {
       operands.push_back(operandAt(0, at(corner, m + offset[0], k + offset[1])));
     }
+    operands.append(isHalf_ ? offsets_[0].size() : 0, zero);
     for (const ir::Coords &offset : offsets_[1]) {
       operands.push_back(operandAt(1, at(corner, k + offset[0], n + offset[1])));
     }
+    operands.append(isHalf_ ? offsets_[1].size() : 0, zero);
     llvm::SmallVector<int32_t, 4> sums;
     for (const ir::Coords &offset : offsets_[2]) {
       sums.push_back(registerAt(2, at(corner, m + offset[0], n + offset[1])));
@@ -273,6 +280,7 @@ private:
   const int32_t perRegister_; // elements of an operand
   const unsigned row_;        // the axis before the last
   llvm::Function *const instruction_;
+  bool isHalf_ = false; // the unit has half of the instruction's depth
   // Of a, b and the accumulator.
   std::array<Registers, 3> registers_;
   std::array<std::vector<ir::Coords>, 3> offsets_;

@@ -296,3 +296,35 @@ def test_what_dots_refuse(what, message):
     with pytest.raises(libtile.CompilationError, match=message) as error:
         wrong[(1,)](np.zeros(1, F32), WHAT=what)
     assert "test_kernels_dots.py" in str(error.value)
+
+
+@libtile.jit
+def by_constant(x, left, right, M: tl.constexpr, K: tl.constexpr, VALUE: tl.constexpr):
+    m, k = tl.arange(0, M), tl.arange(0, K)
+    tile = tl.load(x + m[:, None] * K + k)
+    constant = tl.full((K, M), VALUE, tl.float32).to(tile.dtype)
+    at = m[:, None] * M + m
+    tl.store(left + at, tl.dot(tile, constant))
+    tl.store(right + at, tl.dot(tl.trans(constant), tl.trans(tile)))
+
+
+@everywhere
+@types
+@pytest.mark.parametrize("value", [-1, 3, -4])
+@pytest.mark.parametrize("m, k", [(16, 8), (16, 24), (32, 16), (32, 64), (16, 4)])
+def test_constant_operands(device, dtype, value, m, k):
+    """An assembler knows their bits, and may turn the sign of one."""
+    x = small(np.random.default_rng(5), (m, k), dtype)
+    on = OnDevice(device)
+    there = [on(x), *(on(np.full((m, m), 99, SUMS[dtype])) for _ in range(2))]
+    by_constant[(1,)](*there, M=m, K=k, VALUE=value)
+    want = exact(x, np.full((k, m), value))
+    np.testing.assert_array_equal(on.back(there[1]).astype(F64), want)
+    np.testing.assert_array_equal(on.back(there[2]).astype(F64), want.T)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_dots_of_8_take_instructions_of_16(dtype):
+    """ptxas turns the sign of a constant word of m16n8k8 as of one float, not of two."""
+    made = by_constant.warmup(f"*{dtype}", "*fp32", "*fp32", M=16, K=8, VALUE=-1, target="sm_90a", grid=(1,))
+    assert "mma.sync.aligned.m16n8k16" in made.asm["ptx"] and "m16n8k8" not in made.asm["ptx"]
