@@ -35,7 +35,7 @@ llvm::Intrinsic::ID instructionOf(const ir::DotUnit &unit) {
       {"mma_m16n8k16_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
       {"mma_m16n8k32_i8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8},
       {"mma_m16n8k8_tf32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32},
-      // Of twice the depth, with zeros: ptxas (12.9) takes a constant b of m16n8k8 for a float when it negates it, so that one
+      // Of twice the depth, with zeros: ptxas (12.9 to 13.5) takes a constant b of m16n8k8 for a float when it negates it, so that one
       // of its two elements keeps the wrong sign.
       {"mma_m16n8k8_f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32},
       {"mma_m16n8k8_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
