@@ -6,6 +6,7 @@
 
 #include <llvm/Support/ErrorHandling.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace libtile::codegen {
@@ -21,9 +22,17 @@ void installHandler() {
   std::call_once(once, [] { llvm::install_fatal_error_handler(throwFatal, nullptr); });
 }
 
+// The host's own is a row of none.
+const Backend &backendOf(const ir::Target &target) {
+  const auto *found = std::ranges::find_if(kBackends, [&](const Backend &backend) {
+    return std::ranges::any_of(backend.targets(), [&](const ir::Target &row) { return row.name == target.name; });
+  });
+  return found != std::end(kBackends) ? *found : kBackends[0];
+}
+
 // Destroys from the last to the first, in any case but a fatal error.
 struct Keep {
-  std::vector<std::shared_ptr<void>> objects;
+  Kept objects;
   ~Keep() {
     while (!objects.empty()) {
       objects.pop_back();
@@ -37,8 +46,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   installHandler();
   Keep keep;
   try {
-    return target.laysOut ? nvidia::generate(fn, target, options, keep.objects)
-                          : cpu::generate(fn, target, options, keep.objects);
+    return backendOf(target).generate(fn, target, options, keep.objects);
   } catch (const LlvmFatalError &error) {
     new std::vector<std::shared_ptr<void>>(std::move(keep.objects));
     throw ir::InternalError(

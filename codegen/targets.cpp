@@ -7,10 +7,12 @@ namespace libtile::codegen {
 
 namespace {
 
-const ir::Target *findRow(std::span<const ir::Target> rows, std::string_view name) {
-  for (const ir::Target &row : rows) {
-    if (row.name == name) {
-      return &row;
+const ir::Target *findRow(std::string_view name) {
+  for (const Backend &backend : kBackends) {
+    for (const ir::Target &row : backend.targets()) {
+      if (row.name == name) {
+        return &row;
+      }
     }
   }
   return nullptr;
@@ -20,8 +22,8 @@ const ir::Target *findRow(std::span<const ir::Target> rows, std::string_view nam
 
 std::vector<std::string> targetNames() {
   std::vector<std::string> names;
-  for (const std::span<const ir::Target> rows : {cpu::targets(), nvidia::targets()}) {
-    for (const ir::Target &row : rows) {
+  for (const Backend &backend : kBackends) {
+    for (const ir::Target &row : backend.targets()) {
       names.push_back(row.name);
     }
   }
@@ -55,10 +57,7 @@ const ir::Target &findTarget(std::string_view name) {
   if (name == interpreterTarget().name) {
     return interpreterTarget();
   }
-  const ir::Target *row = findRow(cpu::targets(), name);
-  if (row == nullptr) {
-    row = findRow(nvidia::targets(), name);
-  }
+  const ir::Target *row = findRow(name);
   if (row == nullptr) {
     std::string known = "cpu";
     for (const std::string &other : targetNames()) {

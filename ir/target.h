@@ -103,6 +103,8 @@ struct Target {
   // one core in nests.
   bool laysOut = false;
 
+  std::string assembly = "asm"; // what its last stage is called
+
   // The functions that its emitter has instructions for; others become code of the function library
   // (passes/expand_functions.h).
   std::vector<FunctionKey> functions;

@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "codegen": {"ir", "passes", "codegen"},
     "runtime": {"ir", "frontend", "passes", "codegen", "runtime"},
 }
-BACKENDS = {"cpu", "nvidia"}  # folders of codegen/ that know nothing of each other, and what GPUs share nothing of them
+BACKENDS = {"amd", "cpu", "nvidia"}  # folders of codegen/ that know nothing of each other, and what GPUs share nothing of them
 # The first line of a definition, as clang-format leaves it: it ends in `{` and no control word opens it.
 HEAD = re.compile(r"^(\s*)(?!if|for|while|switch|else|do\b|try|catch|namespace|struct|class|enum|union"
                   r"|extern|return|case)[\w:<>~&*,\[\]() =+\-!.|\"']+\)[\w\s&:>*<-]*\{$")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Atomic operations, loads and stores: one after another, lane by lane in ascending order; where the lanes lie
 // side by side and all are on, as many at once as a compare and swap takes.
+#include "codegen/atomic_kinds.h"
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/wide_atomics.h"
 #include "ir/ops.h"
@@ -12,51 +13,6 @@ using ir::Attr;
 using ir::Elem;
 using ir::ValueId;
 using llvm::Value;
-
-namespace {
-
-llvm::AtomicOrdering orderOf(ir::MemOrder order) {
-  switch (order) {
-  case ir::MemOrder::relaxed:
-    return llvm::AtomicOrdering::Monotonic;
-  case ir::MemOrder::acquire:
-    return llvm::AtomicOrdering::Acquire;
-  case ir::MemOrder::release:
-    return llvm::AtomicOrdering::Release;
-  case ir::MemOrder::acq_rel:
-    return llvm::AtomicOrdering::AcquireRelease;
-  }
-  throw ir::InternalError("unknown memory order");
-}
-
-llvm::AtomicRMWInst::BinOp kindOf(AtomicKind kind) {
-  using R = llvm::AtomicRMWInst;
-  switch (kind) {
-  case AtomicKind::add:
-    return R::Add;
-  case AtomicKind::fadd:
-    return R::FAdd;
-  case AtomicKind::smax:
-    return R::Max;
-  case AtomicKind::umax:
-    return R::UMax;
-  case AtomicKind::smin:
-    return R::Min;
-  case AtomicKind::umin:
-    return R::UMin;
-  case AtomicKind::and_:
-    return R::And;
-  case AtomicKind::or_:
-    return R::Or;
-  case AtomicKind::xor_:
-    return R::Xor;
-  case AtomicKind::xchg:
-    return R::Xchg;
-  }
-  throw ir::InternalError("unknown atomic kind");
-}
-
-} // namespace
 
 // A store's lanes give nothing: it goes on with a bit that nobody reads.
 void Emitter::eachLane(ir::OpId op, ValueId mask, unsigned numOperands, LaneOp body) {

@@ -19,10 +19,15 @@ public:
   };
   // Until the next call, divisions by this float multiply by its reciprocal, which is computed
   // where the builder stands; null: none. Their dividends are to be multiplied by `scale` before.
-  virtual const SharedDivisor &shareDivisor(llvm::Value *divisor) = 0;
+  const SharedDivisor &shareDivisor(llvm::Value *divisor);
 
 protected:
   llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }
+  llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
+  [[nodiscard]] bool isShared(llvm::Value *divisor) const { return divisor == shared_.divisor; }
+
+private:
+  SharedDivisor shared_;
 };
 
 } // namespace libtile::codegen::gpu

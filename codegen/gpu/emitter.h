@@ -81,6 +81,8 @@ protected:
   virtual void storeWords(llvm::Value *pointer, const Regs &words, unsigned wordBytes, llvm::Value *predicate) = 0;
   virtual void countShared(llvm::Value *pointer, llvm::Value *predicate) = 0;
   virtual void publish() = 0;
+  // Bytes of shared memory that the code asks for itself; 0: the launch gives it.
+  [[nodiscard]] virtual int64_t sharedExtent() const = 0;
   virtual void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) = 0;
   // printf by the threads for which the predicate holds; the format is a text of ours.
   virtual llvm::Value *constantText(const std::string &text) = 0;

@@ -30,9 +30,12 @@ llvm::Value *Emitter::sharedBase() {
   constexpr const char *kName = "libtile_shared";
   llvm::GlobalVariable *base = module_.getGlobalVariable(kName, true);
   if (base == nullptr) {
-    llvm::Type *type = llvm::ArrayType::get(builder_.getInt8Ty(), 0);
-    base = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::ExternalLinkage,
-                                    nullptr, kName, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+    const int64_t bytes = sharedExtent();
+    llvm::Type *type = llvm::ArrayType::get(builder_.getInt8Ty(), static_cast<uint64_t>(bytes));
+    base = new llvm::GlobalVariable(module_, type, false,
+                                    bytes == 0 ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
+                                    bytes == 0 ? nullptr : llvm::PoisonValue::get(type), kName, nullptr,
+                                    llvm::GlobalValue::NotThreadLocal, 3);
     base->setAlignment(llvm::Align(arenaAlignment(fn_)));
   }
   return base;

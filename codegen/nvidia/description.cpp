@@ -174,6 +174,7 @@ ir::Target makeTarget(const Row &row) {
   target.features = row.ptx;
   target.llvmSince = row.llvmSince;
   target.laysOut = true;
+  target.assembly = "ptx";
   // lg2.approx is no logarithm: near 1, where the result is small, it is off by up to 2^-22.
   target.functions = {{ir::Opcode::Exp, ir::Elem::F32},
                       {ir::Opcode::Exp2, ir::Elem::F32},

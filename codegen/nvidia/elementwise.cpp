@@ -159,33 +159,9 @@ llvm::Value *NvidiaElementwise::castFunction(const ir::Function &fn, ir::OpId op
                                        uint64_t{0});
 }
 
-// a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and
-// subnormal numbers; where it makes a * scale overflow or vanish, so does the quotient.
-const NvidiaElementwise::SharedDivisor &NvidiaElementwise::shareDivisor(llvm::Value *divisor) {
-  shared_ = {divisor};
-  if (divisor == nullptr) {
-    return shared_;
-  }
-  constexpr double kFar = 0x1p100;
-  constexpr double kScale = 0x1p64;
-  llvm::Value *size = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, divisor);
-  llvm::Value *large = builder_.CreateFCmpOGT(size, floatLike(divisor, kFar));
-  llvm::Value *tiny = builder_.CreateFCmpOLT(size, floatLike(divisor, 1 / kFar));
-  llvm::Value *down =
-      builder_.CreateSelect(large, floatLike(divisor, 1 / kScale), floatLike(divisor, 1.0));
-  shared_.isScaled = builder_.CreateOr(large, tiny);
-  shared_.scale = builder_.CreateSelect(tiny, floatLike(divisor, kScale), down);
-  shared_.reciprocal =
-      builder_.CreateFDiv(floatLike(divisor, 1.0), builder_.CreateFMul(divisor, shared_.scale));
-  return shared_;
-}
-
 llvm::Value *NvidiaElementwise::divide(llvm::Value *a, llvm::Value *b, bool rounded) {
-  if (rounded || !a->getType()->isFloatTy()) {
-    return Elementwise::divide(a, b, rounded);
-  }
-  if (b == shared_.divisor) {
-    return builder_.CreateFMul(a, shared_.reciprocal);
+  if (rounded || !a->getType()->isFloatTy() || isShared(b)) {
+    return GpuElementwise::divide(a, b, rounded);
   }
   auto *type = llvm::FunctionType::get(a->getType(), {a->getType(), b->getType()}, false);
   return builder_.CreateCall(

@@ -16,7 +16,6 @@ public:
   llvm::Value *integerMinMax(llvm::Intrinsic::ID which, llvm::Value *a, llvm::Value *b) override;
   // Whether exp2 of f32 gives 0 in place of numbers below the least normal one: one instruction, else four.
   void setFlushes(bool flushes) { flushes_ = flushes; }
-  const SharedDivisor &shareDivisor(llvm::Value *divisor) override;
 
 protected:
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
@@ -34,7 +33,6 @@ private:
   llvm::Value *decodePair(llvm::Value *codes);
   llvm::Value *encodePair(ir::Float8 format, llvm::Value *numbers);
 
-  SharedDivisor shared_;
   bool flushes_ = true;
 };
 

@@ -62,6 +62,7 @@ private:
   [[nodiscard]] std::string atomicText(ir::OpId op, ir::MemOrder sem, const ir::Type &type, bool wantsOld) const;
   // ---- emit_copies.cpp, emit_matrices.cpp
   void publish() override;
+  [[nodiscard]] int64_t sharedExtent() const override { return 0; }
   void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from, std::pair<llvm::Value *, int32_t> to);
   void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
   Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);

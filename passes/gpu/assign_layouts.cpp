@@ -223,7 +223,7 @@ bool assignLayouts(ir::Function &fn, const PassContext &context) {
     facts = computeFacts(fn);
   }
   const LayoutProblem problem = proposeLayouts(fn, facts, context, warps);
-  const std::vector<Layout> layouts = chooseLayouts(fn, problem, warps);
+  const std::vector<Layout> layouts = chooseLayouts(fn, problem, warps, context.target.warpSize);
   Rewriter(fn, context, warps).run(problem, layouts);
   fn.numWarps = warps;
   fn.stage = ir::Stage::LaidOut;

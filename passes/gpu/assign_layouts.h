@@ -17,7 +17,7 @@ namespace libtile::passes {
 
 // One layout for each component.
 [[nodiscard]] std::vector<ir::Layout> chooseLayouts(const ir::Function &fn,
-                                                    const LayoutProblem &problem, int32_t warps);
+                                                    const LayoutProblem &problem, int32_t warps, int32_t warpSize);
 
 // Requires: tile stage. Ensures: laid-out; numWarps is decided; f16 and bf16 accumulators of dots
 // have become f32; the operands of a dot by matrix instructions have fragment layouts; other dots

@@ -17,8 +17,8 @@ using ir::ValueId;
 
 class Chooser {
 public:
-  Chooser(const ir::Function &fn, const LayoutProblem &problem, int32_t warps)
-      : fn_(fn), problem_(problem), warps_(warps), chosen_(problem.components.size()) {}
+  Chooser(const ir::Function &fn, const LayoutProblem &problem, int32_t warps, int32_t warpSize)
+      : fn_(fn), problem_(problem), warps_(warps), warpSize_(warpSize), chosen_(problem.components.size()) {}
 
   std::vector<Layout> run() {
     std::vector<size_t> order(problem_.components.size());
@@ -98,7 +98,7 @@ private:
     const ir::Type type = fn_.type(value);
     std::vector<int32_t> order(type.rank());
     std::iota(order.rbegin(), order.rend(), 0);
-    return Layout::blocked(type.shape(), order, 1, warps_);
+    return Layout::blocked(type.shape(), order, 1, warps_, {}, warpSize_);
   }
 
   [[nodiscard]] const Layout *chosen(ValueId value) const {
@@ -151,14 +151,15 @@ private:
   const ir::Function &fn_;
   const LayoutProblem &problem_;
   const int32_t warps_;
+  const int32_t warpSize_;
   std::vector<std::optional<Layout>> chosen_;
 };
 
 } // namespace
 
 std::vector<Layout> chooseLayouts(const ir::Function &fn, const LayoutProblem &problem,
-                                  int32_t warps) {
-  return Chooser(fn, problem, warps).run();
+                                  int32_t warps, int32_t warpSize) {
+  return Chooser(fn, problem, warps, warpSize).run();
 }
 
 } // namespace libtile::passes

@@ -239,7 +239,7 @@ private:
                                       : context_.target.maxVectorBytes;
       const double cost = isAtomic && facts_.access().run(pointers, longestRun(pointers)).elements > 1 ? 4 : 1;
       component(pointers).proposals.push_back(
-          {memoryLayout(fn_, pointers, facts_, warps_, widest,
+          {memoryLayout(fn_, pointers, facts_, warps_, context_.target.warpSize, widest,
                         reducedAxis_[componentIndex(pointers)]),
            cost * static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
     } else if (opcode == Opcode::Dot) {
@@ -341,19 +341,19 @@ double frequency(const ir::Function &fn, OpId op) {
 }
 
 Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts, int32_t warps,
-                    int32_t maxVectorBytes, int32_t reducedAxis) {
+                    int32_t warpSize, int32_t maxVectorBytes, int32_t reducedAxis) {
   const Type type = fn.type(pointers);
   const std::vector<int32_t> order = orderByRuns(fn, pointers, facts);
   const int64_t widest =
       facts.access().maxVectorElements(pointers, static_cast<unsigned>(order[0]), maxVectorBytes);
-  const int64_t perThread = type.numElements() / (int64_t{warps} * 32);
+  const int64_t perThread = type.numElements() / (int64_t{warps} * warpSize);
   const int32_t vector = floorPowerOfTwo(std::min(widest, perThread));
   std::vector<int32_t> warpOrder = order;
   if (reducedAxis >= 0) {
     std::stable_partition(warpOrder.begin(), warpOrder.end(),
                           [&](int32_t axis) { return axis != reducedAxis; });
   }
-  return Layout::blocked(type.shape(), order, vector, warps, warpOrder);
+  return Layout::blocked(type.shape(), order, vector, warps, warpOrder, warpSize);
 }
 
 int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
@@ -362,8 +362,9 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     return std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
   }
   const Sizes sizes(fn);
-  const auto share = [](int64_t elements, int64_t registers) {
-    return ceilPowerOfTwo((elements + 32 * registers - 1) / (32 * registers));
+  const auto share = [&](int64_t elements, int64_t registers) {
+    const int64_t ofWarp = context.target.warpSize * registers;
+    return ceilPowerOfTwo((elements + ofWarp - 1) / ofWarp);
   };
   int64_t warps = 0;
   if (sizes.dot > 0) {

@@ -336,7 +336,7 @@ std::vector<std::string> Compiled::stages() const {
     }
   }
   names.emplace_back("llvm");
-  names.emplace_back(target_.laysOut ? "ptx" : "asm");
+  names.push_back(target_.assembly);
   return names;
 }
 
@@ -345,14 +345,14 @@ std::string Compiled::text(const std::string &stage) const {
   if (stage == ir::stageName(ir::Stage::Tile)) {
     return ir::print(tile_);
   }
-  if (stage == "ptx" && target_.laysOut) {
+  if (stage == target_.assembly && !preferred_.code.assembly.empty()) {
     return preferred_.code.assembly;
   }
   ir::Function fn = tile_.clone();
   const passes::PassContext context = passContext(passes::Reliance::WholeTiles);
   if (codegen::isInterpreted(target_)) {
     // It has no other stage.
-  } else if (stage != "llvm" && stage != "asm") {
+  } else if (stage != "llvm" && stage != target_.assembly) {
     // As the last pass of the stage leaves it. A value has one name in the texts of all stages.
     ir::Names names;
     ir::PrintOptions print;
@@ -366,11 +366,11 @@ std::string Compiled::text(const std::string &stage) const {
     if (const auto found = texts.find(stage); found != texts.end()) {
       return std::move(found->second);
     }
-  } else if (stage == "llvm" || !target_.laysOut) {
+  } else {
     passes::runPipeline(fn, context, pipelineOptions());
     codegen::CodeOptions wanted = codeOptions();
     wanted.keepLlvm = stage == "llvm";
-    wanted.keepAssembly = stage == "asm";
+    wanted.keepAssembly = stage != "llvm";
     codegen::Code code = codegen::generate(fn, target_, wanted);
     return stage == "llvm" ? std::move(code.llvm) : std::move(code.assembly);
   }

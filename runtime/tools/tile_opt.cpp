@@ -47,7 +47,7 @@ void writeFile(const std::string &path, const std::string &text) {
 // ---- names that the options give
 
 void requireEmit(const ToolOptions &options, const ir::Target &target) {
-  const std::vector<std::string> kinds = {"tile", "llvm", target.laysOut ? "ptx" : "asm", "none"};
+  const std::vector<std::string> kinds = {"tile", "llvm", target.assembly, "none"};
   if (std::ranges::find(kinds, options.emit) == kinds.end()) {
     throw ir::UserError("--emit " + options.emit + ": for " + target.name + " there are " +
                         joined(kinds));

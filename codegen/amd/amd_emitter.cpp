@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/amd/amd_emitter.h"
+
+#include "codegen/llvm_compat.h"
+#include "ir/ops.h"
+
+#include <llvm/IR/IntrinsicsAMDGPU.h>
+
+namespace libtile::codegen::amd {
+
+namespace {
+
+// The implicit arguments of code object version 5: extents of the grid in workgroups come first, an i32 each.
+constexpr int64_t kCountBytes = 4;
+constexpr int64_t kClockNanoseconds = 10; // of one tick: 100 MHz
+constexpr unsigned kConstant = 4;         // address space
+
+} // namespace
+
+AmdEmitter::AmdEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module)
+    : Emitter(fn, target, options, module, elements_) {}
+
+void AmdEmitter::markKernel() {
+  const std::string threads = std::to_string(fn_.numWarps * target_.warpSize);
+  kernel_->setCallingConv(llvm::CallingConv::AMDGPU_KERNEL);
+  kernel_->addFnAttr(llvm::Attribute::NoUnwind);
+  kernel_->addFnAttr("amdgpu-flat-work-group-size", threads + "," + threads);
+  kernel_->addFnAttr("uniform-work-group-size", "true");
+}
+
+llvm::Value *AmdEmitter::threadIndex() {
+  return builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_workitem_id_x));
+}
+
+llvm::Value *AmdEmitter::programIndex(int64_t axis) {
+  constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::amdgcn_workgroup_id_x, llvm::Intrinsic::amdgcn_workgroup_id_y,
+                                          llvm::Intrinsic::amdgcn_workgroup_id_z};
+  return builder_.CreateCall(compat::intrinsic(module_, kIds[axis]));
+}
+
+llvm::Value *AmdEmitter::programCount(int64_t axis) {
+  llvm::Value *arguments = builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_implicitarg_ptr));
+  ir::check(arguments->getType()->getPointerAddressSpace() == kConstant, "implicit arguments are constants");
+  llvm::Value *place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), arguments, static_cast<uint64_t>(axis * kCountBytes));
+  return builder_.CreateAlignedLoad(builder_.getInt32Ty(), place, llvm::Align(4));
+}
+
+llvm::Value *AmdEmitter::clock() {
+  llvm::Value *ticks = builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::readsteadycounter));
+  return builder_.CreateMul(ticks, builder_.getInt64(kClockNanoseconds));
+}
+
+// Accesses in front of it are seen by all threads behind it.
+void AmdEmitter::barrier() {
+  const llvm::SyncScope::ID group = context_.getOrInsertSyncScopeID("workgroup");
+  if (fn_.numWarps == 1) {
+    return warpBarrier();
+  }
+  builder_.CreateFence(llvm::AtomicOrdering::Release, group);
+  builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_s_barrier));
+  builder_.CreateFence(llvm::AtomicOrdering::Acquire, group);
+}
+
+// The lanes of a wave go together; what is needed is that the compiler keeps the order.
+void AmdEmitter::warpBarrier() {
+  const llvm::SyncScope::ID wave = context_.getOrInsertSyncScopeID("wavefront");
+  builder_.CreateFence(llvm::AtomicOrdering::Release, wave);
+  builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_wave_barrier));
+  builder_.CreateFence(llvm::AtomicOrdering::Acquire, wave);
+}
+
+// ds_bpermute takes four times the lane.
+llvm::Value *AmdEmitter::shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) {
+  llvm::Value *lane = mode == Shuffle::Xor ? builder_.CreateXor(lane_, operand) : operand;
+  return builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_ds_bpermute),
+                             {builder_.CreateShl(lane, i32(2)), word});
+}
+
+int64_t AmdEmitter::sharedExtent() const { return fn_.arenaBytes; }
+
+void AmdEmitter::publish() {}
+
+void AmdEmitter::unsupported(ir::OpId op) const {
+  throw ir::Unsupported(std::string(fn_.opInfo(op).mnemonic) + " is not supported on " + target_.name + " yet", fn_.locationOf(op));
+}
+
+llvm::Value *AmdEmitter::constantText(const std::string &) {
+  throw ir::Unsupported("prints are not supported on " + target_.name + " yet");
+}
+
+void AmdEmitter::printLine(llvm::Value *, Regs, llvm::Value *) {}
+
+// The plan makes these for targets that have them: copies ahead, boxes, units that go on by themselves.
+#define NONE(Name)                                                                                 \
+  void AmdEmitter::lower##Name(ir::OpId op) { unsupported(op); }
+NONE(Assembly)
+NONE(Assert)
+NONE(AsyncCopy)
+NONE(AsyncCommit)
+NONE(AsyncWait)
+NONE(ArrivalsInit)
+NONE(ArrivalsWait)
+NONE(ArrivalsEnd)
+NONE(CopyBox)
+NONE(Arrive)
+NONE(Producer)
+NONE(BeginTurns)
+NONE(TakeTurn)
+NONE(GiveTurn)
+NONE(PlaceWrite)
+NONE(PlaceRead)
+NONE(DotWait)
+#undef NONE
+
+void AmdEmitter::lowerDot(ir::OpId op) { multiplyAddDot(op); }
+
+} // namespace libtile::codegen::amd

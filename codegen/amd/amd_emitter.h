@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A staged function as LLVM IR for AMD's GPUs: what codegen/gpu/emitter.h leaves to a vendor. A warp is a wave of the target's
+// 32 or 64 lanes. What is masked off is branched around, since an access has no predicate.
+#pragma once
+
+#include "codegen/amd/elementwise.h"
+#include "codegen/gpu/emitter.h"
+
+#include <functional>
+
+namespace libtile::codegen::amd {
+
+using gpu::AccessAddress;
+using gpu::RegGroup;
+using gpu::Regs;
+
+class AmdEmitter final : public gpu::Emitter {
+public:
+  AmdEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module);
+
+private:
+  void markKernel() override;
+  llvm::Value *threadIndex() override;
+  llvm::Value *programIndex(int64_t axis) override;
+  llvm::Value *programCount(int64_t axis) override;
+  llvm::Value *clock() override;
+  void barrier() override;
+  void warpBarrier() override;
+  llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) override;
+  [[nodiscard]] int64_t sharedExtent() const override;
+  // ---- emit_accesses.cpp
+  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) override;
+  void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) override;
+  void storeWords(llvm::Value *pointer, const Regs &words, unsigned wordBytes, llvm::Value *predicate) override;
+  void countShared(llvm::Value *pointer, llvm::Value *predicate) override;
+  llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
+                      llvm::Value *predicate, bool wantsOld) override;
+  [[nodiscard]] bool addsNeighbours(ir::OpId op) const override;
+  void addNeighbours(ir::OpId op, ir::MemOrder sem, const RegGroup &group, llvm::Value *predicate) override;
+  void fence(ir::OpId op, llvm::Value *predicate) override;
+  void publish() override;
+  void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
+  llvm::Value *constantText(const std::string &text) override;
+  void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) override;
+
+#define VENDORS(Name) void lower##Name(ir::OpId op) override;
+#include "codegen/gpu/ops.def"
+
+  // What `then` computes where the predicate holds, else the values of `otherwise`; null: always.
+  Regs where(llvm::Value *predicate, const Regs &otherwise, const std::function<Regs()> &then);
+  // Address of an access, as one pointer.
+  llvm::Value *pointerOf(const AccessAddress &address);
+  [[nodiscard]] llvm::SyncScope::ID scopeOf(ir::OpId op) const;
+  // Volatile, of a cache level, or atomic in its scope, as the op's attributes say.
+  template <class Access> Access *marked(ir::OpId op, Access *access) const;
+  [[noreturn]] void unsupported(ir::OpId op) const;
+
+  AmdElementwise elements_{builder_};
+};
+
+} // namespace libtile::codegen::amd

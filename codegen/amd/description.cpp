@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// AMD's targets as data (LLVM's "User Guide for AMDGPU Backend", and the ISA documents of CDNA 2 to 4 and RDNA 3 to 4).
+#include "codegen/backends.h"
+#include "ir/ops.h"
+
+namespace libtile::codegen::amd {
+
+namespace {
+
+using ir::Elem;
+
+struct Row {
+  const char *name;
+  int32_t wave;          // lanes
+  int32_t sharedKib;     // of a workgroup
+  int32_t registers;     // of a lane
+  int32_t allRegisters;  // of a compute unit: of all its lanes together
+  int32_t llvmSince;
+};
+constexpr Row kRows[] = {
+    {"gfx90a", 64, 64, 512, 131072, 19},   {"gfx942", 64, 64, 512, 131072, 19}, {"gfx950", 64, 160, 512, 131072, 20},
+    {"gfx1100", 32, 64, 256, 98304, 19},   {"gfx1101", 32, 64, 256, 98304, 19}, {"gfx1102", 32, 64, 256, 65536, 19},
+    {"gfx1150", 32, 64, 256, 65536, 19},   {"gfx1151", 32, 64, 256, 98304, 19}, {"gfx1200", 32, 64, 256, 98304, 19},
+    {"gfx1201", 32, 64, 256, 98304, 19},
+};
+
+// Fused multiply-adds of every type: four columns a thread, eight threads along a row.
+ir::DotUnit multiplyAdds(int32_t lanes) {
+  ir::DotUnit unit = {.name = "multiply_add",
+                      .m = 4,
+                      .n = 32,
+                      .k = 1,
+                      .a = {.elem = Elem::Void, .inShared = true, .regs = {}, .lanes = {}},
+                      .b = {.elem = Elem::Void, .inShared = true, .regs = {}, .lanes = {}},
+                      .acc = {.elem = Elem::Void,
+                              .regs = {{0, 1}, {0, 2}},
+                              .lanes = {{0, 4}, {0, 8}, {0, 16}, {1, 0}, {2, 0}}},
+                      .together = false};
+  if (lanes == 64) {
+    unit.m = 8;
+    unit.acc.lanes.push_back({4, 0});
+  }
+  return unit;
+}
+
+ir::Target makeTarget(const Row &row) {
+  ir::Target target;
+  target.name = row.name;
+  target.triple = "amdgcn-amd-amdhsa";
+  target.cpu = row.name;
+  target.features = row.wave == 64 ? "+wavefrontsize64" : "+wavefrontsize32";
+  target.llvmSince = row.llvmSince;
+  target.laysOut = true;
+  target.assembly = "asm";
+  target.warpSize = row.wave;
+  target.maxWarps = 1024 / row.wave;
+  target.sharedMemory = row.sharedKib * 1024;
+  target.registersPerThread = row.registers;
+  target.registers = row.allRegisters;
+  target.maxVectorBytes = 16;
+  target.units = {multiplyAdds(row.wave)};
+  return target;
+}
+
+} // namespace
+
+std::span<const ir::Target> targets() {
+  static const std::vector<ir::Target> rows = [] {
+    std::vector<ir::Target> out;
+    for (const Row &row : kRows) {
+      out.push_back(makeTarget(row));
+    }
+    return out;
+  }();
+  return rows;
+}
+
+} // namespace libtile::codegen::amd

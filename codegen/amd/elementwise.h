@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise ops where AMD's GPUs have an instruction of their own: fp16 is a type of theirs.
+#pragma once
+
+#include "codegen/gpu/elementwise.h"
+
+namespace libtile::codegen::amd {
+
+class AmdElementwise final : public gpu::GpuElementwise {
+public:
+  using GpuElementwise::GpuElementwise;
+  llvm::Value *toFloat(ir::Elem elem, llvm::Value *bits) override;
+  llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
+  llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
+
+protected:
+  llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
+  llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
+
+private:
+  llvm::Value *toHalf(llvm::Value *value);
+};
+
+} // namespace libtile::codegen::amd

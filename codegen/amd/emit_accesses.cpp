@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accesses to global and shared memory, and atomics, as LLVM has them.
+#include "codegen/amd/amd_emitter.h"
+
+#include "codegen/atomic_kinds.h"
+#include "codegen/gpu/memory_order.h"
+#include "ir/ops.h"
+#include "passes/gpu/shared_layouts.h"
+
+#include <algorithm>
+
+namespace libtile::codegen::amd {
+
+using ir::AtomicKind;
+using ir::Attr;
+using ir::MemOrder;
+
+namespace {
+
+bool isTrue(llvm::Value *predicate) {
+  const auto *constant = llvm::dyn_cast_or_null<llvm::ConstantInt>(predicate);
+  return predicate == nullptr || (constant != nullptr && constant->isOne());
+}
+
+// Words of an access of these elements: of 4 bytes, or smaller ones that are all of it.
+unsigned wordBytes(unsigned elementBytes, size_t elements) {
+  const auto total = static_cast<unsigned>(elementBytes * elements);
+  return elementBytes == 8 ? 8 : std::min(4U, total);
+}
+
+} // namespace
+
+Regs AmdEmitter::where(llvm::Value *predicate, const Regs &otherwise, const std::function<Regs()> &then) {
+  if (isTrue(predicate)) {
+    return then();
+  }
+  llvm::BasicBlock *on = newBlock("on"), *after = newBlock("on.end"), *before = builder_.GetInsertBlock();
+  builder_.CreateCondBr(predicate, on, after);
+  builder_.SetInsertPoint(on);
+  const Regs results = then();
+  llvm::BasicBlock *end = builder_.GetInsertBlock();
+  builder_.CreateBr(after);
+  builder_.SetInsertPoint(after);
+  Regs merged;
+  for (size_t i = 0; i < results.size(); ++i) {
+    llvm::PHINode *phi = builder_.CreatePHI(results[i]->getType(), 2);
+    phi->addIncoming(results[i], end);
+    phi->addIncoming(otherwise[i], before);
+    merged.push_back(phi);
+  }
+  return merged;
+}
+
+llvm::Value *AmdEmitter::pointerOf(const AccessAddress &address) {
+  llvm::Value *pointer = address.pointer;
+  if (address.index != nullptr) {
+    llvm::Value *index = builder_.CreateSExt(address.index, builder_.getInt64Ty());
+    pointer = builder_.CreateGEP(builder_.getInt8Ty(), pointer,
+                                 builder_.CreateMul(index, builder_.getInt64(static_cast<uint64_t>(address.scale))));
+  }
+  return address.bytes == 0 ? pointer
+                            : builder_.CreateConstGEP1_64(builder_.getInt8Ty(), pointer, static_cast<uint64_t>(address.bytes));
+}
+
+llvm::SyncScope::ID AmdEmitter::scopeOf(ir::OpId op) const {
+  switch (fn_.getEnum<ir::MemScope>(op, Attr::scope)) {
+  case ir::MemScope::cta:
+    return context_.getOrInsertSyncScopeID("workgroup");
+  case ir::MemScope::gpu:
+    return context_.getOrInsertSyncScopeID("agent");
+  case ir::MemScope::sys:
+    return llvm::SyncScope::System;
+  }
+  throw ir::InternalError("unknown memory scope");
+}
+
+template <class Access> Access *AmdEmitter::marked(ir::OpId op, Access *access) const {
+  access->setVolatile(fn_.getBool(op, Attr::is_volatile) && !fn_.hasAttr(op, Attr::sem));
+  if (fn_.hasAttr(op, Attr::sem)) {
+    access->setAtomic(llvm::AtomicOrdering::Monotonic, scopeOf(op));
+  }
+  if (fn_.getEnum<ir::EvictHint>(op, Attr::evict) == ir::EvictHint::first ||
+      fn_.getEnum<ir::CacheHint>(op, Attr::cache) == ir::CacheHint::cs) {
+    access->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                        llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context_), 1))));
+  }
+  return access;
+}
+
+Regs AmdEmitter::loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) {
+  const ir::Type element = fn_.type(fn_.result(op)).element();
+  const unsigned bytes = wordBytes(element.elementBytes(), group.size());
+  const auto total = static_cast<unsigned>(element.elementBytes() * group.size());
+  llvm::Type *word = builder_.getIntNTy(8 * bytes);
+  const unsigned count = total / bytes;
+  Regs otherwise(count, llvm::Constant::getNullValue(word));
+  if (!isTrue(on) && fn_.numOperands(op) > 2) {
+    llvm::SmallVector<llvm::Value *, 16> elements;
+    for (const int32_t reg : group) {
+      elements.push_back(regs(fn_.operand(op, 2))[static_cast<size_t>(reg)]);
+    }
+    otherwise = packWords(element, elements, bytes);
+  }
+  const Regs words = where(on, otherwise, [&] {
+    llvm::Type *type = count > 1 ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(word, count)) : word;
+    llvm::Value *loaded = marked(op, builder_.CreateAlignedLoad(type, pointerOf(from), llvm::Align(total)));
+    Regs parts;
+    for (unsigned i = 0; i < count; ++i) {
+      parts.push_back(count > 1 ? builder_.CreateExtractElement(loaded, uint64_t{i}) : loaded);
+    }
+    return parts;
+  });
+  return unpackWords(element, words, bytes, static_cast<unsigned>(group.size()));
+}
+
+void AmdEmitter::storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) {
+  const ir::ValueId value = fn_.operand(op, 1);
+  const ir::Type element = fn_.type(value).element();
+  llvm::SmallVector<llvm::Value *, 16> elements;
+  for (const int32_t reg : group) {
+    elements.push_back(regs(value)[static_cast<size_t>(reg)]);
+  }
+  const Regs words = packWords(element, elements, wordBytes(element.elementBytes(), group.size()));
+  static_cast<void>(where(on, {}, [&]() -> Regs {
+    llvm::Value *stored = words[0];
+    if (words.size() > 1) {
+      stored = llvm::PoisonValue::get(llvm::FixedVectorType::get(words[0]->getType(), static_cast<unsigned>(words.size())));
+      for (size_t i = 0; i < words.size(); ++i) {
+        stored = builder_.CreateInsertElement(stored, words[i], uint64_t{i});
+      }
+    }
+    marked(op, builder_.CreateAlignedStore(stored, pointerOf(to), llvm::Align(element.elementBytes() * group.size())));
+    return {};
+  }));
+}
+
+void AmdEmitter::storeWords(llvm::Value *pointer, const Regs &words, unsigned bytes, llvm::Value *predicate) {
+  static_cast<void>(where(predicate, {}, [&]() -> Regs {
+    llvm::Value *vector = llvm::PoisonValue::get(
+        llvm::FixedVectorType::get(builder_.getIntNTy(8 * bytes), static_cast<unsigned>(words.size())));
+    for (size_t i = 0; i < words.size(); ++i) {
+      vector = builder_.CreateInsertElement(vector, words[i], uint64_t{i});
+    }
+    builder_.CreateAlignedStore(vector, pointer, llvm::Align(bytes * words.size()));
+    return {};
+  }));
+}
+
+void AmdEmitter::countShared(llvm::Value *pointer, llvm::Value *predicate) {
+  static_cast<void>(where(predicate, {}, [&]() -> Regs {
+    builder_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, pointer, i32(1), llvm::Align(4), llvm::AtomicOrdering::Monotonic,
+                             context_.getOrInsertSyncScopeID("workgroup"));
+    return {};
+  }));
+}
+
+llvm::Value *AmdEmitter::atomic(ir::OpId op, MemOrder sem, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
+                                llvm::Value *predicate, bool wantsOld) {
+  const llvm::Align align(type.elementBytes());
+  const bool isCas = fn_.opcode(op) == ir::Opcode::AtomicCas;
+  const bool isFloat = type.isFloating() && !isCas && fn_.getEnum<AtomicKind>(op, Attr::kind) == AtomicKind::fadd;
+  llvm::Type *bits = builder_.getIntNTy(static_cast<unsigned>(8 * type.elementBytes()));
+  llvm::Type *number = !isFloat ? bits : type.elem() == ir::Elem::BF16 ? builder_.getBFloatTy()
+                       : type.elem() == ir::Elem::F16                    ? builder_.getHalfTy()
+                                                                         : elements_.memoryType(type);
+  const auto memory = [&](llvm::Value *value) {
+    llvm::Value *stored = elements_.toMemory(type, value);
+    return stored->getType()->isPointerTy() ? builder_.CreatePtrToInt(stored, bits) : builder_.CreateBitCast(stored, number);
+  };
+  const Regs old = where(predicate, {llvm::Constant::getNullValue(bits)}, [&]() -> Regs {
+    llvm::Value *found = nullptr;
+    if (isCas) {
+      found = builder_.CreateAtomicCmpXchg(operands[0], memory(operands[1]), memory(operands[2]), align, orderOf(sem),
+                                           llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(orderOf(sem)), scopeOf(op));
+      found = builder_.CreateExtractValue(found, 0);
+    } else {
+      found = builder_.CreateAtomicRMW(kindOf(fn_.getEnum<AtomicKind>(op, Attr::kind)), operands[0], memory(operands[1]),
+                                       align, orderOf(sem), scopeOf(op));
+    }
+    return {builder_.CreateBitCast(found, bits)};
+  });
+  if (!wantsOld) {
+    return nullptr;
+  }
+  llvm::Type *stored = elements_.memoryType(type);
+  return elements_.fromMemory(type, stored->isPointerTy() ? builder_.CreateIntToPtr(old[0], stored)
+                                                          : builder_.CreateBitCast(old[0], stored));
+}
+
+bool AmdEmitter::addsNeighbours(ir::OpId) const { return false; }
+
+void AmdEmitter::addNeighbours(ir::OpId op, MemOrder, const RegGroup &, llvm::Value *) { unsupported(op); }
+
+void AmdEmitter::fence(ir::OpId op, llvm::Value *predicate) {
+  static_cast<void>(where(predicate, {}, [&]() -> Regs {
+    builder_.CreateFence(llvm::AtomicOrdering::AcquireRelease, scopeOf(op));
+    return {};
+  }));
+}
+
+// There is no instruction for matrices: as vectors.
+void AmdEmitter::readMatrices(ir::OpId op, const std::vector<int32_t> &, bool) {
+  const ir::ValueId result = fn_.result(op);
+  const auto bytes = static_cast<int32_t>(fn_.type(result).elementBytes());
+  readVectors(op, passes::writeAccess(layoutOf(result), layoutOf(fn_.operand(op, 0)), bytes).registerBits);
+}
+
+} // namespace libtile::codegen::amd

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A staged function as an object of AMD's: LLVM IR, and LLVM's backend, which ends in machine code.
+#include "codegen/amd/amd_emitter.h"
+#include "codegen/backends.h"
+#include "codegen/gpu/module.h"
+
+#include <llvm-c/Target.h>
+
+#include <mutex>
+
+namespace libtile::codegen::amd {
+
+namespace {
+
+constexpr uint32_t kCodeObjectVersion = 500;
+
+void initialise() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+  });
+}
+
+} // namespace
+
+Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, Kept &keep) {
+  ir::check(fn.stage == ir::Stage::Staged, "the AMD generator takes a staged function");
+  initialise();
+  llvm::TargetMachine &machine = gpu::machineFor(target);
+  const auto module = gpu::newModule(fn, target, options, machine, keep);
+  module->addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
+
+  Code code;
+  code.info.symbol = gpu::symbolFor(fn.name);
+  code.info.threads = fn.numWarps * target.warpSize;
+  code.info.sharedBytes = fn.arenaBytes;
+  AmdEmitter(fn, target, options, *module).run(code.info.symbol);
+  gpu::finish(*module, fn, options, code);
+  const bool asText = options.keepAssembly;
+  const auto [bytes, error] =
+      gpu::emit(machine, *module, std::make_unique<llvm::legacy::PassManager>(),
+                asText ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
+  if (!error.empty()) {
+    throw ir::Unsupported("LLVM makes no code for " + target.name + " of this kernel: " + error);
+  }
+  if (asText) {
+    code.assembly = bytes;
+  } else {
+    code.object.assign(bytes.begin(), bytes.end());
+  }
+  return code;
+}
+
+} // namespace libtile::codegen::amd

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/gpu/elementwise.h"
+
+namespace libtile::codegen::gpu {
+
+// a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and
+// subnormal numbers; where it makes a * scale overflow or vanish, so does the quotient.
+const GpuElementwise::SharedDivisor &GpuElementwise::shareDivisor(llvm::Value *divisor) {
+  shared_ = {divisor};
+  if (divisor == nullptr) {
+    return shared_;
+  }
+  constexpr double kFar = 0x1p100;
+  constexpr double kScale = 0x1p64;
+  llvm::Value *size = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, divisor);
+  llvm::Value *large = builder_.CreateFCmpOGT(size, floatLike(divisor, kFar));
+  llvm::Value *tiny = builder_.CreateFCmpOLT(size, floatLike(divisor, 1 / kFar));
+  llvm::Value *down =
+      builder_.CreateSelect(large, floatLike(divisor, 1 / kScale), floatLike(divisor, 1.0));
+  shared_.isScaled = builder_.CreateOr(large, tiny);
+  shared_.scale = builder_.CreateSelect(tiny, floatLike(divisor, kScale), down);
+  shared_.reciprocal =
+      builder_.CreateFDiv(floatLike(divisor, 1.0), builder_.CreateFMul(divisor, shared_.scale));
+  return shared_;
+}
+
+llvm::Value *GpuElementwise::divide(llvm::Value *a, llvm::Value *b, bool rounded) {
+  return !rounded && a->getType()->isFloatTy() && isShared(b) ? builder_.CreateFMul(a, shared_.reciprocal)
+                                                              : Elementwise::divide(a, b, rounded);
+}
+
+} // namespace libtile::codegen::gpu

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/gpu/module.h"
+
+#include "codegen/llvm_compat.h"
+
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <cctype>
+#include <map>
+
+namespace libtile::codegen::gpu {
+
+namespace {
+
+// The first error; without a handler LLVM ends the process.
+void keepError(const llvm::DiagnosticInfo *info, void *text) {
+  auto &kept = *static_cast<std::string *>(text);
+  if (info->getSeverity() == llvm::DS_Error && kept.empty()) {
+    llvm::raw_string_ostream stream(kept);
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    info->print(printer);
+  }
+}
+
+} // namespace
+
+llvm::TargetMachine &machineFor(const ir::Target &target) {
+  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
+  std::unique_ptr<llvm::TargetMachine> &machine = machines[target.name];
+  if (machine == nullptr) {
+    std::string error;
+    const llvm::Target *found = compat::lookupTarget(target.triple, error);
+    if (found == nullptr) {
+      throw ir::Unsupported("this build's LLVM has no backend for " + target.name + ": " + error);
+    }
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+    machine = compat::createTargetMachine(*found, target.triple, target.cpu, target.features, options,
+                                          llvm::CodeGenOptLevel::Default);
+  }
+  return *machine;
+}
+
+std::shared_ptr<llvm::Module> newModule(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
+                                        llvm::TargetMachine &machine, std::vector<std::shared_ptr<void>> &keep) {
+  auto context = std::make_shared<llvm::LLVMContext>();
+  keep.push_back(context);
+  context->setDiscardValueNames(!options.keepLlvm);
+  // The module holds on to its context, in whatever order the two are let go.
+  std::shared_ptr<llvm::Module> module(new llvm::Module(fn.name, *context), [context](llvm::Module *held) { delete held; });
+  keep.push_back(module);
+  compat::setTriple(*module, target.triple);
+  module->setDataLayout(machine.createDataLayout());
+  return module;
+}
+
+std::string symbolFor(const std::string &name) {
+  std::string out;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x80 && std::isalnum(byte) != 0 ? std::string(1, c) : std::string("_");
+  }
+  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) != 0 ? "_" + out : out;
+}
+
+void finish(const llvm::Module &module, const ir::Function &fn, const CodeOptions &options, Code &code) {
+  std::string problem;
+  llvm::raw_string_ostream problems(problem);
+  if (llvm::verifyModule(module, &problems)) {
+    throw ir::InternalError("invalid LLVM IR: " + problem, {}, fn.str());
+  }
+  if (options.keepLlvm) {
+    llvm::raw_string_ostream stream(code.llvm);
+    module.print(stream, nullptr);
+  }
+}
+
+Emitted emit(llvm::TargetMachine &machine, llvm::Module &module, std::unique_ptr<llvm::legacy::PassManager> given,
+             llvm::CodeGenFileType type) {
+  Emitted made;
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  const auto passes = std::move(given); // which hold the stream to their end
+  if (machine.addPassesToEmitFile(*passes, stream, nullptr, type)) {
+    throw ir::InternalError("LLVM's backend does not write such a file");
+  }
+  llvm::LLVMContext &context = module.getContext();
+  context.setDiagnosticHandlerCallBack(keepError, &made.error);
+  passes->run(module);
+  context.setDiagnosticHandlerCallBack(nullptr, nullptr);
+  made.bytes = std::string(text);
+  return made;
+}
+
+} // namespace libtile::codegen::gpu
