@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/atomic_kinds.h"
 
+#include "ir/diagnostic.h"
+
 namespace libtile::codegen {
 
 llvm::AtomicOrdering orderOf(ir::MemOrder order) {

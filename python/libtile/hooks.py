@@ -16,7 +16,7 @@ from . import _libtile
 
 TYPE_CHECKING = False  # importing typing takes longer than the rest
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 
@@ -65,6 +65,11 @@ class HookChain:
         """Takes it out, if it is there."""
         if hook in self.calls:
             self.calls.remove(hook)
+        _install()
+
+    def replace(self, hooks: Iterable[Callable[[Any], object]]) -> None:
+        """Takes these instead of what there is."""
+        self.calls[:] = hooks
         _install()
 
     def __call__(self, *info: Any) -> bool:

@@ -119,6 +119,26 @@ subprocess.run([sys.executable, "-c", {code!r}], check=True, cwd="/")
     assert len(set(first)) == 1 and len(first) == 3
 
 
+def test_spawned_children_have_it_too(tmp_path):
+    """Although an installed triton stands in sys.path, which they take over."""
+    (tmp_path / "installed" / "triton").mkdir(parents=True)
+    (tmp_path / "installed" / "triton" / "__init__.py").write_text("__version__ = 'theirs'\n")
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import multiprocessing, sys
+sys.path.append({str(tmp_path / "installed")!r})
+import triton
+
+def version(_):
+    return triton.__version__
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(triton.__version__, *pool.map(version, [1]))
+""")
+    assert output("-m", "libtile.as_triton", str(script)) == "3.9.0 3.9.0\n"
+
+
 def test_another_triton_is_left_alone(tmp_path):
     package = tmp_path / "triton"
     package.mkdir()
@@ -308,6 +328,20 @@ knobs.runtime.launch_enter_hook.add(lambda told: launches.append(told.get()["nam
 scale.add_pre_run_hook(lambda *args, **kwargs: launches.append(kwargs))
 scale[(1,)](x, 8, FACTOR=5, BLOCK=8)
 assert loads == ["scale"] and launches == [{"FACTOR": 5, "BLOCK": 8}, "scale"]
+scale.pre_run_hooks.clear()
+chain = knobs.runtime.launch_enter_hook
+with knobs.runtime.scope():
+    seen = []
+    knobs.runtime.launch_enter_hook = lambda told: seen.append(("enter", told.get()["name"]))
+    knobs.runtime.launch_exit_hook = lambda told: seen.append(("exit", told.get()["name"]))
+    scale[(1,)](x, 8, FACTOR=5, BLOCK=8)
+    assert seen == [("enter", "scale"), ("exit", "scale")] and len(launches) == 2, seen
+    knobs.runtime.launch_enter_hook = None
+    scale[(1,)](x, 8, FACTOR=5, BLOCK=8)
+    assert len(seen) == 3
+assert knobs.runtime.launch_enter_hook is chain
+scale[(1,)](x, 8, FACTOR=5, BLOCK=8)
+assert len(seen) == 3 and launches[2:] == ["scale"], (seen, launches)
 """)
 
 

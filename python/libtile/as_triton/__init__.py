@@ -82,6 +82,9 @@ def install() -> None:
                           f"{getattr(there, '__file__', None)}: import libtile.as_triton before it", name="triton")
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)
+    # A child that multiprocessing spawns takes over sys.path.
+    if SITE not in sys.path:
+        sys.path.insert(1, SITE)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if SITE not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([SITE, *filter(None, paths)])

@@ -132,6 +132,26 @@ class env_nvidia_tool(env_base):
         return value if isinstance(value, str) else value.path
 
 
+class launch_hooks:
+    """Hooks around launches: a HookChain, which all kernels call. What is assigned in its place is called alone; None: nothing is."""
+
+    def __init__(self, chain):
+        self.chain = chain
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, group, owner=None):
+        return self if group is None else group.__dict__.get(self.name, self.chain)
+
+    def __set__(self, group, value):
+        if value is self.chain:
+            group.__dict__.pop(self.name, None)
+            return
+        group.__dict__[self.name] = value
+        self.chain.replace([] if value is None else [value])
+
+
 class base_knobs:
     """A group of knobs, and of values that no variable gives."""
 
@@ -160,10 +180,14 @@ class base_knobs:
     def scope(self):
         """Values and variables are afterwards as they were."""
         held = dict(self.__dict__)
+        hooked = [(knob, list(knob.chain.calls)) for knob in vars(type(self)).values() if isinstance(knob, launch_hooks)]
         variables = {knob.key: os.environ.get(knob.key) for knob in self.knob_descriptors.values()}
         try:
             yield
         finally:
+            for knob, calls in hooked:
+                if self.__dict__.get(knob.name, knob) is not held.get(knob.name, knob):
+                    knob.chain.replace(calls)
             self.__dict__.clear()
             self.__dict__.update(held)
             for key, value in variables.items():
@@ -222,8 +246,8 @@ _GROUPS = {
         "interpret": env_bool("TRITON_INTERPRET"),
         "debug": os.environ.get("TRITON_DEBUG", "").lower() in _YES,
         "override_arch": env_opt_str("TRITON_OVERRIDE_ARCH"),
-        "launch_enter_hook": hooks.launch_enter,
-        "launch_exit_hook": hooks.launch_exit,
+        "launch_enter_hook": launch_hooks(hooks.launch_enter),
+        "launch_exit_hook": launch_hooks(hooks.launch_exit),
         "kernel_load_start_hook": HookChain(),
         "kernel_load_end_hook": HookChain(reverse=True),
         "kernel_unload_hook": HookChain(reverse=True),
