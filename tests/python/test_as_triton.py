@@ -306,6 +306,19 @@ assert (x == 4 * np.arange(8) + 4).all()
 """)
 
 
+def test_classes_of_kernels():
+    check("""
+from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.jit import JITFunction, KernelInterface
+tuned = triton.autotune([triton.Config({"BLOCK": 8})], key=["n"])(scale)
+chosen = triton.heuristics({"FACTOR": lambda given: 2})(tuned)
+assert isinstance(scale, JITFunction) and isinstance(tuned, Autotuner) and isinstance(chosen, Heuristics)
+assert all(isinstance(kernel, KernelInterface) for kernel in (scale, tuned, chosen))
+assert not any(isinstance(other, KernelInterface) for other in (triton.Config({}), np.arange(3), {}))
+assert chosen.fn is tuned and tuned.fn is scale and tuned.base_fn is scale.fn
+""")
+
+
 def test_hooks():
     check("""
 seen = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`triton.runtime.jit`: jit functions with the members that Triton's have, and tensors under another type."""
+import abc
 import functools
 import hashlib
 import inspect
@@ -20,8 +21,13 @@ def get_full_name(fn):
     return f"{fn.__module__}.{fn.__qualname__}"
 
 
-class KernelInterface:
-    """The base of what is launched with `kernel[grid](...)`."""
+class KernelInterface(metaclass=abc.ABCMeta):
+    """The base of what is launched with `kernel[grid](...)`; libtile's tuned kernels count as such."""
+
+    @classmethod
+    def __subclasshook__(cls, other):
+        is_one = cls is KernelInterface and all(hasattr(other, name) for name in ("run", "warmup", "__getitem__"))
+        return is_one or NotImplemented
 
     def warmup(self, *args, grid, **kwargs):
         """Compiles for these arguments without launching."""
