@@ -35,8 +35,8 @@ llvm::Intrinsic::ID instructionOf(const ir::DotUnit &unit) {
       {"mma_m16n8k16_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
       {"mma_m16n8k32_i8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8},
       {"mma_m16n8k8_tf32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32},
-      // Of twice the depth, with zeros: ptxas (12.9 to 13.5) takes a constant b of m16n8k8 for a float when it negates it, so that one
-      // of its two elements keeps the wrong sign.
+      // Of twice the depth, for two steps or one with zeros: ptxas (12.9 to 13.5) takes a constant b of m16n8k8 for a
+      // float when it negates it, so that one of its two elements keeps the wrong sign.
       {"mma_m16n8k8_f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32},
       {"mma_m16n8k8_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
       {"mma_m16n8k16_i8", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_s8},
@@ -86,16 +86,17 @@ public:
       registers_[i] = registersOf(i < 2 ? fn_.operand(op, i) : fn_.result(op));
       offsets_[i] = offsetsOf(parts[i].first.regs, parts[i].second);
     }
-    isHalf_ = instruction_->arg_size() == 2 * (offsets_[0].size() + offsets_[1].size()) + offsets_[2].size();
+    const size_t inputs = instruction_->arg_size() - offsets_[2].size();
+    depth_ = unit_.k * static_cast<int32_t>(inputs / (offsets_[0].size() + offsets_[1].size()));
   }
 
   void run() {
     Regs out = e_.regs(fn_.operand(op_, 2));
     const std::vector<ir::Coords> corners = cornersOf(e_.layoutOf(fn_.result(op_)));
     const int32_t depth = fn_.type(fn_.operand(op_, 0)).dim(row_ + 1);
-    for (int32_t k = 0; k < depth; k += unit_.k) {
+    for (int32_t k = 0; k < depth; k += depth_) {
       for (const ir::Coords &corner : corners) {
-        multiply(out, corner, k);
+        multiply(out, corner, k, std::min(depth, k + depth_));
       }
     }
     e_.set(fn_.result(op_), std::move(out));
@@ -206,19 +207,20 @@ private:
     return found->second;
   }
 
-  void multiply(Regs &out, const ir::Coords &corner, int32_t k) {
+  // The fragments from k to `end`, and zeros behind it if the instruction is deeper.
+  void multiply(Regs &out, const ir::Coords &corner, int32_t k, int32_t end) {
     const int32_t m = corner[row_], n = corner[row_ + 1];
     llvm::SmallVector<llvm::Value *, 10> operands;
-    // Behind the unit's depth along k are zeros, if the instruction's is twice that.
     llvm::Value *zero = llvm::Constant::getNullValue(instruction_->getArg(0)->getType());
-    for (const ir::Coords &offset : offsets_[0]) {
-      operands.push_back(operandAt(0, at(corner, m + offset[0], k + offset[1])));
-    }
-    operands.append(isHalf_ ? offsets_[0].size() : 0, zero);
-    for (const ir::Coords &offset : offsets_[1]) {
-      operands.push_back(operandAt(1, at(corner, k + offset[0], n + offset[1])));
-    }
-    operands.append(isHalf_ ? offsets_[1].size() : 0, zero);
+    const auto append = [&](unsigned operand, auto &&coordsAt) {
+      for (int32_t step = k; step < k + depth_; step += unit_.k) {
+        for (const ir::Coords &offset : offsets_[operand]) {
+          operands.push_back(step < end ? operandAt(operand, coordsAt(offset, step)) : zero);
+        }
+      }
+    };
+    append(0, [&](const ir::Coords &offset, int32_t step) { return at(corner, m + offset[0], step + offset[1]); });
+    append(1, [&](const ir::Coords &offset, int32_t step) { return at(corner, step + offset[0], n + offset[1]); });
     llvm::SmallVector<int32_t, 4> sums;
     for (const ir::Coords &offset : offsets_[2]) {
       sums.push_back(registerAt(2, at(corner, m + offset[0], n + offset[1])));
@@ -280,7 +282,7 @@ private:
   const int32_t perRegister_; // elements of an operand
   const unsigned row_;        // the axis before the last
   llvm::Function *const instruction_;
-  bool isHalf_ = false; // the unit has half of the instruction's depth
+  int32_t depth_;             // of the instruction along k: one or several steps of the unit
   // Of a, b and the accumulator.
   std::array<Registers, 3> registers_;
   std::array<std::vector<ir::Coords>, 3> offsets_;

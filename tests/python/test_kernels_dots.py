@@ -326,5 +326,9 @@ def test_constant_operands(device, dtype, value, m, k):
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_dots_of_8_take_instructions_of_16(dtype):
     """ptxas turns the sign of a constant word of m16n8k8 as of one float, not of two."""
-    made = by_constant.warmup(f"*{dtype}", "*fp32", "*fp32", M=16, K=8, VALUE=-1, target="sm_90a", grid=(1,))
-    assert "mma.sync.aligned.m16n8k16" in made.asm["ptx"] and "m16n8k8" not in made.asm["ptx"]
+    instructions = {}
+    for depth in (8, 24):
+        made = by_constant.warmup(f"*{dtype}", "*fp32", "*fp32", M=16, K=depth, VALUE=-1, target="sm_90a", grid=(1,))
+        assert "m16n8k8" not in made.asm["ptx"]
+        instructions[depth] = made.asm["ptx"].count("mma.sync.aligned.m16n8k16")
+    assert instructions[8] > 0 and instructions[24] == 2 * instructions[8]
