@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix instructions: MFMA (CDNA) and WMMA (RDNA), by where their elements lie (AMD's matrix instruction calculator and the ISA
+// documents). Products are summed in double, or in integers, and rounded once: hardware's order of sums is not known, so that
+// results are to be compared with a tolerance.
+#include "tests/amd/matrix_step.h"
+
+#include <cctype>
+#include <cmath>
+
+namespace emulator {
+
+namespace {
+
+enum class Elem { F16, Bf16, F32, F64, I8, U8, Fp8, Bf8 };
+
+unsigned bitsOf(Elem elem) {
+  return elem == Elem::F64 ? 64 : elem == Elem::F32 ? 32 : elem == Elem::F16 || elem == Elem::Bf16 ? 16 : 8;
+}
+
+double valueOf(uint64_t bits, Elem elem, bool isOcp) {
+  switch (elem) {
+  case Elem::F16: return fromHalf(static_cast<uint16_t>(bits));
+  case Elem::Bf16: return fromBfloat(static_cast<uint16_t>(bits));
+  case Elem::F32: return fromBits<float>(bits);
+  case Elem::F64: return fromBits<double>(bits);
+  case Elem::I8: return static_cast<int8_t>(bits);
+  case Elem::U8: return static_cast<uint8_t>(bits);
+  case Elem::Fp8: return fromFp8(static_cast<uint8_t>(bits), isOcp);
+  case Elem::Bf8: return fromBf8(static_cast<uint8_t>(bits), isOcp);
+  }
+  return 0;
+}
+
+// Element `i` of those that a lane has from a register on.
+uint64_t elementAt(const Wave &wave, unsigned first, unsigned lane, unsigned i, unsigned bits) {
+  const unsigned bit = i * bits;
+  const uint32_t *word = wave.vector(first + bit / 32);
+  return bits == 64   ? word[lane] | uint64_t{wave.vector(first + bit / 32 + 1)[lane]} << 32
+         : bits == 32 ? word[lane] : word[lane] >> (bit % 32) & ((1U << bits) - 1);
+}
+
+std::optional<Elem> elemOf(std::string_view name) {
+  constexpr std::pair<std::string_view, Elem> kNames[] = {{"f16", Elem::F16}, {"bf16", Elem::Bf16}, {"f32", Elem::F32},
+                                                         {"xf32", Elem::F32}, {"f64", Elem::F64},   {"i8", Elem::I8},
+                                                         {"fp8", Elem::Fp8},  {"bf8", Elem::Bf8}};
+  for (const auto &[known, elem] : kNames) {
+    if (name == known) {
+      return elem;
+    }
+  }
+  return std::nullopt;
+}
+
+// What an instruction multiplies: `blocks` products of m x k and k x n.
+struct Shape {
+  unsigned m, n, k, blocks;
+  Elem a, b;
+  std::string accumulator; // "f32", "i32", "f64", "f16", "bf16"
+};
+
+// The places of an instruction's elements. `lane` and `i`, an element of that lane: row, column, block.
+struct Place {
+  unsigned row, column, block;
+};
+
+std::vector<std::string> wordsOf(const std::string &name) {
+  std::vector<std::string> words;
+  for (size_t from = 0; from <= name.size();) {
+    const size_t end = std::min(name.find('_', from), name.size());
+    words.push_back(name.substr(from, end - from));
+    from = end + 1;
+  }
+  return words;
+}
+
+// "v_mfma_f32_32x32x8_f16", "v_mfma_f32_4x4x4_16b_f16", "v_mfma_f32_16x16x32_fp8_bf8", "v_mfma_f32_32x32x8_bf16_1k"
+std::optional<Shape> parseShape(const std::string &name) {
+  std::vector<std::string> words = wordsOf(name);
+  if (words.size() < 5) {
+    return std::nullopt;
+  }
+  Shape shape = {.m = 0, .n = 0, .k = 0, .blocks = 1, .a = Elem::F32, .b = Elem::F32, .accumulator = words[2]};
+  if (std::sscanf(words[3].c_str(), "%ux%ux%u", &shape.m, &shape.n, &shape.k) != 3) {
+    return std::nullopt;
+  }
+  size_t at = 4;
+  if (words[at].ends_with("b") && std::isdigit(static_cast<unsigned char>(words[at][0])) != 0) {
+    shape.blocks = static_cast<unsigned>(std::stoi(words[at++]));
+  }
+  const std::string first = words[at] == "iu8" ? "i8" : words[at], second = at + 1 < words.size() && words[at + 1] != "1k" ? words[at + 1] : first;
+  const auto a = elemOf(first), b = elemOf(second);
+  if (!a || !b) {
+    return std::nullopt;
+  }
+  shape.a = *a;
+  shape.b = *b;
+  return shape;
+}
+
+// The sums that an instruction starts with, and ends with: in registers, or one constant for all.
+class Accumulator {
+public:
+  Accumulator(const Instruction &in, const std::string &type) : type_(type), bits_(type == "f64" ? 64 : type == "f16" || type == "bf16" ? 16 : 32) {
+    to_ = registerOf(in.operands[0]).index;
+    const std::string &text = in.operands.size() > 3 ? in.operands[3] : in.operands[0];
+    if (const auto found = parseRegister(text)) {
+      from_ = found->index;
+    } else {
+      constant_ = constantBits(text, {static_cast<uint8_t>(bits_), Kind::Bits});
+    }
+  }
+  // `step`: registers of 16 bits hold one number, in the low or the high half, of two.
+  [[nodiscard]] double read(const Wave &wave, unsigned lane, unsigned i) const { return value(from_ ? bitsAt(wave, lane, i) : constant_); }
+  void write(Wave &wave, unsigned lane, unsigned i, double sum) const {
+    if (bits_ == 64) {
+      const uint64_t out = toBits(sum);
+      wave.vector(to_ + 2 * i)[lane] = static_cast<uint32_t>(out);
+      wave.vector(to_ + 2 * i + 1)[lane] = static_cast<uint32_t>(out >> 32);
+    } else if (bits_ == 32) {
+      wave.vector(to_ + i)[lane] = type_ == "f32" ? static_cast<uint32_t>(toBits(static_cast<float>(sum)))
+                                                  : static_cast<uint32_t>(static_cast<int64_t>(sum));
+    } else {
+      const unsigned place = packs ? i / 2 : i, shift = packs ? 16 * (i & 1) : isHigh ? 16 : 0;
+      uint32_t &word = wave.vector(to_ + place)[lane];
+      const uint32_t half = type_ == "f16" ? toHalf(sum) : toBfloat(static_cast<float>(sum));
+      word = (word & ~(0xffffU << shift)) | half << shift;
+    }
+  }
+  bool packs = false;  // two numbers of 16 bits a register (gfx12)
+  bool isHigh = false; // the upper halves of registers (gfx11)
+
+private:
+  [[nodiscard]] uint64_t bitsAt(const Wave &wave, unsigned lane, unsigned i) const {
+    if (bits_ == 16) {
+      const unsigned place = packs ? i / 2 : i, shift = packs ? 16 * (i & 1) : isHigh ? 16 : 0;
+      return wave.vector(*from_ + place)[lane] >> shift & 0xffff;
+    }
+    return elementAt(wave, *from_, lane, i, bits_);
+  }
+  [[nodiscard]] double value(uint64_t bits) const {
+    return type_ == "f64"   ? fromBits<double>(bits)
+           : type_ == "f32" ? fromBits<float>(bits)
+           : type_ == "i32" ? static_cast<int32_t>(bits)
+           : type_ == "f16" ? fromHalf(static_cast<uint16_t>(bits))
+                            : fromBfloat(static_cast<uint16_t>(bits));
+  }
+
+  std::string type_;
+  unsigned bits_, to_ = 0;
+  std::optional<unsigned> from_;
+  uint64_t constant_ = 0;
+};
+
+// One matrix instruction: the elements of a and b that each lane has, and the sums.
+struct Product {
+  Shape shape;
+  unsigned a, b;                 // registers
+  unsigned perLane, sumsPerLane; // elements of a (and b); sums
+  bool isOcp;
+  std::function<Place(unsigned lane, unsigned i)> ofA, ofB, ofSum; // a: row, k; b: k, column
+
+  void run(Wave &wave, const Accumulator &sums) const {
+    const auto [m, n, k, blocks, elemA, elemB, type] = shape;
+    std::vector<double> left(size_t{blocks} * m * k), right(size_t{blocks} * k * n);
+    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+      for (unsigned i = 0; i < perLane; ++i) {
+        const Place p = ofA(lane, i), q = ofB(lane, i);
+        left[(size_t{p.block} * m + p.row) * k + p.column] = valueOf(elementAt(wave, a, lane, i, bitsOf(elemA)), elemA, isOcp);
+        right[(size_t{q.block} * k + q.row) * n + q.column] = valueOf(elementAt(wave, b, lane, i, bitsOf(elemB)), elemB, isOcp);
+      }
+    }
+    std::vector<double> out(size_t{wave.lanes} * sumsPerLane);
+    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+      for (unsigned i = 0; i < sumsPerLane; ++i) {
+        const Place p = ofSum(lane, i);
+        double sum = sums.read(wave, lane, i);
+        for (unsigned j = 0; j < k; ++j) {
+          const double x = left[(size_t{p.block} * m + p.row) * k + j], y = right[(size_t{p.block} * k + j) * n + p.column];
+          sum = type == "f64" ? std::fma(x, y, sum) : sum + x * y;
+        }
+        out[size_t{lane} * sumsPerLane + i] = sum;
+      }
+    }
+    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+      for (unsigned i = 0; i < sumsPerLane; ++i) {
+        sums.write(wave, lane, i, out[size_t{lane} * sumsPerLane + i]);
+      }
+    }
+  }
+};
+
+Step makeMfma(const Instruction &in, const Machine &machine) {
+  const auto shape = parseShape(in.name);
+  if (!shape || in.number("cbsz").value_or(0) != 0 || in.number("abid").value_or(0) != 0 || in.number("blgp").value_or(0) != 0) {
+    return {};
+  }
+  const unsigned m = shape->m, k = shape->k, blocks = shape->blocks;
+  const unsigned groups = 64 / (m * blocks); // of lanes, along k
+  Product product = {.shape = *shape, .a = registerOf(in.operands[1]).index, .b = registerOf(in.operands[2]).index,
+                     .perLane = k / groups, .sumsPerLane = m * m * blocks / 64, .isOcp = machine.hasOcpFloats(),
+                     .ofA = {}, .ofB = {}, .ofSum = {}};
+  const unsigned perLane = product.perLane;
+  // A lane has one row of one block, and a run along k: lanes go through rows, blocks, then k.
+  product.ofA = [=](unsigned lane, unsigned i) { return Place{lane % m, lane / (m * blocks) * perLane + i, lane / m % blocks}; };
+  product.ofB = [=](unsigned lane, unsigned i) { return Place{lane / (m * blocks) * perLane + i, lane % m, lane / m % blocks}; };
+  const bool isDouble = shape->accumulator == "f64";
+  product.ofSum = [=](unsigned lane, unsigned i) {
+    if (isDouble && m == 16) {
+      return Place{i * 4 + lane / 16, lane % 16, 0};
+    }
+    if (m == 4) { // a block a group of four lanes, or in doubles one of sixteen
+      return isDouble ? Place{lane / 16, lane % 4, lane / 4 % 4} : Place{i, lane % 4, lane / 4};
+    }
+    // Runs of four rows: groups of lanes, then registers, then blocks.
+    const unsigned sumsOfBlock = m * m / 64, within = i % sumsOfBlock;
+    return Place{within / 4 * (4 * (64 / m)) + lane / m * 4 + within % 4, lane % m, i / sumsOfBlock};
+  };
+  return [product, sums = Accumulator(in, shape->accumulator)](Wave &wave) { product.run(wave, sums); };
+}
+
+Step makeWmma(const Instruction &in, const Machine &machine) {
+  auto shape = parseShape(in.name);
+  if (!shape || machine.lanes != 32 || shape->m != 16 || shape->n != 16) {
+    return {};
+  }
+  const auto isSigned = in.list("neg_lo", 3, 0);
+  if (shape->a == Elem::I8) {
+    shape->a = isSigned[0] != 0 ? Elem::I8 : Elem::U8;
+    shape->b = isSigned[1] != 0 ? Elem::I8 : Elem::U8;
+  } else if (isSigned != std::vector<int>(3, 0) || in.list("neg_hi", 3, 0) != std::vector<int>(3, 0)) {
+    throw Fault("negated operands are not emulated: " + in.text);
+  }
+  const unsigned k = shape->k;
+  const bool isNew = machine.isGfx12;
+  Product product = {.shape = *shape, .a = registerOf(in.operands[1]).index, .b = registerOf(in.operands[2]).index,
+                     .perLane = isNew ? k / 2 : k, .sumsPerLane = 8, .isOcp = machine.hasOcpFloats(), .ofA = {}, .ofB = {}, .ofSum = {}};
+  // gfx11: both halves of a wave hold the same; gfx12: each half has half of the run along k.
+  const auto along = [=](unsigned lane, unsigned i) { return isNew ? lane / 16 * (k / 2) + i : i; };
+  product.ofA = [=](unsigned lane, unsigned i) { return Place{lane % 16, along(lane, i), 0}; };
+  product.ofB = [=](unsigned lane, unsigned i) { return Place{along(lane, i), lane % 16, 0}; };
+  product.ofSum = [=](unsigned lane, unsigned i) { return Place{isNew ? i + 8 * (lane / 16) : 2 * i + lane / 16, lane % 16, 0}; };
+  Accumulator sums(in, shape->accumulator);
+  sums.packs = isNew;
+  sums.isHigh = in.list("op_sel", 3, 0)[2] != 0;
+  return [product, sums](Wave &wave) { product.run(wave, sums); };
+}
+
+} // namespace
+
+Step makeMatrixStep(const Instruction &in, const Machine &machine) {
+  return in.name.starts_with("v_mfma_")   ? makeMfma(in, machine)
+         : in.name.starts_with("v_wmma_") ? makeWmma(in, machine)
+                                          : Step();
+}
+
+} // namespace emulator
