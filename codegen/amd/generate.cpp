@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A staged function as an object of AMD's: LLVM IR, and LLVM's backend, which ends in machine code.
 #include "codegen/amd/amd_emitter.h"
+#include "codegen/amd/code_object.h"
 #include "codegen/backends.h"
 #include "codegen/gpu/module.h"
 
@@ -49,7 +50,8 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   if (asText) {
     code.assembly = bytes;
   } else {
-    code.object.assign(bytes.begin(), bytes.end());
+    const std::string linked = linkCodeObject(bytes);
+    code.object.assign(linked.begin(), linked.end());
   }
   return code;
 }

@@ -146,7 +146,7 @@ bool currentStream(PyObject *object, int device, void *&stream) {
     return true;
   }
   if (known.exchange != nullptr) {
-    return known.exchange->currentStream(kDlCuda, device, &stream) == 0;
+    return known.exchange->currentStream(device >= LT_HIP ? kDlRocm : kDlCuda, device % LT_HIP, &stream) == 0;
   }
   static PyObject *rawStream = nullptr;
   if (rawStream == nullptr) {
@@ -156,7 +156,7 @@ bool currentStream(PyObject *object, int device, void *&stream) {
       return false;
     }
   }
-  const Ref ordinal(PyLong_FromLong(device));
+  const Ref ordinal(PyLong_FromLong(device % LT_HIP));
   const Ref raw(PyObject_CallOneArg(rawStream, ordinal.get()));
   if (!raw) {
     return false;

@@ -57,6 +57,29 @@ bool isDense(const DlTensor &tensor) {
   return false;
 }
 
+// Memory of the host that a GPU reaches, too, is the CPU's. kNoDevice: neither.
+int deviceOf(const DlTensor &tensor) {
+  switch (tensor.deviceType) {
+  case kDlCpu:
+  case kDlCudaHost:
+  case kDlRocmHost: return kCpu;
+  case kDlCuda: return LT_CUDA + tensor.deviceId;
+  case kDlRocm: return LT_HIP + tensor.deviceId;
+  default: return kNoDevice;
+  }
+}
+
+// Whether the torch of this process calls AMD's GPUs "cuda".
+bool isTorchForRocm() {
+  static const bool isForRocm = [] {
+    const Ref version(PyImport_ImportModule("torch.version"));
+    const Ref hip(version ? PyObject_GetAttrString(version.get(), "hip") : nullptr);
+    PyErr_Clear();
+    return hip && hip.get() != Py_None;
+  }();
+  return isForRocm;
+}
+
 // False, without a Python error: the tensor is none that this path reads.
 bool readExchanged(PyObject *object, const DlExchange &exchange, lt_arg &arg, int &device) {
   DlTensor tensor;
@@ -65,11 +88,10 @@ bool readExchanged(PyObject *object, const DlExchange &exchange, lt_arg &arg, in
     return false;
   }
   const int code = codeOfDlpack(tensor);
-  const bool isOnCuda = tensor.deviceType == kDlCuda;
-  if (code < 0 || tensor.data == nullptr || !isDense(tensor) || (tensor.deviceType != kDlCpu && !isOnCuda)) {
+  device = deviceOf(tensor);
+  if (code < 0 || tensor.data == nullptr || !isDense(tensor) || device == kNoDevice) {
     return false;
   }
-  device = isOnCuda ? tensor.deviceId : kCpu;
   arg.dtype = static_cast<uint16_t>(code);
   setPointer(arg, reinterpret_cast<uintptr_t>(tensor.data) + tensor.byteOffset, false);
   uint64_t last = 0;
@@ -114,9 +136,9 @@ bool readTorch(PyObject *object, const DlExchange *exchange, PyObject *name, lt_
   device = kCpu;
   if (isTrue(Ref(PyObject_GetAttr(object, isCuda)))) {
     const Ref ordinal(PyObject_CallMethodNoArgs(object, getDevice));
-    device = ordinal ? static_cast<int>(PyLong_AsLong(ordinal.get())) : kCpu;
+    device = ordinal ? static_cast<int>(PyLong_AsLong(ordinal.get())) + (isTorchForRocm() ? LT_HIP : LT_CUDA) : kCpu;
   } else if (!isTrue(Ref(PyObject_GetAttr(object, isCpu)))) {
-    return refuse(name, "the tensor is neither on the CPU nor on a CUDA device");
+    return refuse(name, "the tensor is neither on the CPU nor on a GPU of NVIDIA's or AMD's");
   }
   if (isTrue(Ref(PyObject_CallMethodNoArgs(object, isNeg)))) {
     return refuse(name, "the tensor is a negated view, as of a conjugate; pass x.resolve_neg()");
@@ -194,10 +216,10 @@ bool readDlpack(PyObject *object, PyObject *name, lt_arg &arg, int &device) {
   if (code < 0) {
     return refuse(name, "DLPack arrays of this element type are not supported");
   }
-  if (tensor->deviceType != kDlCpu && tensor->deviceType != kDlCuda && tensor->deviceType != kDlCudaHost) {
-    return refuse(name, "the array is neither on the CPU nor on a CUDA device");
+  device = deviceOf(*tensor);
+  if (device == kNoDevice) {
+    return refuse(name, "the array is neither on the CPU nor on a GPU of NVIDIA's or AMD's");
   }
-  device = tensor->deviceType == kDlCuda ? tensor->deviceId : kCpu;
   arg.dtype = static_cast<uint16_t>(code);
   setPointer(arg, reinterpret_cast<uintptr_t>(tensor->data) + tensor->byteOffset, isReadOnly);
   return true;

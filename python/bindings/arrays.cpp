@@ -253,7 +253,7 @@ bool classifySlow(PyObject *object, PyObject *name, lt_arg &arg, int &device, st
       return false;
     }
     device = lt_device_of(reinterpret_cast<void *>(arg.bits));
-    return device >= 0 || arg.bits == 0 || refuse(name, "its address is not in a CUDA device's memory");
+    return device >= 0 || arg.bits == 0 || refuse(name, "its address is not in a GPU's memory");
   case Sort::Dlpack:
     return readDlpack(object, name, arg, device);
   case Sort::Buffer:

@@ -148,7 +148,9 @@ Found takeParameter(PyObject *self, By by, PyObject *name, PyObject *value, Call
   return Found::Nothing;
 }
 
-// device="interpreter"; that of the arrays, "cpu" or "cuda", may be said too.
+bool namesGpu(std::string_view name) { return name.starts_with("cuda") || name.starts_with("hip"); }
+
+// device="interpreter"; that of the arrays, "cpu", "cuda" or "hip", may be said too.
 Found takeDevice(PyObject *self, By by, PyObject *name, PyObject *value, Call &call) {
   static PyObject *device = intern("device");
   if (!same(by, device, name)) {
@@ -157,7 +159,7 @@ Found takeDevice(PyObject *self, By by, PyObject *name, PyObject *value, Call &c
   const char *text = PyUnicode_Check(value) != 0 ? PyUnicode_AsUTF8(value) : nullptr;
   const std::string_view given = text != nullptr ? text : "";
   call.isInterpreted = given == "interpreter";
-  if (value == Py_None || call.isInterpreted || given == "cpu" || given.starts_with("cuda")) {
+  if (value == Py_None || call.isInterpreted || given == "cpu" || namesGpu(given)) {
     call.deviceName = text;
     return Found::Taken;
   }
@@ -171,12 +173,12 @@ bool checkDevice(PyObject *self, Call &call, bool isLaunch) {
   if (call.device == kNoDevice && call.deviceName == nullptr) {
     return !isLaunch || findHome(call.device, call.homeStream);
   }
-  if (call.deviceName == nullptr || (call.device == kNoDevice && !std::string_view(call.deviceName).starts_with("cuda"))) {
+  if (call.deviceName == nullptr || (call.device == kNoDevice && !namesGpu(call.deviceName))) {
     return true;
   }
   const std::string_view name = call.deviceName;
   const bool isOnGpu = call.device >= 0;
-  const bool isThere = isOnGpu ? name == "cuda:" + std::to_string(call.device) || (name == "cuda" && call.device == 0)
+  const bool isThere = isOnGpu ? name == nameOfDevice(call.device) || std::string(name) + ":0" == nameOfDevice(call.device)
                                : name == "interpreter" || (name == "cpu" && call.device == kCpu);
   return isThere || fail(PyExc_ValueError, self, "'device' is '%U', and the arrays are elsewhere",
                          Ref(PyUnicode_FromString(call.deviceName)).get());

@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 #include <utility>
+#include <string>
 #include <vector>
 
 namespace libtile::python {
@@ -152,8 +153,10 @@ Ref functionBehind(PyObject *object);
 
 // ---- arrays.cpp
 constexpr int kNoDevice = -2; // of arguments that are no arrays
-constexpr int kCpu = -1;      // else the ordinal of a CUDA device, or
+constexpr int kCpu = -1;      // else LT_CUDA or LT_HIP and the GPU's number, or
 constexpr int kInterpreter = -3; // which takes arrays of the CPU as well
+// "cuda:1", "hip:0", "cpu", "interpreter"
+std::string nameOfDevice(int device);
 // The argument as the launcher takes it; of a tensor descriptor the head of a tuple of its
 // kDescriptorFields. Constants that are no plain scalars are interned. False with a Python error set;
 // `name` is for messages.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory, time and the pool, for device.py and testing.py. A device is -1 (CPU), -3 (the interpreter) or the number of a
-// GPU, an address an integer.
+// GPU (LT_CUDA, LT_HIP), an address an integer.
 #include "classes.h"
 
 #include <cstdlib>
@@ -11,8 +11,8 @@ namespace libtile::python {
 
 namespace {
 
-constexpr int kMaxDevices = 66;
-lt_device *opened[kMaxDevices]; // [0] where arrays of the CPU go, [1] the interpreter, [2 + n] cuda:n
+constexpr int kMaxDevices = 202;
+lt_device *opened[kMaxDevices]; // [0] where arrays of the CPU go, [1] the interpreter, [2 + n] GPU n
 
 int indexOf(int device) { return device == kInterpreter ? 1 : device == kCpu ? 0 : device + 2; }
 
@@ -162,6 +162,13 @@ bool findHome(int &device, void *&stream) {
   return isPair;
 }
 
+std::string nameOfDevice(int device) {
+  return device == kInterpreter ? "interpreter"
+         : device < 0           ? "cpu"
+         : device >= LT_HIP     ? "hip:" + std::to_string(device - LT_HIP)
+                                : "cuda:" + std::to_string(device - LT_CUDA);
+}
+
 lt_device *deviceFor(int device) {
   const int index = indexOf(device);
   if (index >= 0 && index < kMaxDevices && opened[index] != nullptr) [[likely]] {
@@ -172,7 +179,7 @@ lt_device *deviceFor(int device) {
     return nullptr;
   }
   const bool isInterpreted = device == kInterpreter || (device == kCpu && interpretsAll());
-  const std::string name = isInterpreted ? "interpreter" : device < 0 ? "cpu" : "cuda:" + std::to_string(device);
+  const std::string name = nameOfDevice(isInterpreted ? kInterpreter : device);
   opened[index] = lt_device_open(name.c_str());
   if (opened[index] == nullptr) {
     raiseError(Doing::Calling);

@@ -19,7 +19,7 @@ struct DlTensor {
 };
 
 // deviceType
-constexpr int32_t kDlCpu = 1, kDlCuda = 2, kDlCudaHost = 3;
+constexpr int32_t kDlCpu = 1, kDlCuda = 2, kDlCudaHost = 3, kDlRocm = 10, kDlRocmHost = 11;
 
 struct DlVersion {
   uint32_t major, minor;

@@ -58,9 +58,7 @@ PyObject *textOfDevice(int device) {
       return text;
     }
   }
-  return known.emplace_back(device, device == kInterpreter ? intern("interpreter")
-                                    : device == kCpu       ? intern("cpu")
-                                                           : PyUnicode_FromFormat("cuda:%d", device)).second;
+  return known.emplace_back(device, intern(nameOfDevice(device).c_str())).second;
 }
 // What a launch runs on.
 int deviceOf(const Call &call) {

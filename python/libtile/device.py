@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def available_devices() -> list[str]:
-    """The names of the devices of this machine: "cpu", then "cuda:0", ..."""
+    """The names of the devices of this machine: "cpu", then "cuda:0", ..., "hip:0", ..."""
     return _libtile.devices()
 
 
@@ -31,14 +31,24 @@ def num_threads() -> int:
     return _libtile.num_threads()
 
 
+_GPUS = {"cuda": 0, "hip": 100}
+
+
 def ordinal(device: str) -> int:
-    """-1 for "cpu", -3 for "interpreter", the number of "cuda:1" ("cuda": 0)."""
+    """-1 for "cpu", -3 for "interpreter", the number of "cuda:1" ("cuda": 0), 100 and that of "hip:1"."""
     if device in ("cpu", "interpreter"):
         return -1 if device == "cpu" else -3
     kind, _, number = str(device).partition(":")
-    if kind != "cuda" or not (number.isdigit() or number == ""):
-        raise errors.DeviceError(f"there is no device '{device}': give cpu, interpreter, cuda or cuda:N")
-    return int(number or 0)
+    if kind not in _GPUS or not (number.isdigit() and len(number) < 3 or number == ""):
+        raise errors.DeviceError(f"there is no device '{device}': give cpu, interpreter, cuda, cuda:N, hip or hip:N")
+    return _GPUS[kind] + int(number or 0)
+
+
+def name_of(number: int) -> str:
+    """The name of the device that `ordinal` gives this number."""
+    if number < 0:
+        return "cpu" if number == -1 else "interpreter"
+    return f"hip:{number - _GPUS['hip']}" if number >= _GPUS["hip"] else f"cuda:{number}"
 
 
 def set_allocator(allocator: Any) -> None:
@@ -69,8 +79,8 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
-        """Its device: "cpu", "interpreter", "cuda:0", ..."""
-        return {-1: "cpu", -3: "interpreter"}.get(self._ordinal, f"cuda:{self._ordinal}")
+        """Its device: "cpu", "interpreter", "cuda:0", "hip:0", ..."""
+        return name_of(self._ordinal)
 
     @property
     def ndim(self) -> int:
@@ -122,7 +132,8 @@ class DeviceArray:
 
 
 def to_device(array: Any, device: str = "cuda") -> DeviceArray:
-    """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "interpreter", "cuda" or "cuda:N".
+    """A copy of a NumPy array (or of what np.asarray takes) in the memory of "cpu", "interpreter", "cuda", "cuda:N", "hip"
+    or "hip:N".
 
     `x = libtile.to_device(a)`, launch, `x.numpy()`: a GPU without torch.
     """

@@ -242,7 +242,7 @@ def dtype_name(value):
 
 
 def device_of(values):
-    """-1 or the CUDA ordinal of the arrays among the values."""
+    """-1 or the number of the GPU that the arrays among the values are on."""
     for value in values:
         own = getattr(value, "__libtile_array__", None)
         if own is not None:

@@ -31,7 +31,7 @@ def _stream_of(device):
     torch = sys.modules.get("torch")
     if device < 0 or torch is None or not torch.cuda.is_initialized():
         return 0
-    return torch.cuda.current_stream(device).cuda_stream
+    return torch.cuda.current_stream(device % 100).cuda_stream  # torch for ROCm calls its GPUs so, too
 
 
 class _Measured:
@@ -145,13 +145,13 @@ def do_bench(fn: Callable[[], object], warmup: float = 25, rep: float = 100,
     - `grad_to_none`: torch tensors whose `grad` is set to None before each call.
     - `quantiles`: a list gives these quantiles instead, a list of one the number alone.
     - `return_mode`: "mean", "median", "min", "max" or "all" (a sorted list).
-    - `device`: "cpu", "cuda", ...; None: "cuda" if there is one. GPU times are taken by the device's
+    - `device`: "cpu", "cuda", ...; None: the first GPU, if there is one. GPU times are taken by the device's
       clock, on torch's current stream if torch uses the device, else on the default stream.
     - `clear_cache`: write more than the last-level cache holds before each call.
     """
     _check_mode(return_mode)
     if device is None:
-        device = "cuda" if "cuda:0" in _libtile.devices() else "cpu"
+        device = next((name for name in _libtile.devices() if name != "cpu"), "cpu")
     before = None if grad_to_none is None else lambda: _drop_gradients(grad_to_none)
     return _summary(samples(fn, warmup, rep, device, clear_cache, before), quantiles, return_mode)
 

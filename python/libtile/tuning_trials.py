@@ -195,7 +195,7 @@ def run(tuner: Any, trials: list[Trial], device: str) -> dict[Any, Result]:
 
     Of trials that are the same code on a CPU the first is tried, and its result is theirs.
     """
-    if device.startswith("cuda") or not tuner._is_measured_by_us():
+    if device.startswith(("cuda", "hip")) or not tuner._is_measured_by_us():
         return _run(tuner, trials, device)
     first: dict[Any, Trial] = {}
     alike = [(trial, first.setdefault(trial.on_cpu(), trial)) for trial in trials]

@@ -69,7 +69,13 @@ lt_status lt_fill(lt_device *device, void *memory, int byte, size_t bytes) {
     return LT_OK;
   });
 }
-int lt_device_of(const void *address) { return runtime::cudaDeviceOf(address); }
+int lt_device_of(const void *address) {
+  if (const int cuda = runtime::cudaDeviceOf(address); cuda >= 0) {
+    return LT_CUDA + cuda;
+  }
+  const int hip = runtime::hipDeviceOf(address);
+  return hip < 0 ? -1 : LT_HIP + hip;
+}
 size_t lt_cache_bytes(lt_device *device) {
   return guarded<size_t>(0, [&] { return unwrap(device).driver->cacheBytes(); });
 }

@@ -8,23 +8,19 @@ namespace libtile::runtime {
 
 namespace {
 
-constexpr int kCpu = -1, kInterpreter = -2, kUnknown = -3;
-
-// The number of a CUDA device, or one of these.
-int numberOf(const std::string &name) {
-  if (name == "cpu" || name == "interpreter") {
-    return name == "cpu" ? kCpu : kInterpreter;
-  }
-  if (name == "cuda") {
+// The number of a GPU in "cuda", "cuda:1", "hip:0"; -1: it is no such name.
+int ordinalIn(const std::string &name, const std::string &kind) {
+  if (name == kind) {
     return 0;
   }
-  if (name.size() < 6 || name.size() > 8 || name.compare(0, 5, "cuda:") != 0) {
-    return kUnknown;
+  const size_t first = kind.size() + 1;
+  if (!name.starts_with(kind + ":") || name.size() == first || name.size() > first + 2) {
+    return -1;
   }
   int ordinal = 0;
-  for (size_t i = 5; i < name.size(); ++i) {
+  for (size_t i = first; i < name.size(); ++i) {
     if (name[i] < '0' || name[i] > '9') {
-      return kUnknown;
+      return -1;
     }
     ordinal = ordinal * 10 + (name[i] - '0');
   }
@@ -36,17 +32,16 @@ int numberOf(const std::string &name) {
 std::shared_ptr<Driver> openDriver(const std::string &name) {
   // Kept for ever: modules and memory may outlive every other static object.
   static auto *mutex = new std::mutex;
-  static auto *drivers = new std::map<int, std::shared_ptr<Driver>>;
-  const int number = numberOf(name);
-  if (number == kUnknown) {
-    throw DeviceError("there is no device '" + name + "': give cpu, interpreter, cuda or cuda:N");
+  static auto *drivers = new std::map<std::string, std::shared_ptr<Driver>>;
+  const int cuda = ordinalIn(name, "cuda"), hip = ordinalIn(name, "hip");
+  const bool isHost = name == "cpu" || name == "interpreter";
+  if (cuda < 0 && hip < 0 && !isHost) {
+    throw DeviceError("there is no device '" + name + "': give cpu, interpreter, cuda, cuda:N, hip or hip:N");
   }
   const std::lock_guard lock(*mutex);
-  std::shared_ptr<Driver> &driver = (*drivers)[number];
+  std::shared_ptr<Driver> &driver = (*drivers)[cuda >= 0 ? "cuda:" + std::to_string(cuda) : hip >= 0 ? "hip:" + std::to_string(hip) : name];
   if (driver == nullptr) {
-    driver = number == kCpu           ? openCpuDriver()
-             : number == kInterpreter ? openInterpreterDriver()
-                                      : openCudaDriver(number);
+    driver = cuda >= 0 ? openCudaDriver(cuda) : hip >= 0 ? openHipDriver(hip) : name == "cpu" ? openCpuDriver() : openInterpreterDriver();
   }
   return driver;
 }
@@ -55,6 +50,9 @@ std::vector<std::string> availableDrivers() {
   std::vector<std::string> names = {"cpu"};
   for (int i = 0, count = cudaDeviceCount(); i < count; ++i) {
     names.push_back("cuda:" + std::to_string(i));
+  }
+  for (int i = 0, count = hipDeviceCount(); i < count; ++i) {
+    names.push_back("hip:" + std::to_string(i));
   }
   return names;
 }

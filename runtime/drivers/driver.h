@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of a kind of device. One implementation a driver: cpu, cuda (later hip), each
+// What the runtime asks of a kind of device. One implementation a driver: cpu, cuda, hip, each
 // opening its library with dlopen. Compiling never comes here.
 #pragma once
 
@@ -37,7 +37,7 @@ struct LaunchShape {
 class Driver {
 public:
   virtual ~Driver() = default;
-  [[nodiscard]] virtual std::string name() const = 0;   // "cpu", "interpreter", "cuda:0"
+  [[nodiscard]] virtual std::string name() const = 0;   // "cpu", "interpreter", "cuda:0", "hip:0"
   [[nodiscard]] virtual std::string target() const = 0; // for codegen::findTarget
   // Whether code for that target runs here.
   [[nodiscard]] virtual bool runs(const ir::Target &target) const = 0;
@@ -73,19 +73,22 @@ public:
   virtual void freeTime(void *time) noexcept {}
 };
 
-// The driver of "cpu", "interpreter", "cuda" or "cuda:N", made on first use and kept. Throws DeviceError with the
+// The driver of "cpu", "interpreter", "cuda", "cuda:N", "hip" or "hip:N", made on first use and kept. Throws DeviceError with the
 // reason if there is no such device.
 [[nodiscard]] std::shared_ptr<Driver> openDriver(const std::string &name);
-// The names of this machine's devices: "cpu", then "cuda:0", ...; the interpreter is everywhere.
+// The names of this machine's devices: "cpu", then "cuda:0", ..., "hip:0", ...; the interpreter is everywhere.
 [[nodiscard]] std::vector<std::string> availableDrivers();
 
 // The implementations, <kind>.cpp.
 [[nodiscard]] std::shared_ptr<Driver> openCpuDriver(); // throws as preparePool() does
 [[nodiscard]] std::shared_ptr<Driver> openInterpreterDriver();
 [[nodiscard]] std::shared_ptr<Driver> openCudaDriver(int ordinal);
+[[nodiscard]] std::shared_ptr<Driver> openHipDriver(int ordinal);
 // The device whose memory the address is in; -1: none.
+[[nodiscard]] int hipDeviceOf(const void *address) noexcept;
 [[nodiscard]] int cudaDeviceOf(const void *address) noexcept;
 // 0 without a driver or a GPU.
+[[nodiscard]] int hipDeviceCount() noexcept;
 [[nodiscard]] int cudaDeviceCount() noexcept;
 
 } // namespace libtile::runtime

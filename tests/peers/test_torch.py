@@ -227,7 +227,7 @@ class Wrapper(torch.Tensor):
 REFUSED = {
     "complex": (lambda: torch.zeros(4, dtype=torch.complex64), "complex64"),
     "quantized": (lambda: torch.quantize_per_tensor(torch.zeros(4), 0.1, 0, torch.qint8), "qint8"),
-    "meta": (lambda: torch.zeros(4, device="meta"), "neither on the CPU nor on a CUDA device"),
+    "meta": (lambda: torch.zeros(4, device="meta"), "neither on the CPU nor on a GPU of NVIDIA's or AMD's"),
     "fake": (fake, "no memory of its own"),
     "wrapper": (lambda: Wrapper(torch.zeros(4)), "no memory of its own"),
     "negated": (lambda: torch.zeros(4, dtype=torch.complex64).conj().imag, "negated view"),

@@ -24,14 +24,10 @@ TINY = {F64: 2.0**-1075, F32: 2.0**-150, F16: 2.0**-25, BF16: 2.0**-134}
 
 
 def devices():
-    """cpu, and cuda where there is one; what is interpreted (conftest.py) has its arrays on the CPU."""
+    """cpu, and cuda and hip where they are; what is interpreted (conftest.py) has its arrays on the CPU."""
     if libtile.knobs.interpreter.enabled:
         return ["cpu"]
-    try:
-        libtile.to_device(np.zeros(1, np.float32), "cuda")
-    except libtile.DeviceError:
-        return ["cpu"]
-    return ["cpu", "cuda"]
+    return sorted({name.partition(":")[0] for name in libtile.available_devices()})
 
 
 DEVICES = devices()
