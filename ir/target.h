@@ -104,6 +104,7 @@ struct Target {
   bool laysOut = false;
 
   std::string assembly = "asm"; // what its last stage is called
+  bool runsPtx = false;         // the user's; on others it is expanded (passes/expand_assembly.h)
 
   // The functions that its emitter has instructions for; others become code of the function library
   // (passes/expand_functions.h).

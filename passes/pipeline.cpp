@@ -8,7 +8,7 @@
 #include "ir/verifier.h"
 #include "passes/cpu/allocate_scratch.h"
 #include "passes/cpu/bound_nests.h"
-#include "passes/cpu/expand_assembly.h"
+#include "passes/expand_assembly.h"
 #include "passes/cpu/form_nests.h"
 #include "passes/cpu/mark_accesses.h"
 #include "passes/eliminate_common_subexpressions.h"
@@ -57,8 +57,8 @@ constexpr std::array kTable = {
             Stage::Tile},
     PassRow{"eliminate_dead_code", eliminateDeadCode, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
-    PassRow{"expand_assembly", expandAssembly, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
     PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},

@@ -76,6 +76,13 @@ llvm::Value *AmdEmitter::shuffleWord(llvm::Value *word, Shuffle mode, llvm::Valu
                              {builder_.CreateShl(lane, i32(2)), word});
 }
 
+llvm::Type *AmdEmitter::assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) {
+  if (constraint != "v" && constraint != "s") {
+    throw ir::Unsupported("the constraint `" + constraint + "` of inline assembly on " + target_.name, fn_.locationOf(op));
+  }
+  return builder_.getIntNTy(bits <= 32 ? 32 : 64);
+}
+
 int64_t AmdEmitter::sharedExtent() const { return fn_.arenaBytes; }
 
 void AmdEmitter::publish() {}
@@ -93,7 +100,6 @@ void AmdEmitter::printLine(llvm::Value *, Regs, llvm::Value *) {}
 // The plan makes these for targets that have them: copies ahead, boxes, units that go on by themselves.
 #define NONE(Name)                                                                                 \
   void AmdEmitter::lower##Name(ir::OpId op) { unsupported(op); }
-NONE(Assembly)
 NONE(Assert)
 NONE(AsyncCopy)
 NONE(AsyncCommit)

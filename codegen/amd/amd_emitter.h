@@ -27,6 +27,7 @@ private:
   void barrier() override;
   void warpBarrier() override;
   llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) override;
+  llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) override;
   [[nodiscard]] int64_t sharedExtent() const override;
   // ---- emit_accesses.cpp
   Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) override;

@@ -65,6 +65,9 @@ protected:
   // The i32 of the lane XOR the operand, or of the lane that the operand names.
   enum class Shuffle : uint8_t { Xor, From };
   virtual llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) = 0;
+  // What a register of the user's assembly holds that a constraint names, for a word of so many bits. Throws UserError and
+  // Unsupported where none does.
+  virtual llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) = 0;
   // Registers of one access to global memory (accessGroups); null: always on.
   virtual Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) = 0;
   virtual void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) = 0;
@@ -240,6 +243,12 @@ protected:
   friend class CombineEmitter;
   friend class ReduceEmitter;
   friend class ScanEmitter;
+  // ---- emit_assembly.cpp
+  friend class AssemblyEmitter;
+  // Returns the result (a struct for several). `effects`: keeps its place among other such calls
+  // and memory accesses; `convergent`: all threads of the warp run it together.
+  llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
+                        llvm::ArrayRef<llvm::Value *> operands, bool effects, bool convergent = false);
   // ---- emit_multiply_add.cpp
   void multiplyAddDot(ir::OpId op);
   friend class MultiplyAddDot;

@@ -192,6 +192,7 @@ ir::Target makeTarget(const Row &row) {
   // Code for sm_120 takes some more of them for the same work.
   target.registers = row.name == std::string_view("sm_120") ? 61440 : 65536;
   target.maxVectorBytes = 16;
+  target.runsPtx = true;
   target.asyncCopy = true;
   target.boxCopy = row.boxCopy;
   // Both are of the architectures whose names end in a.

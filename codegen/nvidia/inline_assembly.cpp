@@ -6,7 +6,7 @@
 #include "ir/ops.h"
 #include "passes/gpu/shared_accesses.h"
 
-#include <llvm/IR/InlineAsm.h>
+#include <algorithm>
 
 namespace libtile::codegen::nvidia {
 
@@ -34,24 +34,40 @@ std::string AssemblyOperands::address(const AccessAddress &address, std::string 
   return "[" + where + (address.bytes == 0 ? "" : "+" + std::to_string(address.bytes)) + "]";
 }
 
-llvm::Value *NvidiaEmitter::assembly(const std::string &text, const std::string &constraints,
-                               llvm::Type *result, llvm::ArrayRef<llvm::Value *> operands,
-                               bool effects, bool convergent) {
-  llvm::SmallVector<llvm::Type *, 16> types;
-  for (llvm::Value *operand : operands) {
-    types.push_back(operand->getType());
+namespace {
+
+// The registers that a constraint names, by their letter.
+struct RegisterKind {
+  char letter;
+  unsigned bits;
+  bool isFloat;
+};
+constexpr RegisterKind kKinds[] = {{'b', 1, false},  {'h', 16, false}, {'r', 32, false},
+                                   {'l', 64, false}, {'f', 32, true},  {'d', 64, true}};
+
+// A word of so many bits goes into the register: as it is, or below zeros.
+const RegisterKind &kindOf(const ir::Function &fn, ir::OpId op, const std::string &constraint,
+                           unsigned bits) {
+  const auto *kind = std::ranges::find(kKinds, constraint[0], &RegisterKind::letter);
+  if (kind == std::end(kKinds)) {
+    throw ir::Unsupported("the constraint `" + constraint + "` of inline assembly on an NVIDIA target",
+                          fn.locationOf(op));
   }
-  auto *type = llvm::FunctionType::get(result, types, false);
-  const std::string all =
-      effects ? constraints + (constraints.empty() ? "~{memory}" : ",~{memory}") : constraints;
-  llvm::CallInst *call =
-      builder_.CreateCall(type, llvm::InlineAsm::get(type, text, all, effects), operands);
-  call->addFnAttr(llvm::Attribute::NoUnwind);
-  if (convergent) {
-    call->addFnAttr(llvm::Attribute::Convergent);
-    call->addFnAttr(llvm::Attribute::NoDuplicate);
+  const bool fits = kind->bits == 1 ? bits == 8 : kind->isFloat ? kind->bits == bits : kind->bits >= bits;
+  if (!fits) {
+    throw ir::UserError("a register `" + constraint + "` of inline assembly has " +
+                            std::to_string(kind->bits) + " bits, but its elements have " +
+                            std::to_string(bits),
+                        fn.locationOf(op));
   }
-  return call;
+  return *kind;
+}
+
+} // namespace
+
+llvm::Type *NvidiaEmitter::assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) {
+  const RegisterKind &kind = kindOf(fn_, op, constraint, bits);
+  return !kind.isFloat ? builder_.getIntNTy(kind.bits) : kind.bits == 32 ? builder_.getFloatTy() : builder_.getDoubleTy();
 }
 
 llvm::Value *NvidiaEmitter::assembly(const std::string &text, const AssemblyOperands &operands,

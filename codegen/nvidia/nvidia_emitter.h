@@ -70,7 +70,6 @@ private:
   llvm::Value *constantText(const std::string &text) override;
   void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) override;
   // ---- emit_assembly.cpp
-  friend class AssemblyEmitter;
   // ---- emit_dot.cpp
   friend class MatrixDot;
 
@@ -80,10 +79,8 @@ private:
   // An intrinsic without operands: tid, ctaid, ...
   llvm::Value *specialRegister(llvm::Intrinsic::ID id);
   // ---- inline_assembly.cpp
-  // Returns the result (a struct for several). `effects`: keeps its place among other such calls
-  // and memory accesses; `convergent`: all threads of the warp run it together.
-  llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
-                        llvm::ArrayRef<llvm::Value *> operands, bool effects, bool convergent = false);
+  using Emitter::assembly;
+  llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) override;
   // An access; its text may use scratch registers that no other text sees.
   llvm::Value *assembly(const std::string &text, const AssemblyOperands &operands, llvm::Type *result);
   void turnBarrier(const char *instruction, int32_t teamsOn); // of the team that is so many further on

@@ -79,8 +79,9 @@ template <class T> std::pair<T, bool> scale(T a, T denominator, T numerator) {
   if (isSubnormal(denominator)) {
     return {std::ldexp(a, S::kBy), false};
   }
+  // The documents scale the denominator up here, which overflows; a quotient that is scaled back needs it scaled down.
   if (reciprocalIsTiny && quotientIsTiny) {
-    return {isDenominator ? std::ldexp(a, S::kBy) : a, true};
+    return {isDenominator ? std::ldexp(a, -S::kBy) : a, true};
   }
   if (reciprocalIsTiny) {
     return {std::ldexp(a, -S::kBy), false};
@@ -109,6 +110,29 @@ template <class T> Step makeScale(const Instruction &in, const Machine &machine)
   };
 }
 
+// a * b + c, times a power of two, rounded once: the result may be subnormal.
+float scaledSum(float a, float b, float c, int power) {
+  return static_cast<float>(std::ldexp(sumToOdd(double{a} * b, c), power));
+}
+double scaledSum(double a, double b, double c, int power) {
+  const double product = a * b, below = std::fma(a, b, -product);
+  if (!std::isfinite(product) || !std::isfinite(c)) {
+    return std::ldexp(std::fma(a, b, c), power);
+  }
+  // Each sum of two, and what it leaves out; then all that was left out at once, which decides ties.
+  const long double sum = static_cast<long double>(product) + c, other = sum - product;
+  const long double rest = (product - (sum - other)) + (c - other) + below;
+  const long double all = sum + rest;
+  const long double error = rest - (all - sum);
+  const long double scaled = std::ldexp(all, power);
+  const auto rounded = static_cast<double>(scaled);
+  // A tie that the error breaks goes to the neighbour on its side.
+  const double next = std::nextafter(rounded, scaled > rounded ? std::numeric_limits<double>::infinity()
+                                                               : -std::numeric_limits<double>::infinity());
+  const bool isTie = scaled != rounded && scaled - rounded == next - scaled;
+  return isTie && error != 0 && (error > 0) == (next > rounded) ? next : rounded;
+}
+
 // A multiply-add, and back what was scaled.
 template <class T> Step makeScaledMultiplyAdd(const Instruction &in, const Machine &machine) {
   return [sources = Sources(in, machine, 1, {typeOf<T>(), typeOf<T>(), typeOf<T>()}),
@@ -117,11 +141,9 @@ template <class T> Step makeScaledMultiplyAdd(const Instruction &in, const Machi
     const Mask mask = sources.read(wave, values.data()), scaled = wave.mask(kVcc);
     for (unsigned lane = 0; lane < wave.lanes; ++lane) {
       const T addend = fromBits<T>(values[2][lane]);
-      T sum = std::fma(fromBits<T>(values[0][lane]), fromBits<T>(values[1][lane]), addend);
-      if ((scaled >> lane & 1) != 0) {
-        sum = std::ldexp(sum, biased(addend) > Scale<T>::kBias ? Scale<T>::kBy : -Scale<T>::kBy);
-      }
-      values[0][lane] = toBits(sum);
+      const T a = fromBits<T>(values[0][lane]), b = fromBits<T>(values[1][lane]);
+      const int power = (scaled >> lane & 1) == 0 ? 0 : biased(addend) > Scale<T>::kBias ? Scale<T>::kBy : -Scale<T>::kBy;
+      values[0][lane] = toBits(power == 0 ? std::fma(a, b, addend) : scaledSum(a, b, addend, power));
     }
     result.write(wave, values[0], mask);
   };

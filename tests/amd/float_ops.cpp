@@ -124,7 +124,8 @@ template <class T> T fixUp(T quotient, T denominator, T numerator) {
   if (std::isinf(d) || n == 0) {
     return narrow<T>(sign * 0.0);
   }
-  return narrow<T>(std::copysign(q, sign));
+  // A quotient that is no number has overflowed on the way.
+  return narrow<T>(sign * (std::isnan(q) ? std::numeric_limits<double>::infinity() : std::fabs(q)));
 }
 
 } // namespace

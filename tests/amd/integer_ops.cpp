@@ -58,7 +58,7 @@ void addArithmetic(VectorTable &t) {
   t.add("mul_hi_u32", [](U32 a, U32 b) { return static_cast<U32>(U64{a} * b >> 32); });
   t.add("mul_hi_i32", [](I32 a, I32 b) { return static_cast<I32>(I64{a} * b >> 32); });
   t.add("mul_lo_u16", [](U16 a, U16 b) { return static_cast<U16>(U32{a} * b); });
-  t.add("mad_u16 mad_i16", [](U16 a, U16 b, U16 c) { return static_cast<U16>(U32{a} * b + c); });
+  t.add("mad_u16 mad_i16 mad_legacy_u16 mad_legacy_i16", [](U16 a, U16 b, U16 c) { return static_cast<U16>(U32{a} * b + c); });
   t.add("mad_u32_u16", [](U16 a, U16 b, U32 c) { return U32{a} * b + c; });
   t.add("mad_i32_i16", [](I16 a, I16 b, I32 c) { return I32{a} * b + c; });
   t.add("mul_u32_u24", [](U32 a, U32 b) { return low24(a) * low24(b); });

@@ -202,9 +202,9 @@ Step makeCompare(const Instruction &in) {
   const std::string condition = in.name.substr(from, end - from), type = in.name.substr(end + 1);
   const unsigned bits = type.ends_with("64") ? 64 : 32;
   const bool isFloat = type == "f32", isSigned = type[0] == 'i';
-  std::string second = in.operands[1];
-  return [=, a = ScalarSource(in.operands[0], bits), b = ScalarSource(second, bits)](Wave &wave) {
-    const U64 x = a.read(wave), y = b.read(wave);
+  const bool isShort = in.name.starts_with("s_cmpk_") && isSigned; // a constant of 16 bits, whose sign is extended
+  return [=, a = ScalarSource(in.operands[0], bits), b = ScalarSource(in.operands[1], bits)](Wave &wave) {
+    const U64 x = a.read(wave), second = b.read(wave), y = isShort ? static_cast<U64>(extend(second, 16)) : second;
     const double p = isFloat ? number(x) : 0, q = isFloat ? number(y) : 0;
     const bool isLess = isFloat ? p < q : isSigned ? extend(x, bits) < extend(y, bits) : x < y;
     const bool isMore = isFloat ? p > q : isSigned ? extend(x, bits) > extend(y, bits) : x > y;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/cpu/ptx_instructions.h"
+#include "passes/ptx_instructions.h"
 
 #include "ir/ops.h"
 

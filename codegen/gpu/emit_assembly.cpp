@@ -1,47 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user's PTX, for as many registers of a tile at a time as it packs.
-#include "codegen/nvidia/nvidia_emitter.h"
+// The user's assembly, for as many registers of a tile at a time as it packs.
+#include "codegen/gpu/emitter.h"
 #include "ir/assembly_text.h"
 #include "ir/ops.h"
 
+#include <llvm/IR/InlineAsm.h>
+
 #include <algorithm>
 
-namespace libtile::codegen::nvidia {
-
-namespace {
-
-// The registers that a constraint names, by their letter.
-struct RegisterKind {
-  char letter;
-  unsigned bits;
-  bool isFloat;
-};
-constexpr RegisterKind kKinds[] = {{'b', 1, false},  {'h', 16, false}, {'r', 32, false},
-                                   {'l', 64, false}, {'f', 32, true},  {'d', 64, true}};
-
-// A word of so many bits goes into the register: as it is, or below zeros.
-const RegisterKind &kindOf(const ir::Function &fn, ir::OpId op, const std::string &constraint,
-                           unsigned bits) {
-  const auto *kind = std::ranges::find(kKinds, constraint[0], &RegisterKind::letter);
-  if (kind == std::end(kKinds)) {
-    throw ir::Unsupported("the constraint `" + constraint + "` of inline assembly on an NVIDIA target",
-                          fn.locationOf(op));
-  }
-  const bool fits = kind->bits == 1 ? bits == 8 : kind->isFloat ? kind->bits == bits : kind->bits >= bits;
-  if (!fits) {
-    throw ir::UserError("a register `" + constraint + "` of inline assembly has " +
-                            std::to_string(kind->bits) + " bits, but its elements have " +
-                            std::to_string(bits),
-                        fn.locationOf(op));
-  }
-  return *kind;
-}
-
-} // namespace
+namespace libtile::codegen::gpu {
 
 class AssemblyEmitter {
 public:
-  AssemblyEmitter(NvidiaEmitter &emitter, ir::OpId op)
+  AssemblyEmitter(Emitter &emitter, ir::OpId op)
       : e_(emitter), fn_(emitter.fn_), op_(op),
         pack_(static_cast<unsigned>(fn_.getInt(op, ir::Attr::pack))),
         text_(fn_.getText(op, ir::Attr::text)), constraints_(fn_.getText(op, ir::Attr::constraints)) {
@@ -87,14 +58,9 @@ private:
     }
   }
 
-  const RegisterKind &kind(const std::string &name, unsigned bits) {
-    const bool tied = name[0] >= '0' && name[0] <= '9';
-    return kindOf(fn_, op_, tied ? names_.results[std::stoul(name)] : name, bits);
-  }
-
-  llvm::Type *registerType(const RegisterKind &kind) {
-    llvm::IRBuilder<> &b = e_.builder_;
-    return !kind.isFloat ? b.getIntNTy(kind.bits) : kind.bits == 32 ? b.getFloatTy() : b.getDoubleTy();
+  llvm::Type *registerType(const std::string &name, unsigned bits) {
+    const bool isTied = name[0] >= '0' && name[0] <= '9';
+    return e_.assemblyRegister(op_, isTied ? names_.results[std::stoul(name)] : name, bits);
   }
 
   // Elements of `pack_` registers from `first` on; behind the last one that again.
@@ -107,7 +73,7 @@ private:
     }
     const ir::Type element = fn_.type(fn_.operand(op_, word.value)).element();
     llvm::Value *bits = e_.packWords(element, elements, word.bits / 8)[0];
-    llvm::Type *type = registerType(kind(names_.inputs[index], word.bits));
+    llvm::Type *type = registerType(names_.inputs[index], word.bits);
     return type->isIntegerTy() ? e_.builder_.CreateZExtOrTrunc(bits, type)
                                : e_.builder_.CreateBitCast(bits, type);
   }
@@ -129,11 +95,10 @@ private:
     }
     llvm::SmallVector<llvm::Type *, 4> types;
     for (size_t i = 0; i < results_.size(); ++i) {
-      types.push_back(registerType(kind(names_.results[i], results_[i].bits)));
+      types.push_back(registerType(names_.results[i], results_[i].bits));
     }
     llvm::Type *all = types.size() == 1 ? types[0] : llvm::StructType::get(e_.context_, types);
-    llvm::Value *call = e_.assembly(text_, constraints_, all, operands,
-                                    fn_.getBool(op_, ir::Attr::is_volatile));
+    llvm::Value *call = e_.assembly(text_, constraints_, all, operands, fn_.getBool(op_, ir::Attr::is_volatile));
     for (unsigned i = 0; i < results_.size(); ++i) {
       const Word &word = results_[i];
       llvm::Value *part = types.size() == 1 ? call : b.CreateExtractValue(call, i);
@@ -145,7 +110,7 @@ private:
     }
   }
 
-  NvidiaEmitter &e_;
+  Emitter &e_;
   const ir::Function &fn_;
   const ir::OpId op_;
   const unsigned pack_;
@@ -154,6 +119,23 @@ private:
   std::vector<Word> results_, inputs_;
 };
 
-void NvidiaEmitter::lowerAssembly(ir::OpId op) { AssemblyEmitter(*this, op).run(); }
+void Emitter::lowerAssembly(ir::OpId op) { AssemblyEmitter(*this, op).run(); }
 
-} // namespace libtile::codegen::nvidia
+llvm::Value *Emitter::assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
+                               llvm::ArrayRef<llvm::Value *> operands, bool effects, bool convergent) {
+  llvm::SmallVector<llvm::Type *, 16> types;
+  for (llvm::Value *operand : operands) {
+    types.push_back(operand->getType());
+  }
+  auto *type = llvm::FunctionType::get(result, types, false);
+  const std::string all = effects ? constraints + (constraints.empty() ? "~{memory}" : ",~{memory}") : constraints;
+  llvm::CallInst *call = builder_.CreateCall(type, llvm::InlineAsm::get(type, text, all, effects), operands);
+  call->addFnAttr(llvm::Attribute::NoUnwind);
+  if (convergent) {
+    call->addFnAttr(llvm::Attribute::Convergent);
+    call->addFnAttr(llvm::Attribute::NoDuplicate);
+  }
+  return call;
+}
+
+} // namespace libtile::codegen::gpu

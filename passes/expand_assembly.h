@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTX on a CPU: straight-line instructions on registers become ops on tiles. The instructions are rows
+// PTX where no GPU of NVIDIA's runs it: straight-line instructions on registers become ops on tiles. The instructions are rows
 // of a table (ptx_instructions.h); any other is a located error.
 //
 //   %r = assembly %x {text="shl.b32 $0, $1, 3;", constraints="=r,r", pack=1}   ->   %r = shl %x, 3
@@ -12,7 +12,9 @@
 
 namespace libtile::passes {
 
-// Requires: the tile stage. Ensures: no assembly is left.
+// Assembly whose constraints name no registers of PTX is that of the target, and stays; on a CPU none is.
+//
+// Requires: the tile stage. Ensures: no PTX is left, or the target runs it.
 bool expandAssembly(ir::Function &fn, const PassContext &context);
 
 } // namespace libtile::passes

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/cpu/expand_assembly.h"
+#include "passes/expand_assembly.h"
 
 #include "ir/assembly_text.h"
 #include "ir/ops.h"
-#include "passes/cpu/ptx_instructions.h"
+#include "passes/ptx_instructions.h"
+
+#include <algorithm>
 
 namespace libtile::passes {
 
@@ -18,8 +20,8 @@ using ir::ValueId;
 
 class Expansion {
 public:
-  Expansion(ir::Function &fn, OpId op)
-      : fn_(fn), op_(op), builder_(fn, op), registers_(builder_, fn.type(fn.result(op))),
+  Expansion(ir::Function &fn, OpId op, const ir::Target &target)
+      : fn_(fn), op_(op), target_(target), builder_(fn, op), registers_(builder_, fn.type(fn.result(op))),
         pack_(static_cast<unsigned>(fn.getInt(op, Attr::pack))),
         constraints_(ir::parseConstraints(fn.getText(op, Attr::constraints)).value()) {}
 
@@ -50,7 +52,7 @@ public:
 
 private:
   [[noreturn]] void refuse(const std::string &text, const std::string &what) const {
-    throw ir::Unsupported("inline assembly on a CPU: `" + text + "` " + what, fn_.locationOf(op_));
+    throw ir::Unsupported("inline assembly on " + (target_.laysOut ? target_.name : "a CPU") + ": `" + text + "` " + what, fn_.locationOf(op_));
   }
 
   // Integers in which elements lie side by side.
@@ -90,19 +92,30 @@ private:
 
   ir::Function &fn_;
   const OpId op_;
+  const ir::Target &target_;
   ir::Builder builder_;
   PtxRegisters registers_;
   const unsigned pack_;
   const ir::AssemblyConstraints constraints_;
 };
 
+// Whether constraints name registers as PTX does.
+bool isPtx(std::string_view constraints) {
+  const auto parsed = ir::parseConstraints(constraints);
+  const auto ofPtx = [](const std::string &name) { return name.size() == 1 && std::string_view("bhrlfd0123456789").find(name[0]) != name.npos; };
+  return parsed && std::ranges::all_of(parsed->results, ofPtx) && std::ranges::all_of(parsed->inputs, ofPtx);
+}
+
 } // namespace
 
-bool expandAssembly(ir::Function &fn, const PassContext &) {
+bool expandAssembly(ir::Function &fn, const PassContext &context) {
   bool changed = false;
+  if (context.target.runsPtx) {
+    return changed;
+  }
   for (const OpId op : fn.walk()) {
-    if (fn.opcode(op) == Opcode::Assembly) {
-      Expansion(fn, op).run();
+    if (fn.opcode(op) == Opcode::Assembly && (!context.target.laysOut || isPtx(fn.getText(op, Attr::constraints)))) {
+      Expansion(fn, op, context.target).run();
       changed = true;
     }
   }
