@@ -252,6 +252,7 @@ protected:
   // ---- emit_multiply_add.cpp
   void multiplyAddDot(ir::OpId op);
   friend class MultiplyAddDot;
+  friend class FragmentDot;
 
   // lower<Name> of the opcode, for rows of gpu/ops.def.
   template <ir::Opcode opcode> void lowerOp(ir::OpId op);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots by matrix instructions.
 //
-// mma.sync: operands and accumulator are fragments (passes/gpu/fragments.h), so every
-// instruction takes registers of this thread: the accumulator's registers are cut into m x n tiles
-// of the dot's unit, and each tile meets the fragments of its rows and columns, k by k, in its slice.
+// mma.sync: operands and accumulator are fragments (codegen/gpu/fragment_dot.h).
 //
 // wgmma: operands lie in shared memory (passes/gpu/matrix_buffers.h), or a in registers, and one text (wgmma.h) has
 // the instructions of the whole dot. Into a place it starts them only: the place's registers are declared and named
 // by PTX text, so that LLVM has nothing to copy while they are under way.
 #include "codegen/nvidia/nvidia_emitter.h"
 
+#include "codegen/gpu/fragment_dot.h"
 #include "codegen/llvm_compat.h"
 #include "codegen/nvidia/wgmma.h"
 #include "codegen/require_pass.h"
@@ -51,21 +50,6 @@ llvm::Intrinsic::ID instructionOf(const ir::DotUnit &unit) {
   throw ir::InternalError("no instruction for the unit " + unit.name);
 }
 
-// Where the registers of one instruction lie from its first element, those in one unit left out.
-std::vector<ir::Coords> offsetsOf(const ir::Layout::Bases &regs, int32_t perRegister) {
-  std::vector<ir::Coords> offsets = {{0, 0}};
-  for (const ir::Coords &basis : regs) {
-    if (perRegister > 1) {
-      perRegister /= 2;
-      continue;
-    }
-    for (size_t i = 0, count = offsets.size(); i < count; ++i) {
-      offsets.push_back({offsets[i][0] + basis[0], offsets[i][1] + basis[1]});
-    }
-  }
-  return offsets;
-}
-
 // What the registers of a place are called in PTX text, but for their number.
 std::string placeName(const ir::Function &fn, ir::ValueId place) {
   return "place" + std::to_string(ir::placeOf(fn, place).index) + "_";
@@ -73,33 +57,21 @@ std::string placeName(const ir::Function &fn, ir::ValueId place) {
 
 } // namespace
 
-class MatrixDot {
+class MatrixDot : gpu::FragmentDot {
 public:
   MatrixDot(NvidiaEmitter &emitter, ir::OpId op, const ir::DotUnit &unit)
-      : e_(emitter), fn_(emitter.fn_), op_(op), unit_(unit),
+      : FragmentDot(emitter, op, unit), e_(emitter),
         perRegister_(std::max(1, 32 / static_cast<int32_t>(ir::bitWidth(unit.a.elem)))),
-        row_(emitter.fn_.type(emitter.fn_.result(op)).rank() - 2),
-        instruction_(compat::intrinsic(emitter.module_, instructionOf(unit))) {
-    const std::pair<const ir::DotPart &, int32_t> parts[] = {
-        {unit.a, perRegister_}, {unit.b, perRegister_}, {unit.acc, 1}};
-    for (unsigned i = 0; i < 3; ++i) {
-      registers_[i] = registersOf(i < 2 ? fn_.operand(op, i) : fn_.result(op));
-      offsets_[i] = offsetsOf(parts[i].first.regs, parts[i].second);
-    }
+        instruction_(compat::intrinsic(emitter.module_, instructionOf(unit))),
+        offsets_{offsetsOf(unit.a.regs, perRegister_), offsetsOf(unit.b.regs, perRegister_), offsetsOf(unit.acc.regs, 1)} {
     const size_t inputs = instruction_->arg_size() - offsets_[2].size();
     depth_ = unit_.k * static_cast<int32_t>(inputs / (offsets_[0].size() + offsets_[1].size()));
   }
 
   void run() {
-    Regs out = e_.regs(fn_.operand(op_, 2));
-    const std::vector<ir::Coords> corners = cornersOf(e_.layoutOf(fn_.result(op_)));
-    const int32_t depth = fn_.type(fn_.operand(op_, 0)).dim(row_ + 1);
-    for (int32_t k = 0; k < depth; k += depth_) {
-      for (const ir::Coords &corner : corners) {
-        multiply(out, corner, k, std::min(depth, k + depth_));
-      }
-    }
-    e_.set(fn_.result(op_), std::move(out));
+    Regs out = e_.regs(fn().operand(op_, 2));
+    addProducts(out, depth_);
+    e_.set(fn().result(op_), std::move(out));
   }
 
   // By wgmma.
@@ -162,54 +134,8 @@ private:
     return known;
   }
 
-  using Registers = std::map<ir::Coords, int32_t>;
-
-  // The register of thread 0's element.
-  Registers registersOf(ir::ValueId value) {
-    const ir::Layout &layout = e_.layoutOf(value);
-    Registers result;
-    for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
-      result.try_emplace(layout.applyOne(HwDim::Reg, reg), reg);
-    }
-    return result;
-  }
-
-  // First elements of the accumulator's tiles: the others are at an offset from one.
-  std::vector<ir::Coords> cornersOf(const ir::Layout &layout) const {
-    ir::Coords within = {0, 0};
-    for (const ir::Coords &basis : unit_.acc.regs) {
-      within[0] |= basis[0];
-      within[1] |= basis[1];
-    }
-    std::vector<ir::Coords> corners;
-    for (int32_t reg = 0; reg < layout.size(HwDim::Reg); ++reg) {
-      const ir::Coords coords = layout.applyOne(HwDim::Reg, reg);
-      if ((coords[row_] & within[0]) == 0 && (coords[row_ + 1] & within[1]) == 0) {
-        corners.push_back(coords);
-      }
-    }
-    return corners;
-  }
-
-  // The element of the slice that `from` lies in.
-  [[nodiscard]] ir::Coords at(const ir::Coords &from, int32_t row, int32_t col) const {
-    ir::Coords coords = from;
-    coords[row_] = row;
-    coords[row_ + 1] = col;
-    return coords;
-  }
-
-  [[nodiscard]] int32_t registerAt(unsigned part, const ir::Coords &coords) const {
-    const auto found = registers_[part].find(coords);
-    if (found == registers_[part].end()) {
-      throw ir::UserError("the layouts of a dot are not those of its unit", fn_.locationOf(op_));
-    }
-    return found->second;
-  }
-
   // The fragments from k to `end`, and zeros behind it if the instruction is deeper.
-  void multiply(Regs &out, const ir::Coords &corner, int32_t k, int32_t end) {
-    const int32_t m = corner[row_], n = corner[row_ + 1];
+  void multiply(Regs &out, const ir::Coords &corner, int32_t k, int32_t end) override {
     llvm::SmallVector<llvm::Value *, 10> operands;
     llvm::Value *zero = llvm::Constant::getNullValue(instruction_->getArg(0)->getType());
     const auto append = [&](unsigned operand, auto &&coordsAt) {
@@ -219,11 +145,11 @@ private:
         }
       }
     };
-    append(0, [&](const ir::Coords &offset, int32_t step) { return at(corner, m + offset[0], step + offset[1]); });
-    append(1, [&](const ir::Coords &offset, int32_t step) { return at(corner, step + offset[0], n + offset[1]); });
+    append(0, [&](const ir::Coords &offset, int32_t step) { return leftAt(corner, step, offset); });
+    append(1, [&](const ir::Coords &offset, int32_t step) { return rightAt(corner, step, offset); });
     llvm::SmallVector<int32_t, 4> sums;
     for (const ir::Coords &offset : offsets_[2]) {
-      sums.push_back(registerAt(2, at(corner, m + offset[0], n + offset[1])));
+      sums.push_back(registerAt(2, at(corner, corner[row_] + offset[0], corner[row_ + 1] + offset[1])));
       operands.push_back(out[static_cast<size_t>(sums.back())]);
     }
     llvm::Value *results = e_.builder_.CreateCall(instruction_, operands);
@@ -250,7 +176,7 @@ private:
       coords[operand == 0 ? row_ + 1 : row_] += i;
       neighbours.push_back(registerAt(operand, coords));
     }
-    return wordOf(e_, fn_.operand(op_, operand), neighbours);
+    return wordOf(e_, fn().operand(op_, operand), neighbours);
   }
 
   // One word of these registers of the value.
@@ -276,17 +202,11 @@ private:
   }
 
   NvidiaEmitter &e_;
-  const ir::Function &fn_;
-  const ir::OpId op_;
-  const ir::DotUnit &unit_;
   const int32_t perRegister_; // elements of an operand
-  const unsigned row_;        // the axis before the last
   llvm::Function *const instruction_;
-  int32_t depth_;             // of the instruction along k: one or several steps of the unit
-  // Of a, b and the accumulator.
-  std::array<Registers, 3> registers_;
-  std::array<std::vector<ir::Coords>, 3> offsets_;
-  std::map<int32_t, llvm::Value *> known_[2]; // by first register
+  const std::array<std::vector<ir::Coords>, 3> offsets_; // of a, b and the accumulator
+  int32_t depth_;                                        // of the instruction along k: one or several steps of the unit
+  std::map<int32_t, llvm::Value *> known_[2];            // by first register
 };
 
 void NvidiaEmitter::lowerDot(ir::OpId op) {
