@@ -118,6 +118,4 @@ NONE(PlaceRead)
 NONE(DotWait)
 #undef NONE
 
-void AmdEmitter::lowerDot(ir::OpId op) { multiplyAddDot(op); }
-
 } // namespace libtile::codegen::amd

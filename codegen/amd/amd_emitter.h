@@ -19,6 +19,7 @@ public:
   AmdEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module);
 
 private:
+  friend class MatrixDot;
   void markKernel() override;
   llvm::Value *threadIndex() override;
   llvm::Value *programIndex(int64_t axis) override;

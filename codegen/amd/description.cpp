@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // AMD's targets as data (LLVM's "User Guide for AMDGPU Backend", and the ISA documents of CDNA 2 to 4 and RDNA 3 to 4).
+#include "codegen/amd/matrix_units.h"
 #include "codegen/backends.h"
 #include "ir/ops.h"
 
@@ -16,12 +17,13 @@ struct Row {
   int32_t registers;     // of a lane
   int32_t allRegisters;  // of a compute unit: of all its lanes together
   int32_t llvmSince;
+  MatrixSet matrices;
 };
 constexpr Row kRows[] = {
-    {"gfx90a", 64, 64, 512, 131072, 19},   {"gfx942", 64, 64, 512, 131072, 19}, {"gfx950", 64, 160, 512, 131072, 20},
-    {"gfx1100", 32, 64, 256, 98304, 19},   {"gfx1101", 32, 64, 256, 98304, 19}, {"gfx1102", 32, 64, 256, 65536, 19},
-    {"gfx1150", 32, 64, 256, 65536, 19},   {"gfx1151", 32, 64, 256, 98304, 19}, {"gfx1200", 32, 64, 256, 98304, 19},
-    {"gfx1201", 32, 64, 256, 98304, 19},
+    {"gfx90a", 64, 64, 512, 131072, 19, MatrixSet::Cdna2},   {"gfx942", 64, 64, 512, 131072, 19, MatrixSet::Cdna3}, {"gfx950", 64, 160, 512, 131072, 20, MatrixSet::Cdna4},
+    {"gfx1100", 32, 64, 256, 98304, 19, MatrixSet::Rdna3},   {"gfx1101", 32, 64, 256, 98304, 19, MatrixSet::Rdna3}, {"gfx1102", 32, 64, 256, 65536, 19, MatrixSet::Rdna3},
+    {"gfx1150", 32, 64, 256, 65536, 19, MatrixSet::Rdna3},   {"gfx1151", 32, 64, 256, 98304, 19, MatrixSet::Rdna3}, {"gfx1200", 32, 64, 256, 98304, 19, MatrixSet::Rdna4},
+    {"gfx1201", 32, 64, 256, 98304, 19, MatrixSet::Rdna4},
 };
 
 // Fused multiply-adds of every type: four columns a thread, eight threads along a row.
@@ -58,7 +60,10 @@ ir::Target makeTarget(const Row &row) {
   target.registersPerThread = row.registers;
   target.registers = row.allRegisters;
   target.maxVectorBytes = 16;
-  target.units = {multiplyAdds(row.wave)};
+  for (const MatrixUnit &matrix : matrixUnits(row.matrices)) {
+    target.units.push_back(matrix.unit);
+  }
+  target.units.push_back(multiplyAdds(row.wave));
   return target;
 }
 

@@ -76,6 +76,14 @@ std::vector<std::string> wordsOf(const std::string &name) {
 // "v_mfma_f32_32x32x8_f16", "v_mfma_f32_4x4x4_16b_f16", "v_mfma_f32_16x16x32_fp8_bf8", "v_mfma_f32_32x32x8_bf16_1k"
 std::optional<Shape> parseShape(const std::string &name) {
   std::vector<std::string> words = wordsOf(name);
+  // CDNA 2 writes the type right behind the shape: 32x32x8f16.
+  if (words.size() >= 4) {
+    const size_t end = words[3].find_first_not_of("0123456789x");
+    if (end != words[3].npos) {
+      words.insert(words.begin() + 4, words[3].substr(end));
+      words[3].resize(end);
+    }
+  }
   if (words.size() < 5) {
     return std::nullopt;
   }

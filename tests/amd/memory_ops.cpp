@@ -64,7 +64,7 @@ private:
     }
     return &wave.scratch[lane * wave.scratchBytes + offset];
   }
-  uint8_t *buffer(const Wave &wave, unsigned lane, unsigned bytes) const {
+  uint8_t *buffer(Wave &wave, unsigned lane, unsigned bytes) const {
     const uint64_t base = wave.scalarPair(resource_) & kAddressBits;
     const uint64_t records = wave.scalar(resource_ + 2), stride = wave.scalar(resource_ + 1) >> 16 & 0x3fff;
     uint64_t place = offset_;
@@ -73,6 +73,9 @@ private:
     }
     if (hasOffset_) {
       place += wave.vector(*lanes_ + (hasIndex_ ? 1 : 0))[lane];
+    }
+    if (base == kPrivateBuffer) {
+      return scratch(wave, lane, start_->read(wave) + place, bytes);
     }
     const uint64_t extent = stride != 0 ? records * stride : records;
     return place + bytes > extent ? nullptr : wave.group.memory.at(base + start_->read(wave) + place, bytes);

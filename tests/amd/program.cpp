@@ -17,10 +17,10 @@ constexpr uint64_t kMostInstructions = 400000000; // of a launch
 // User SGPRs that the kernel asks for, in the order of their bits in the descriptor.
 struct UserRegister {
   unsigned bit, count;
-  enum { None, Arguments, ScratchBytes } what;
+  enum { None, PrivateBuffer, Arguments, ScratchBytes } what;
 };
 constexpr UserRegister kUserRegisters[] = {
-    {0, 4, UserRegister::None}, {1, 2, UserRegister::None},         {2, 2, UserRegister::None}, {3, 2, UserRegister::Arguments},
+    {0, 4, UserRegister::PrivateBuffer}, {1, 2, UserRegister::None},         {2, 2, UserRegister::None}, {3, 2, UserRegister::Arguments},
     {4, 2, UserRegister::None}, {5, 2, UserRegister::None},         {6, 1, UserRegister::ScratchBytes}};
 
 void setUserRegisters(Wave &wave, const Kernel &kernel, uint64_t arguments, unsigned &next) {
@@ -30,6 +30,8 @@ void setUserRegisters(Wave &wave, const Kernel &kernel, uint64_t arguments, unsi
     }
     if (what == UserRegister::Arguments) {
       wave.setScalarPair(next, arguments);
+    } else if (what == UserRegister::PrivateBuffer) {
+      wave.setScalarPair(next, kPrivateBuffer);
     } else if (what == UserRegister::ScratchBytes) {
       wave.setScalar(next, kernel.scratchBytes);
     }

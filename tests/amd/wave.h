@@ -27,6 +27,8 @@ enum ScalarRegister : unsigned {
   kExec = 126,
   kScalars = 128,
 };
+// The address in the buffer resource of private memory, which hardware spreads over the lanes.
+constexpr uint64_t kPrivateBuffer = uint64_t{1} << 47;
 constexpr unsigned kVectors = 512; // v0 to v255, then a0 to a255
 constexpr unsigned kFirstAcc = 256;
 

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots by MFMA and WMMA.
+#include "codegen/amd/amd_emitter.h"
+#include "codegen/amd/matrix_units.h"
+#include "codegen/gpu/fragment_dot.h"
+#include "codegen/require_pass.h"
+#include "ir/ops.h"
+#include "passes/gpu/plan_dots.h"
+
+namespace libtile::codegen::amd {
+
+// All elements of an operand that a lane has are one vector to the intrinsic.
+class MatrixDot : gpu::FragmentDot {
+public:
+  MatrixDot(AmdEmitter &emitter, ir::OpId op, const ir::DotUnit &unit)
+      : FragmentDot(emitter, op, unit), e_(emitter), matrix_(matrixUnit(unit.name)),
+        offsets_{offsetsOf(unit.a.regs, 1), offsetsOf(unit.b.regs, 1), offsetsOf(unit.acc.regs, 1)} {}
+
+  void run() {
+    Regs out = e_.regs(fn().operand(op_, 2));
+    addProducts(out, unit_.k);
+    e_.set(fn().result(op_), std::move(out));
+  }
+
+private:
+  void multiply(Regs &sums, const ir::Coords &corner, int32_t k, int32_t) override {
+    llvm::IRBuilder<> &b = builder();
+    std::vector<int32_t> places;
+    for (const ir::Coords &offset : offsets_[2]) {
+      places.push_back(registerAt(2, at(corner, corner[row_] + offset[0], corner[row_ + 1] + offset[1])));
+    }
+    auto *type = llvm::FixedVectorType::get(sums[static_cast<size_t>(places[0])]->getType(), static_cast<unsigned>(places.size()));
+    llvm::Value *acc = llvm::PoisonValue::get(type);
+    for (unsigned i = 0; i < places.size(); ++i) {
+      acc = b.CreateInsertElement(acc, sums[static_cast<size_t>(places[i])], i);
+    }
+    llvm::Value *all = call(operandAt(0, corner, k), operandAt(1, corner, k), acc);
+    for (unsigned i = 0; i < places.size(); ++i) {
+      sums[static_cast<size_t>(places[i])] = b.CreateExtractElement(all, i);
+    }
+  }
+
+  llvm::Value *call(llvm::Value *left, llvm::Value *right, llvm::Value *acc) {
+    llvm::IRBuilder<> &b = builder();
+    llvm::SmallVector<llvm::Value *, 6> arguments = {left, right, acc};
+    if (matrix_.extra == MatrixUnit::Modes) {
+      arguments.append(3, b.getInt32(0));
+    } else if (matrix_.extra == MatrixUnit::Signs) {
+      arguments = {b.getTrue(), left, b.getTrue(), right, acc, b.getFalse()};
+    }
+    llvm::SmallVector<llvm::Type *, 6> types;
+    for (llvm::Value *argument : arguments) {
+      types.push_back(argument->getType());
+    }
+    auto *type = llvm::FunctionType::get(acc->getType(), types, false);
+    return b.CreateCall(e_.module_.getOrInsertFunction(matrix_.intrinsic, type), arguments);
+  }
+
+  // The elements of one instruction, neighbours along k.
+  llvm::Value *operandAt(unsigned operand, const ir::Coords &corner, int32_t k) {
+    std::vector<int32_t> registers;
+    for (const ir::Coords &offset : offsets_[operand]) {
+      registers.push_back(registerAt(operand, operand == 0 ? leftAt(corner, k, offset) : rightAt(corner, k, offset)));
+    }
+    llvm::Value *&known = known_[operand][registers[0]];
+    if (known == nullptr) {
+      known = packed(fn().operand(op_, operand), registers);
+    }
+    return known;
+  }
+
+  llvm::Value *packed(ir::ValueId value, const std::vector<int32_t> &registers) {
+    llvm::IRBuilder<> &b = builder();
+    const ir::Type element = fn().type(value).element();
+    llvm::SmallVector<llvm::Value *, 16> elements;
+    for (const int32_t reg : registers) {
+      elements.push_back(e_.regs(value)[static_cast<size_t>(reg)]);
+    }
+    const unsigned wordBytes = std::max(4U, static_cast<unsigned>(element.elementBytes()));
+    const Regs words = e_.packWords(element, elements, wordBytes);
+    llvm::Value *all = words[0];
+    if (words.size() > 1) {
+      all = llvm::PoisonValue::get(llvm::FixedVectorType::get(words[0]->getType(), static_cast<unsigned>(words.size())));
+      for (unsigned i = 0; i < words.size(); ++i) {
+        all = b.CreateInsertElement(all, words[i], i);
+      }
+    }
+    return b.CreateBitCast(all, operandType(words.size() * wordBytes * 8));
+  }
+
+  llvm::Type *operandType(uint64_t bits) {
+    llvm::IRBuilder<> &b = builder();
+    llvm::Type *const kTypes[] = {b.getHalfTy(),  b.getInt16Ty(), b.getBFloatTy(), b.getInt32Ty(),
+                                  b.getInt64Ty(), b.getFloatTy(), b.getDoubleTy()};
+    llvm::Type *word = kTypes[matrix_.word];
+    const uint64_t count = bits / word->getPrimitiveSizeInBits().getFixedValue();
+    return count == 1 ? word : llvm::FixedVectorType::get(word, static_cast<unsigned>(count));
+  }
+
+  AmdEmitter &e_;
+  const MatrixUnit &matrix_;
+  const std::array<std::vector<ir::Coords>, 3> offsets_;
+  std::map<int32_t, llvm::Value *> known_[2]; // by first register
+};
+
+void AmdEmitter::lowerDot(ir::OpId op) {
+  const ir::DotUnit &unit = passes::unitOf(fn_, op, target_);
+  requirePass(fn_.type(fn_.operand(op, 0)).isBuffer() == unit.a.inShared, "lower_conversions");
+  if (unit.a.inShared) {
+    return multiplyAddDot(op);
+  }
+  MatrixDot(*this, op, unit).run();
+}
+
+} // namespace libtile::codegen::amd
