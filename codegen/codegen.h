@@ -45,6 +45,12 @@ struct Message {
   std::vector<Operand> operands;
 };
 
+// AMD: what records of the code say (codegen/amd/records.h), as printf takes it.
+struct DeviceLine {
+  bool isAssert = false; // `format` is the whole message
+  std::string format;
+};
+
 // What a kernel needs of its launcher, beside its arguments.
 struct KernelInfo {
   std::string symbol;
@@ -58,6 +64,7 @@ struct KernelInfo {
   bool asserts = false;                // NVIDIA: an assertion may end it
   bool lines = false;                  // NVIDIA: its code names lines of the kernel's source
   bool cooperative = false;            // NVIDIA: a launch is refused unless all programs run at once
+  std::vector<DeviceLine> records;     // AMD: what it may say, by number
   std::vector<ir::TensorMap> maps;     // NVIDIA: descriptors that it takes behind its arguments
 };
 

@@ -91,16 +91,9 @@ void AmdEmitter::unsupported(ir::OpId op) const {
   throw ir::Unsupported(std::string(fn_.opInfo(op).mnemonic) + " is not supported on " + target_.name + " yet", fn_.locationOf(op));
 }
 
-llvm::Value *AmdEmitter::constantText(const std::string &) {
-  throw ir::Unsupported("prints are not supported on " + target_.name + " yet");
-}
-
-void AmdEmitter::printLine(llvm::Value *, Regs, llvm::Value *) {}
-
 // The plan makes these for targets that have them: copies ahead, boxes, units that go on by themselves.
 #define NONE(Name)                                                                                 \
   void AmdEmitter::lower##Name(ir::OpId op) { unsupported(op); }
-NONE(Assert)
 NONE(AsyncCopy)
 NONE(AsyncCommit)
 NONE(AsyncWait)

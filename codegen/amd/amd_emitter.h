@@ -18,6 +18,9 @@ class AmdEmitter final : public gpu::Emitter {
 public:
   AmdEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module);
 
+  // What the kernel may say, by number.
+  [[nodiscard]] const std::vector<DeviceLine> &records() const { return records_; }
+
 private:
   friend class MatrixDot;
   void markKernel() override;
@@ -42,8 +45,11 @@ private:
   void fence(ir::OpId op, llvm::Value *predicate) override;
   void publish() override;
   void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
-  llvm::Value *constantText(const std::string &text) override;
-  void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) override;
+  // ---- emit_records.cpp
+  llvm::Value *constantText(const std::string &text) override; // its number
+  void printLine(llvm::Value *line, Regs arguments, llvm::Value *predicate) override;
+  llvm::GlobalVariable *recordsVariable();
+  void appendRecord(llvm::Value *line, llvm::ArrayRef<llvm::Value *> arguments);
 
 #define VENDORS(Name) void lower##Name(ir::OpId op) override;
 #include "codegen/gpu/ops.def"
@@ -58,6 +64,7 @@ private:
   [[noreturn]] void unsupported(ir::OpId op) const;
 
   AmdElementwise elements_{builder_};
+  std::vector<DeviceLine> records_;
 };
 
 } // namespace libtile::codegen::amd

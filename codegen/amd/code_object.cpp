@@ -54,9 +54,10 @@ public:
     takeSections(elf::SHT_PROGBITS, 0);
     takeSections(elf::SHT_PROGBITS, elf::SHF_EXECINSTR);
     takeSections(elf::SHT_PROGBITS, elf::SHF_WRITE);
-    takeSections(elf::SHT_NOBITS, elf::SHF_WRITE);
     const size_t dynamic =
         add({".dynamic", elf::SHT_DYNAMIC, elf::SHF_ALLOC | elf::SHF_WRITE, 8, sizeof(Elf::Dyn), std::string(6 * sizeof(Elf::Dyn), 0)});
+    takeSections(elf::SHT_NOBITS, elf::SHF_WRITE);
+    inMemory_ = sections_.size();
     collectSymbols();
     sections_[symbols].bytes.resize((exported_.size() + 1) * sizeof(Elf::Sym));
     sections_[symbols].link = static_cast<uint32_t>(names);
@@ -201,19 +202,16 @@ private:
   static void apply(Section &section, const Elf::Rela &entry, uint64_t symbol) {
     const uint64_t value = symbol + static_cast<uint64_t>(int64_t{entry.r_addend}) - (section.address + entry.r_offset);
     const uint32_t type = entry.getType(false);
-    size_t bytes = 4;
-    uint64_t written = value;
-    switch (type) {
-    case elf::R_AMDGPU_REL64: bytes = 8; break;
-    case elf::R_AMDGPU_REL32:
-    case elf::R_AMDGPU_REL32_LO: break;
-    case elf::R_AMDGPU_REL32_HI: written = value >> 32; break;
-    case elf::R_AMDGPU_REL16:
-      bytes = 2;
-      written = static_cast<uint64_t>((static_cast<int64_t>(value) - 4) / 4);
-      break;
-    default: throw ir::InternalError("LLVM's object has a relocation that the linker does not do: " + std::to_string(type));
+    const bool isKnown = type == elf::R_AMDGPU_REL64 || type == elf::R_AMDGPU_REL32 || type == elf::R_AMDGPU_REL32_LO ||
+                         type == elf::R_AMDGPU_REL32_HI || type == elf::R_AMDGPU_REL16;
+    if (!isKnown) {
+      throw ir::InternalError("LLVM's object has a relocation that the linker does not do: " + std::to_string(type));
     }
+    const size_t bytes = type == elf::R_AMDGPU_REL64 ? 8 : type == elf::R_AMDGPU_REL16 ? 2 : 4;
+    // 16 bits count instruction words, from the next one on.
+    const uint64_t written = type == elf::R_AMDGPU_REL32_HI ? value >> 32
+                             : type == elf::R_AMDGPU_REL16  ? static_cast<uint64_t>((static_cast<int64_t>(value) - 4) / 4)
+                                                            : value;
     if (entry.r_offset + bytes > section.bytes.size()) {
       throw ir::InternalError("LLVM's object has a relocation outside of its section");
     }
@@ -267,7 +265,7 @@ private:
     Section start; // the file's headers are read with what does not change
     const auto load = [&](uint64_t kind, uint32_t flags) {
       const Section *first = kind == 0 ? &start : nullptr, *last = nullptr;
-      for (size_t i = 1; i <= dynamic; ++i) {
+      for (size_t i = 1; i < inMemory_; ++i) {
         if ((sections_[i].flags & (elf::SHF_EXECINSTR | elf::SHF_WRITE)) == kind) {
           first = first == nullptr ? &sections_[i] : first;
           last = &sections_[i];
@@ -281,7 +279,7 @@ private:
     load(elf::SHF_EXECINSTR, elf::PF_R | elf::PF_X);
     load(elf::SHF_WRITE, elf::PF_R | elf::PF_W);
     headers.push_back(segment(elf::PT_DYNAMIC, elf::PF_R | elf::PF_W, sections_[dynamic], sections_[dynamic], 8));
-    for (size_t i = 1; i <= dynamic; ++i) {
+    for (size_t i = 1; i < inMemory_; ++i) {
       if (sections_[i].type == elf::SHT_NOTE) {
         headers.push_back(segment(elf::PT_NOTE, elf::PF_R, sections_[i], sections_[i], 4));
       }
@@ -330,7 +328,8 @@ private:
   std::map<size_t, size_t> placed_; // the object's sections to ours
   std::vector<Symbol> exported_;
   std::vector<uint32_t> nameAt_;
-  uint64_t end_ = 0; // of the file, so far
+  size_t inMemory_ = 0; // sections; those behind them are for tools
+  uint64_t end_ = 0;    // of the file, so far
 };
 
 } // namespace

@@ -38,7 +38,9 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.symbol = gpu::symbolFor(fn.name);
   code.info.threads = fn.numWarps * target.warpSize;
   code.info.sharedBytes = fn.arenaBytes;
-  AmdEmitter(fn, target, options, *module).run(code.info.symbol);
+  AmdEmitter emitter(fn, target, options, *module);
+  emitter.run(code.info.symbol);
+  code.info.records = emitter.records();
   gpu::finish(*module, fn, options, code);
   const bool asText = options.keepAssembly;
   const auto [bytes, error] =

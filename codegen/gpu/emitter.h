@@ -65,8 +65,7 @@ protected:
   // The i32 of the lane XOR the operand, or of the lane that the operand names.
   enum class Shuffle : uint8_t { Xor, From };
   virtual llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) = 0;
-  // What a register of the user's assembly holds that a constraint names, for a word of so many bits. Throws UserError and
-  // Unsupported where none does.
+  // Of the register of the user's assembly that a constraint names, for a word of so many bits. Throws where none holds it.
   virtual llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) = 0;
   // Registers of one access to global memory (accessGroups); null: always on.
   virtual Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) = 0;
@@ -245,8 +244,7 @@ protected:
   friend class ScanEmitter;
   // ---- emit_assembly.cpp
   friend class AssemblyEmitter;
-  // Returns the result (a struct for several). `effects`: keeps its place among other such calls
-  // and memory accesses; `convergent`: all threads of the warp run it together.
+  // Several results are a struct. `effects`: keeps its place among accesses; `convergent`: all threads of the warp run it.
   llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
                         llvm::ArrayRef<llvm::Value *> operands, bool effects, bool convergent = false);
   // ---- emit_multiply_add.cpp

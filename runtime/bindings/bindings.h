@@ -209,8 +209,7 @@ LT_API lt_status lt_copy(lt_device *device, void *to, const void *from, size_t b
 LT_API lt_status lt_synchronize(lt_device *device, void *stream);
 /* Sets every byte; on a GPU in the order of its default stream. */
 LT_API lt_status lt_fill(lt_device *device, void *memory, int byte, size_t bytes);
-/* GPUs by number: LT_CUDA + n is "cuda:n", LT_HIP + n "hip:n". */
-enum { LT_CUDA = 0, LT_HIP = 100 };
+enum { LT_CUDA = 0, LT_HIP = 100 }; /* number of "cuda:0", and of "hip:0" */
 /* The number of the GPU whose memory the address is in; -1: none. */
 LT_API int lt_device_of(const void *address);
 LT_API size_t lt_cache_bytes(lt_device *device);

@@ -59,10 +59,15 @@ template <class Archive> void walk(Archive &archive, ir::TensorMap &map) {
   auto &[param, elem, dims] = map;
   archive(param, elem, dims);
 }
+template <class Archive> void walk(Archive &archive, codegen::DeviceLine &line) {
+  auto &[isAssert, format] = line;
+  archive(isAssert, format);
+}
 template <class Archive> void walk(Archive &archive, codegen::KernelInfo &info) {
   auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, inOrder, accesses, messages, asserts, lines, cooperative,
-         maps] = info;
-  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, inOrder, accesses, messages, asserts, lines, cooperative, maps);
+         records, maps] = info;
+  archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, inOrder, accesses, messages, asserts, lines, cooperative, records,
+          maps);
 }
 template <class Archive> void walk(Archive &archive, codegen::Code &code) {
   // The interpreter's function is not compiled code, and never kept.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // AMD's GPUs through the HIP runtime, opened with dlopen. Memory and streams are those of torch and of anything else in the process
 // that uses HIP. Each call is for a device of its own; the one that a thread had chosen before is chosen again.
+#include "codegen/amd/records.h"
+#include "runtime/drivers/device_records.h"
 #include "runtime/drivers/driver.h"
 #include "runtime/drivers/hip_api.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <mutex>
 
 namespace libtile::runtime {
 
@@ -110,14 +114,64 @@ private:
   bool changed_ = false;
 };
 
+// The records that kernels of one device write; its memory is there from the first kernel on that has something to say.
+class Records {
+public:
+  ~Records() = delete; // as drivers, for ever
+  // Tells code where its records go. The device is the thread's.
+  void attach(hip::Module module, const std::vector<codegen::DeviceLine> &lines) {
+    const std::lock_guard lock(mutex_);
+    if (buffer_ == nullptr) {
+      require(api().hipMalloc(&buffer_, sizeof(Head) + kCapacity), "allocating memory for what kernels print");
+      const Head empty = {0, kCapacity};
+      require(api().hipMemcpyHtoD(buffer_, &empty, sizeof empty), "copying to the GPU");
+    }
+    void *variable = nullptr;
+    size_t bytes = 0;
+    require(api().hipModuleGetGlobal(&variable, &bytes, module, codegen::amd::kRecordsVariable), "finding where records go");
+    const codegen::amd::RecordsVariable value = {reinterpret_cast<uint64_t>(buffer_), lines_.add(lines), 0};
+    require(api().hipMemcpyHtoD(variable, &value, sizeof value), "copying to the GPU");
+  }
+  // Writes out what there is, when the device has been waited for. Throws DeviceError if an assertion did not hold.
+  void tell() {
+    const std::lock_guard lock(mutex_);
+    if (buffer_ == nullptr) {
+      return;
+    }
+    Head head = {};
+    require(api().hipMemcpyDtoH(&head, buffer_, sizeof head), "copying from the GPU");
+    if (head.used == 0) {
+      return;
+    }
+    std::vector<uint8_t> records(std::min(head.used, head.capacity));
+    require(api().hipMemcpyDtoH(records.data(), static_cast<uint8_t *>(buffer_) + sizeof head, records.size()), "copying from the GPU");
+    const uint32_t none = 0;
+    require(api().hipMemcpyHtoD(buffer_, &none, sizeof none), "copying to the GPU");
+    if (const std::string failure = lines_.tell(records, head.used); !failure.empty()) {
+      throw DeviceError(failure);
+    }
+  }
+
+private:
+  using Head = codegen::amd::RecordBuffer;
+  static constexpr uint32_t kCapacity = 1 << 20;
+
+  std::mutex mutex_;
+  void *buffer_ = nullptr;
+  DeviceLines lines_;
+};
+
 class HipModule : public LoadedCode {
 public:
-  HipModule(int device, const codegen::Code &code) : info(code.info), device_(device) {
+  HipModule(int device, const codegen::Code &code, Records &records) : info(code.info), device_(device) {
     const Use use(device);
     use.orThrow();
     require(api().hipModuleLoadData(&module_, code.object.data()), ("loading " + info.symbol).c_str());
     try {
       require(api().hipModuleGetFunction(&function, module_, info.symbol.c_str()), "finding the kernel");
+      if (!info.records.empty()) {
+        records.attach(module_, info.records);
+      }
       api().hipFuncGetAttribute(&registers_, hip::kFunctionRegisters, function);
       api().hipFuncGetAttribute(&localBytes_, hip::kFunctionLocalBytes, function);
       api().hipFuncGetAttribute(&maxThreads_, hip::kFunctionMaxThreads, function);
@@ -160,7 +214,7 @@ public:
   [[nodiscard]] std::string target() const override { return target_; }
   [[nodiscard]] bool runs(const ir::Target &target) const override { return target.name == target_; }
   [[nodiscard]] std::shared_ptr<LoadedCode> load(const codegen::Code &code) override {
-    return std::make_shared<HipModule>(device_, code);
+    return std::make_shared<HipModule>(device_, code, records_);
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs, void *stream,
@@ -214,6 +268,7 @@ public:
     const Use use(device_);
     use.orThrow();
     require(api().hipMemcpyDtoH(to, const_cast<void *>(from), bytes), "copying from the GPU");
+    records_.tell();
   }
   void fill(void *memory, int byte, size_t bytes) override {
     const Use use(device_);
@@ -225,6 +280,7 @@ public:
     use.orThrow();
     require(stream != nullptr ? api().hipStreamSynchronize(static_cast<hip::Stream>(stream)) : api().hipDeviceSynchronize(),
             "waiting for the GPU");
+    records_.tell();
   }
   [[nodiscard]] size_t cacheBytes() const override { return static_cast<size_t>(attribute(hip::kAttributeL2Bytes)); }
 
@@ -276,6 +332,7 @@ private:
 
   int device_;
   std::string target_;
+  Records &records_ = *new Records;
 };
 
 } // namespace

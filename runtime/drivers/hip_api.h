@@ -48,6 +48,7 @@ constexpr size_t kPropertiesBytes = 1472, kArchitecturePlace = 1160;
   F(hipModuleLoadData, Module *, const void *)                                                     \
   F(hipModuleUnload, Module)                                                                       \
   F(hipModuleGetFunction, Function *, Module, const char *)                                        \
+  F(hipModuleGetGlobal, void **, size_t *, Module, const char *)                                   \
   F(hipFuncGetAttribute, int *, int, Function)                                                     \
   F(hipModuleLaunchKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,   \
     unsigned, Stream, void **, void **)                                                            \

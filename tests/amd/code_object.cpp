@@ -127,6 +127,8 @@ void readKernels(CodeObject &object, const File &file, const File::Elf_Shdr &sec
     if (name.ends_with(".kd")) {
       const std::string kernel = name.drop_back(3).str();
       object.kernels[kernel] = readDescriptor(object.image, kernel, symbol.st_value);
+    } else if (symbol.getType() == elf::STT_OBJECT) {
+      object.variables[name.str()] = {symbol.st_value, symbol.st_size};
     }
   }
 }

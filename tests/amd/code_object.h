@@ -46,6 +46,7 @@ struct CodeObject {
   // Where instructions lie in the image: [first, end).
   uint64_t textBegin = 0, textEnd = 0;
   std::map<std::string, Kernel, std::less<>> kernels;
+  std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> variables; // address in the image, bytes
 };
 
 // Throws Fault if the bytes are no code object of AMD's.

@@ -201,6 +201,16 @@ EXPORT int hipModuleGetFunction(Function **function, Module *module, const char 
   *function = known.get();
   return kSuccess;
 }
+EXPORT int hipModuleGetGlobal(void **address, size_t *bytes, Module *module, const char *name) {
+  const CodeObject &object = module->program->object();
+  const auto found = object.variables.find(name);
+  if (found == object.variables.end()) {
+    return fail(kNotFound, std::string("the code has no variable ") + name);
+  }
+  *address = const_cast<uint8_t *>(object.image.data()) + found->second.first;
+  *bytes = found->second.second;
+  return kSuccess;
+}
 EXPORT int hipFuncGetAttribute(int *value, int attribute, Function *function) {
   const Kernel &kernel = *function->kernel;
   const uint32_t values[] = {kernel.maxThreads, kernel.sharedBytes, 0, kernel.scratchBytes, kernel.vgprs};

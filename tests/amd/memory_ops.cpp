@@ -107,6 +107,20 @@ Step makeLoad(const Instruction &in, Space space, const DataFormat &format) {
   };
 }
 
+// From memory straight to LDS, where M0 says: the lanes' words lie side by side.
+Step makeLoadToShared(const Instruction &in, Space space, const DataFormat &format) {
+  const unsigned bytes = format.bytes;
+  const auto offset = static_cast<uint32_t>(in.number("offset").value_or(0));
+  return [=, from = Addresses(in, space, 0, 1)](Wave &wave) {
+    eachLane(wave.exec, [&](unsigned lane) {
+      const uint64_t to = (wave.scalar(kM0) & 0xffff) + offset + lane * std::max(bytes, 4U);
+      const uint8_t *place = from.at(wave, lane, bytes, false);
+      uint8_t *shared = wave.group.shared.write(to, bytes);
+      place != nullptr ? std::memcpy(shared, place, bytes) : std::memset(shared, 0, bytes);
+    });
+  };
+}
+
 Step makeStore(const Instruction &in, Space space, const DataFormat &format) {
   const bool isBuffer = space == Space::Buffer;
   return [data = Data(in.operands[isBuffer ? 0 : 1], format), to = Addresses(in, space, isBuffer ? 1 : 0, 2)](Wave &wave) {
@@ -157,8 +171,9 @@ Step makeMemoryStep(const Instruction &in, const Machine &) {
       continue;
     }
     const std::string rest = in.name.substr(prefix.size());
-    if (in.has("lds") || rest.starts_with("load_lds")) {
-      return {};
+    if (in.has("lds") || rest.starts_with("load_lds_")) {
+      const DataFormat format = parseFormat(rest.substr(rest.starts_with("load_lds_") ? 9 : 5));
+      return format.bytes == 0 ? Step() : makeLoadToShared(in, space, format);
     }
     if (rest.starts_with("load_") || rest.starts_with("store_")) {
       const bool isLoad = rest.starts_with("load_");

@@ -28,7 +28,7 @@ from random_indices import IndexKinds
 from random_math import MathKinds
 from random_memory import MemoryKinds
 from random_values import EXACT, MANY, MOST, NAMES, NUMBERS, TYPES, truncated
-from spine import OnDevice, poisoned
+from spine import OnDevice, fitted, poisoned
 
 import libtile
 
@@ -494,7 +494,7 @@ def check(seed, devices, folder, steps=None, kinds=None, **options):
     for device in devices:
         on = OnDevice(device)
         arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
-        count = operations(kernel[(1,)](*arguments, **made.options, **options))
+        count = operations(kernel[(1,)](*arguments, **fitted({**made.options, **options}, device)))
         held = dict(zip(made.arguments, arguments))
         for name, want in made.outputs.items():
             got = on.back(held[name])

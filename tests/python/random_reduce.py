@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import random_kernels
-from spine import OnDevice
+from spine import OnDevice, fitted
 
 import libtile
 
@@ -27,7 +27,7 @@ PATIENCE = 60  # seconds for a trial
 def launched(kernel, made, device, **options):
     on = OnDevice(device)
     arguments = [on(np.copy(a)) if isinstance(a, np.ndarray) else a for a in made.arguments.values()]
-    kernel[(1,)](*arguments, **made.options, **options)
+    kernel[(1,)](*arguments, **fitted({**made.options, **options}, device))
     return {name: on.back(held) for name, held, was in zip(made.arguments, arguments, made.arguments.values())
             if isinstance(was, np.ndarray)}
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the spine's kernels share: the tutorials as modules, arrays on each device, dtypes
 with their rounding units."""
+import functools
 import importlib
 import sys
 from pathlib import Path
@@ -31,6 +32,17 @@ def devices():
 
 
 DEVICES = devices()
+
+
+@functools.cache
+def most_warps(device):
+    """Of a program: a GPU has 1024 threads for them."""
+    return 32 if device == "cpu" else 1024 // libtile._libtile.device_properties(libtile.device.ordinal(device))["warpSize"]
+
+
+def fitted(options, device):
+    """The options, with no more warps than the device takes."""
+    return {name: min(value, most_warps(device)) if name == "num_warps" and value else value for name, value in options.items()}
 
 
 class OnDevice:

@@ -574,7 +574,7 @@ def whole(x, out, BLOCK: tl.constexpr):
 
 
 # A tile lives in a GPU's registers, and in memory on a CPU.
-LARGEST = {"cpu": 1 << 20, "cuda": 1 << 14}
+LARGEST = {"cpu": 1 << 20, "cuda": 1 << 14, "hip": 1 << 13}
 
 
 @everywhere

@@ -621,7 +621,7 @@ def test_the_number_of_warps(device, given):
     compiled = of_the_threads.warmup("*i32", grid=(1,), target="sm_80", num_warps=given)
     assert compiled.metadata["num_warps"] == (given or 4) and "tile<" in compiled.asm["tile"]
     assert f"{32 * (given or 4)}" in compiled.asm["tile"]
-    if device != "cpu":
+    if device == "cuda":
         on, n = OnDevice(device), 32 * (given or 4)
         out = on(np.zeros(n, np.int32))
         of_the_threads[(1,)](out, num_warps=given)
