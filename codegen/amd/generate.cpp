@@ -6,6 +6,7 @@
 #include "codegen/gpu/module.h"
 
 #include <llvm-c/Target.h>
+#include <llvm/Support/CommandLine.h>
 
 #include <mutex>
 
@@ -15,6 +16,16 @@ namespace {
 
 constexpr uint32_t kCodeObjectVersion = 500;
 
+// AMD's backend asks scalar evolution about chains of minima, which sorts consist of: it compares such expressions in a time that
+// grows with two to the power of this depth, 32 by default. What it is for, their order in sums, needs no more than a few.
+void limitComparisons() {
+  const auto &options = llvm::cl::getRegisteredOptions();
+  const auto found = options.find("scalar-evolution-max-scev-compare-depth");
+  if (found != options.end()) {
+    static_cast<llvm::cl::opt<unsigned> *>(found->second)->setValue(8);
+  }
+}
+
 void initialise() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -22,6 +33,8 @@ void initialise() {
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
+    LLVMInitializeAMDGPUAsmParser(); // of inline assembly
+    limitComparisons();
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of AMD's HIP runtime (libamdhip64.so, versions 6 and 7) that libtile calls, declared by ourselves: no ROCm is needed to
-// build. Types and numbers are those of hip_runtime_api.h; tests/amd/check_hip_api.py compares them with AMD's header.
+// build. Types and numbers are those of hip_runtime_api.h; tests/peers/hip_api.cpp compares them with AMD's header.
 #pragma once
 
 #include <cstddef>
