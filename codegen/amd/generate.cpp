@@ -16,14 +16,19 @@ namespace {
 
 constexpr uint32_t kCodeObjectVersion = 500;
 
-// AMD's backend asks scalar evolution about chains of minima, which sorts consist of: it compares such expressions in a time that
-// grows with two to the power of this depth, 32 by default. What it is for, their order in sums, needs no more than a few.
-void limitComparisons() {
+template <class T> void setOption(llvm::StringRef name, T value) {
   const auto &options = llvm::cl::getRegisteredOptions();
-  const auto found = options.find("scalar-evolution-max-scev-compare-depth");
-  if (found != options.end()) {
-    static_cast<llvm::cl::opt<unsigned> *>(found->second)->setValue(8);
+  if (const auto found = options.find(name); found != options.end()) {
+    static_cast<llvm::cl::opt<T> *>(found->second)->setValue(value);
   }
+}
+
+void setOptions() {
+  // The backend asks scalar evolution about chains of minima, which sorts consist of: it compares such expressions in a time that
+  // grows with two to the power of this depth, 32 by default. What it is for, their order in sums, needs no more than a few.
+  setOption<unsigned>("scalar-evolution-max-scev-compare-depth", 8);
+  // LLVM 19 loses a register of a group that is spilled to the other file in part.
+  setOption<bool>("amdgpu-spill-vgpr-to-agpr", false);
 }
 
 void initialise() {
@@ -34,7 +39,7 @@ void initialise() {
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
     LLVMInitializeAMDGPUAsmParser(); // of inline assembly
-    limitComparisons();
+    setOptions();
   });
 }
 

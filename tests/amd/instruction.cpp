@@ -3,6 +3,7 @@
 
 #include <llvm-c/Disassembler.h>
 #include <llvm-c/Target.h>
+#include <llvm/Config/llvm-config.h>
 
 #include <algorithm>
 #include <array>
@@ -139,8 +140,9 @@ std::vector<Instruction> disassemble(const CodeObject &object, bool isWave32) {
   LLVMInitializeAMDGPUTargetMC();
   LLVMInitializeAMDGPUDisassembler();
   const bool isCdna = object.target.starts_with("gfx9");
-  const std::string features =
-      isCdna ? "" : std::string("+real-true16,") + (isWave32 ? "+wavefrontsize32" : "+wavefrontsize64");
+  // LLVM 19 neither writes halves of registers by name nor reads all that does.
+  const std::string halves = LLVM_VERSION_MAJOR >= 20 ? "+real-true16," : "";
+  const std::string features = isCdna ? "" : halves + (isWave32 ? "+wavefrontsize32" : "+wavefrontsize64");
   const std::unique_ptr<void, void (*)(LLVMDisasmContextRef)> context(
       LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", object.target.c_str(), features.c_str(), nullptr, 0, nullptr, nullptr),
       LLVMDisasmDispose);
@@ -154,14 +156,10 @@ std::vector<Instruction> disassemble(const CodeObject &object, bool isWave32) {
   for (size_t at = 0; at < bytes.size();) {
     const size_t size = LLVMDisasmInstruction(context.get(), bytes.data() + at, bytes.size() - at, object.textBegin + at,
                                               text.data(), text.size());
-    if (size == 0) {
-      at += 4;
-      continue;
-    }
-    code.push_back(parseInstruction(text.data()));
+    code.push_back(parseInstruction(size != 0 ? text.data() : "bytes that LLVM takes for no instruction"));
     code.back().address = object.textBegin + at;
-    code.back().bytes = static_cast<uint32_t>(size);
-    at += size;
+    code.back().bytes = static_cast<uint32_t>(size != 0 ? size : 4);
+    at += code.back().bytes;
   }
   return code;
 }

@@ -36,7 +36,7 @@ struct Instruction {
 
 // One instruction's text in its parts.
 [[nodiscard]] Instruction parseInstruction(std::string text);
-// All instructions of a code object, in order of their addresses. Bytes that are none are left out: padding.
+// All instructions of a code object, in order of their addresses; words that are none, too: padding, or newer than LLVM.
 [[nodiscard]] std::vector<Instruction> disassemble(const CodeObject &object, bool isWave32);
 
 } // namespace emulator

@@ -55,8 +55,10 @@ std::optional<Elem> elemOf(std::string_view name) {
 struct Shape {
   unsigned m, n, k, blocks;
   Elem a, b;
-  std::string accumulator; // "f32", "i32", "f64", "f16", "bf16"
+  Elem accumulator; // I8 stands for integers of 32 bits
 };
+
+unsigned sumBits(Elem accumulator) { return accumulator == Elem::I8 ? 32 : bitsOf(accumulator); }
 
 // The places of an instruction's elements. `lane` and `i`, an element of that lane: row, column, block.
 struct Place {
@@ -87,7 +89,10 @@ std::optional<Shape> parseShape(const std::string &name) {
   if (words.size() < 5) {
     return std::nullopt;
   }
-  Shape shape = {.m = 0, .n = 0, .k = 0, .blocks = 1, .a = Elem::F32, .b = Elem::F32, .accumulator = words[2]};
+  Shape shape = {.m = 0, .n = 0, .k = 0, .blocks = 1, .a = Elem::F32, .b = Elem::F32, .accumulator = Elem::I8};
+  if (words[2] != "i32") {
+    shape.accumulator = elemOf(words[2]).value_or(Elem::F32);
+  }
   if (std::sscanf(words[3].c_str(), "%ux%ux%u", &shape.m, &shape.n, &shape.k) != 3) {
     return std::nullopt;
   }
@@ -108,7 +113,7 @@ std::optional<Shape> parseShape(const std::string &name) {
 // The sums that an instruction starts with, and ends with: in registers, or one constant for all.
 class Accumulator {
 public:
-  Accumulator(const Instruction &in, const std::string &type) : type_(type), bits_(type == "f64" ? 64 : type == "f16" || type == "bf16" ? 16 : 32) {
+  Accumulator(const Instruction &in, Elem type) : type_(type), bits_(sumBits(type)) {
     to_ = registerOf(in.operands[0]).index;
     const std::string &text = in.operands.size() > 3 ? in.operands[3] : in.operands[0];
     if (const auto found = parseRegister(text)) {
@@ -117,20 +122,22 @@ public:
       constant_ = constantBits(text, {static_cast<uint8_t>(bits_), Kind::Bits});
     }
   }
-  // `step`: registers of 16 bits hold one number, in the low or the high half, of two.
-  [[nodiscard]] double read(const Wave &wave, unsigned lane, unsigned i) const { return value(from_ ? bitsAt(wave, lane, i) : constant_); }
+  [[nodiscard]] double read(const Wave &wave, unsigned lane, unsigned i) const {
+    const uint64_t bits = from_ ? bitsAt(wave, lane, i) : constant_;
+    return type_ == Elem::I8 ? static_cast<int32_t>(bits) : valueOf(bits, type_, true);
+  }
   void write(Wave &wave, unsigned lane, unsigned i, double sum) const {
     if (bits_ == 64) {
       const uint64_t out = toBits(sum);
       wave.vector(to_ + 2 * i)[lane] = static_cast<uint32_t>(out);
       wave.vector(to_ + 2 * i + 1)[lane] = static_cast<uint32_t>(out >> 32);
     } else if (bits_ == 32) {
-      wave.vector(to_ + i)[lane] = type_ == "f32" ? static_cast<uint32_t>(toBits(static_cast<float>(sum)))
-                                                  : static_cast<uint32_t>(static_cast<int64_t>(sum));
+      wave.vector(to_ + i)[lane] = type_ == Elem::F32 ? static_cast<uint32_t>(toBits(static_cast<float>(sum)))
+                                                      : static_cast<uint32_t>(static_cast<int64_t>(sum));
     } else {
       const unsigned place = packs ? i / 2 : i, shift = packs ? 16 * (i & 1) : isHigh ? 16 : 0;
       uint32_t &word = wave.vector(to_ + place)[lane];
-      const uint32_t half = type_ == "f16" ? toHalf(sum) : toBfloat(static_cast<float>(sum));
+      const uint32_t half = type_ == Elem::F16 ? toHalf(sum) : toBfloat(static_cast<float>(sum));
       word = (word & ~(0xffffU << shift)) | half << shift;
     }
   }
@@ -145,56 +152,75 @@ private:
     }
     return elementAt(wave, *from_, lane, i, bits_);
   }
-  [[nodiscard]] double value(uint64_t bits) const {
-    return type_ == "f64"   ? fromBits<double>(bits)
-           : type_ == "f32" ? fromBits<float>(bits)
-           : type_ == "i32" ? static_cast<int32_t>(bits)
-           : type_ == "f16" ? fromHalf(static_cast<uint16_t>(bits))
-                            : fromBfloat(static_cast<uint16_t>(bits));
-  }
 
-  std::string type_;
+  Elem type_;
   unsigned bits_, to_ = 0;
   std::optional<unsigned> from_;
   uint64_t constant_ = 0;
 };
 
-// One matrix instruction: the elements of a and b that each lane has, and the sums.
-struct Product {
-  Shape shape;
-  unsigned a, b;                 // registers
-  unsigned perLane, sumsPerLane; // elements of a (and b); sums
-  bool isOcp;
-  std::function<Place(unsigned lane, unsigned i)> ofA, ofB, ofSum; // a: row, k; b: k, column
+using PlaceOf = std::function<Place(unsigned lane, unsigned i)>;
 
-  void run(Wave &wave, const Accumulator &sums) const {
-    const auto [m, n, k, blocks, elemA, elemB, type] = shape;
-    std::vector<double> left(size_t{blocks} * m * k), right(size_t{blocks} * k * n);
-    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
-      for (unsigned i = 0; i < perLane; ++i) {
+// One matrix instruction, with the places of all elements that lanes have: `perLane` of a and of b, and sums. Rows of a, and
+// columns of b, lie side by side while it runs.
+class Product {
+public:
+  Product(const Shape &shape, const Instruction &in, const Machine &machine, unsigned perLane, unsigned sumsPerLane)
+      : shape_(shape), a_(registerOf(in.operands[1]).index), b_(registerOf(in.operands[2]).index), lanes_(machine.lanes),
+        perLane_(perLane), sumsPerLane_(sumsPerLane), isOcp_(machine.hasOcpFloats()) {}
+
+  // a: row, k; b: k, column.
+  void place(const PlaceOf &ofA, const PlaceOf &ofB, const PlaceOf &ofSum) {
+    const auto [m, n, k, blocks, elemA, elemB, type] = shape_;
+    for (unsigned lane = 0; lane < lanes_; ++lane) {
+      for (unsigned i = 0; i < perLane_; ++i) {
         const Place p = ofA(lane, i), q = ofB(lane, i);
-        left[(size_t{p.block} * m + p.row) * k + p.column] = valueOf(elementAt(wave, a, lane, i, bitsOf(elemA)), elemA, isOcp);
-        right[(size_t{q.block} * k + q.row) * n + q.column] = valueOf(elementAt(wave, b, lane, i, bitsOf(elemB)), elemB, isOcp);
+        left_.push_back((p.block * m + p.row) * k + p.column);
+        right_.push_back((q.block * n + q.column) * k + q.row);
       }
-    }
-    std::vector<double> out(size_t{wave.lanes} * sumsPerLane);
-    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
-      for (unsigned i = 0; i < sumsPerLane; ++i) {
+      for (unsigned i = 0; i < sumsPerLane_; ++i) {
         const Place p = ofSum(lane, i);
-        double sum = sums.read(wave, lane, i);
-        for (unsigned j = 0; j < k; ++j) {
-          const double x = left[(size_t{p.block} * m + p.row) * k + j], y = right[(size_t{p.block} * k + j) * n + p.column];
-          sum = type == "f64" ? std::fma(x, y, sum) : sum + x * y;
-        }
-        out[size_t{lane} * sumsPerLane + i] = sum;
-      }
-    }
-    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
-      for (unsigned i = 0; i < sumsPerLane; ++i) {
-        sums.write(wave, lane, i, out[size_t{lane} * sumsPerLane + i]);
+        rows_.push_back((p.block * m + p.row) * k);
+        columns_.push_back((p.block * n + p.column) * k);
       }
     }
   }
+
+  void run(Wave &wave, const Accumulator &sums) const {
+    thread_local std::vector<double> left, right, out;
+    const auto [m, n, k, blocks, elemA, elemB, type] = shape_;
+    left.assign(size_t{blocks} * m * k, 0);
+    right.assign(size_t{blocks} * k * n, 0);
+    out.resize(rows_.size());
+    for (unsigned lane = 0, at = 0; lane < lanes_; ++lane) {
+      for (unsigned i = 0; i < perLane_; ++i, ++at) {
+        left[left_[at]] = valueOf(elementAt(wave, a_, lane, i, bitsOf(elemA)), elemA, isOcp_);
+        right[right_[at]] = valueOf(elementAt(wave, b_, lane, i, bitsOf(elemB)), elemB, isOcp_);
+      }
+    }
+    for (unsigned lane = 0, at = 0; lane < lanes_; ++lane) {
+      for (unsigned i = 0; i < sumsPerLane_; ++i, ++at) {
+        double sum = sums.read(wave, lane, i);
+        const double *x = &left[rows_[at]], *y = &right[columns_[at]];
+        for (unsigned j = 0; j < k; ++j) {
+          sum = type == Elem::F64 ? std::fma(x[j], y[j], sum) : sum + x[j] * y[j];
+        }
+        out[at] = sum;
+      }
+    }
+    for (unsigned lane = 0, at = 0; lane < lanes_; ++lane) {
+      for (unsigned i = 0; i < sumsPerLane_; ++i, ++at) {
+        sums.write(wave, lane, i, out[at]);
+      }
+    }
+  }
+
+private:
+  Shape shape_;
+  unsigned a_, b_; // registers
+  unsigned lanes_, perLane_, sumsPerLane_;
+  bool isOcp_;
+  std::vector<uint32_t> left_, right_, rows_, columns_; // by lane and element
 };
 
 Step makeMfma(const Instruction &in, const Machine &machine) {
@@ -204,15 +230,13 @@ Step makeMfma(const Instruction &in, const Machine &machine) {
   }
   const unsigned m = shape->m, k = shape->k, blocks = shape->blocks;
   const unsigned groups = 64 / (m * blocks); // of lanes, along k
-  Product product = {.shape = *shape, .a = registerOf(in.operands[1]).index, .b = registerOf(in.operands[2]).index,
-                     .perLane = k / groups, .sumsPerLane = m * m * blocks / 64, .isOcp = machine.hasOcpFloats(),
-                     .ofA = {}, .ofB = {}, .ofSum = {}};
-  const unsigned perLane = product.perLane;
+  const unsigned perLane = k / groups;
+  Product product(*shape, in, machine, perLane, m * m * blocks / 64);
   // A lane has one row of one block, and a run along k: lanes go through rows, blocks, then k.
-  product.ofA = [=](unsigned lane, unsigned i) { return Place{lane % m, lane / (m * blocks) * perLane + i, lane / m % blocks}; };
-  product.ofB = [=](unsigned lane, unsigned i) { return Place{lane / (m * blocks) * perLane + i, lane % m, lane / m % blocks}; };
-  const bool isDouble = shape->accumulator == "f64";
-  product.ofSum = [=](unsigned lane, unsigned i) {
+  const PlaceOf ofA = [=](unsigned lane, unsigned i) { return Place{lane % m, lane / (m * blocks) * perLane + i, lane / m % blocks}; };
+  const PlaceOf ofB = [=](unsigned lane, unsigned i) { return Place{lane / (m * blocks) * perLane + i, lane % m, lane / m % blocks}; };
+  const bool isDouble = shape->accumulator == Elem::F64;
+  product.place(ofA, ofB, [=](unsigned lane, unsigned i) {
     if (isDouble && m == 16) {
       return Place{i * 4 + lane / 16, lane % 16, 0};
     }
@@ -222,7 +246,7 @@ Step makeMfma(const Instruction &in, const Machine &machine) {
     // Runs of four rows: groups of lanes, then registers, then blocks.
     const unsigned sumsOfBlock = m * m / 64, within = i % sumsOfBlock;
     return Place{within / 4 * (4 * (64 / m)) + lane / m * 4 + within % 4, lane % m, i / sumsOfBlock};
-  };
+  });
   return [product, sums = Accumulator(in, shape->accumulator)](Wave &wave) { product.run(wave, sums); };
 }
 
@@ -240,13 +264,12 @@ Step makeWmma(const Instruction &in, const Machine &machine) {
   }
   const unsigned k = shape->k;
   const bool isNew = machine.isGfx12;
-  Product product = {.shape = *shape, .a = registerOf(in.operands[1]).index, .b = registerOf(in.operands[2]).index,
-                     .perLane = isNew ? k / 2 : k, .sumsPerLane = 8, .isOcp = machine.hasOcpFloats(), .ofA = {}, .ofB = {}, .ofSum = {}};
+  Product product(*shape, in, machine, isNew ? k / 2 : k, 8);
   // gfx11: both halves of a wave hold the same; gfx12: each half has half of the run along k.
   const auto along = [=](unsigned lane, unsigned i) { return isNew ? lane / 16 * (k / 2) + i : i; };
-  product.ofA = [=](unsigned lane, unsigned i) { return Place{lane % 16, along(lane, i), 0}; };
-  product.ofB = [=](unsigned lane, unsigned i) { return Place{along(lane, i), lane % 16, 0}; };
-  product.ofSum = [=](unsigned lane, unsigned i) { return Place{isNew ? i + 8 * (lane / 16) : 2 * i + lane / 16, lane % 16, 0}; };
+  product.place([=](unsigned lane, unsigned i) { return Place{lane % 16, along(lane, i), 0}; },
+                [=](unsigned lane, unsigned i) { return Place{along(lane, i), lane % 16, 0}; },
+                [=](unsigned lane, unsigned i) { return Place{isNew ? i + 8 * (lane / 16) : 2 * i + lane / 16, lane % 16, 0}; });
   Accumulator sums(in, shape->accumulator);
   sums.packs = isNew;
   sums.isHigh = in.list("op_sel", 3, 0)[2] != 0;
