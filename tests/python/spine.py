@@ -37,7 +37,7 @@ DEVICES = devices()
 @functools.cache
 def most_warps(device):
     """Of a program: a GPU has 1024 threads for them."""
-    return 32 if device == "cpu" else 1024 // libtile._libtile.device_properties(libtile.device.ordinal(device))["warpSize"]
+    return 32 if device in ("cpu", "interpreter") else 1024 // libtile._libtile.device_properties(libtile.device.ordinal(device))["warpSize"]
 
 
 def fitted(options, device):
