@@ -74,6 +74,19 @@ Step makeSwap(const Instruction &in, const Machine &) {
   };
 }
 
+// Of two halves of registers.
+Step makeSwapHalves(const Instruction &in, const Machine &) {
+  const Register a = registerOf(in.operands[0]), b = registerOf(in.operands[1]);
+  return [a, b, shiftA = a.isHigh ? 16 : 0, shiftB = b.isHigh ? 16 : 0](Wave &wave) {
+    eachLane(wave.exec, [&](unsigned lane) {
+      uint32_t &x = wave.vector(a.index)[lane], &y = wave.vector(b.index)[lane];
+      const uint32_t difference = (x >> shiftA ^ y >> shiftB) & 0xffff;
+      x ^= difference << shiftA;
+      y ^= difference << shiftB;
+    });
+  };
+}
+
 // Any function of three bits: its table of eight is an operand.
 Step makeAnyLogic(const Instruction &in, const Machine &machine) {
   const auto table = static_cast<unsigned>(in.number("bitop3").value_or(0));
@@ -118,6 +131,7 @@ Step makeAcrossLanes(const Instruction &in, const Machine &machine) {
          : name.starts_with("v_mbcnt_")                                      ? makeCountBelow(in, machine)
          : name == "v_permlane16_b32" || name == "v_permlanex16_b32"         ? makePermuteRows(in, machine)
          : name == "v_permlane16_swap_b32" || name == "v_permlane32_swap_b32" ? makeSwapGroups(in, machine)
+         : name == "v_swap_b16"                                              ? makeSwapHalves(in, machine)
          : name == "v_swap_b32"                                              ? makeSwap(in, machine)
          : name.starts_with("v_bitop3_b")                                    ? makeAnyLogic(in, machine)
          : name.starts_with("v_s_")                                          ? makeScalarFunction(in, machine)
