@@ -23,6 +23,7 @@
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/skip_masks.h"
+#include "passes/gpu/rotate_dots.h"
 #include "passes/gpu/take_turns.h"
 #include "passes/gpu/unwrap_indices.h"
 #include "passes/hoist_loop_invariants.h"
@@ -91,6 +92,7 @@ constexpr std::array kTable = {
             Stage::LaidOut},
     PassRow{"allocate_shared", allocateShared, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"place_barriers", placeBarriers, When::LaysOut, Stage::LaidOut, Stage::Staged},
+    PassRow{"rotate_dots", rotateDots, When::LaysOut, Stage::Staged, Stage::Staged},
     PassRow{"take_turns", takeTurns, When::LaysOut, Stage::Staged, Stage::Staged},
 };
 
@@ -154,6 +156,8 @@ constexpr std::array kConstraints = {
     OrderConstraint{"lower_conversions", "allocate_shared", kAll, "it makes buffers"},
     OrderConstraint{"allocate_shared", "place_barriers", kAll,
                     "buffers conflict by the bytes that they share"},
+    OrderConstraint{"place_barriers", "rotate_dots", kAll, "what stands between two barriers is not moved across one"},
+    OrderConstraint{"rotate_dots", "take_turns", kAll, "a turn is for all dots that start one behind the other"},
     OrderConstraint{"place_barriers", "take_turns", kAll, "a team that has the turn must not wait for the others at a barrier"},
     OrderConstraint{"eliminate_dead_code", "allocate_shared", kAll,
                     "a buffer that is never read needs no place"},

@@ -205,7 +205,7 @@ Regs Emitter::shareDivisor(ir::OpId op) {
   }
   builder_.CreateBr(after);
   builder_.SetInsertPoint(after);
-  Regs merged = phis(dividend, regs(dividend[0]), before);
+  Regs merged = phis(regs(dividend[0]), before);
   addIncoming(merged, scaled, scaling);
   return merged;
 }

@@ -7,15 +7,23 @@ namespace libtile::codegen::gpu {
 
 using ir::Attr;
 
+constexpr unsigned kHalfWord = 2; // bytes
+
 llvm::BasicBlock *Emitter::newBlock(const char *name) {
   return llvm::BasicBlock::Create(context_, name, kernel_);
+}
+
+// Halves go through branches two by two: a register of its own for each would be half empty.
+bool Emitter::isCarriedByWords(ir::ValueId value) const {
+  const ir::Type type = fn_.type(value);
+  return type.isTile() && type.elementBytes() == kHalfWord && numRegs(value) % 2 == 0;
 }
 
 // The registers of all values, one behind the other.
 Regs Emitter::carried(std::span<const ir::ValueId> values) {
   Regs flat;
   for (ir::ValueId value : values) {
-    const Regs &own = regs(value);
+    const Regs own = isCarriedByWords(value) ? packWords(fn_.type(value).element(), regs(value), 2 * kHalfWord) : regs(value);
     flat.insert(flat.end(), own.begin(), own.end());
   }
   return flat;
@@ -25,22 +33,21 @@ Regs Emitter::carried(std::span<const ir::ValueId> values) {
 void Emitter::bind(std::span<const ir::ValueId> values, llvm::ArrayRef<llvm::Value *> flat) {
   size_t at = 0;
   for (ir::ValueId value : values) {
-    const unsigned count = numRegs(value);
-    set(value, Regs(flat.begin() + at, flat.begin() + at + count));
+    const bool byWords = isCarriedByWords(value);
+    const unsigned count = numRegs(value) / (byWords ? 2 : 1);
+    const llvm::ArrayRef<llvm::Value *> own = flat.slice(at, count);
+    set(value, byWords ? unpackWords(fn_.type(value).element(), own, 2 * kHalfWord, 2 * count) : Regs(own.begin(), own.end()));
     at += count;
   }
 }
 
-// One phi for each register of the values, with its first incoming value, where the builder stands.
-Regs Emitter::phis(std::span<const ir::ValueId> like, llvm::ArrayRef<llvm::Value *> incoming,
-                   llvm::BasicBlock *from) {
+// One phi for each register, with its first incoming value, where the builder stands.
+Regs Emitter::phis(llvm::ArrayRef<llvm::Value *> incoming, llvm::BasicBlock *from) {
   Regs out;
-  for (ir::ValueId value : like) {
-    for (unsigned reg = 0; reg < numRegs(value); ++reg) {
-      llvm::PHINode *phi = builder_.CreatePHI(registerType(value), 2);
-      phi->addIncoming(incoming[out.size()], from);
-      out.push_back(phi);
-    }
+  for (llvm::Value *value : incoming) {
+    llvm::PHINode *phi = builder_.CreatePHI(value->getType(), 2);
+    phi->addIncoming(value, from);
+    out.push_back(phi);
   }
   return out;
 }
@@ -79,7 +86,7 @@ void Emitter::lowerFor(ir::OpId op) {
   llvm::PHINode *index = builder_.CreatePHI(lo->getType(), 2);
   index->addIncoming(lo, before);
   const std::span<const ir::ValueId> args = fn_.args(region).subspan(1);
-  const Regs state = phis(args, initial, before);
+  const Regs state = phis(initial, before);
   set(fn_.arg(region, 0), index);
   bind(args, state);
   emitBlock(region);
@@ -100,7 +107,7 @@ void Emitter::lowerFor(ir::OpId op) {
   builder_.CreateCondBr(again, body, after);
 
   builder_.SetInsertPoint(after);
-  const Regs results = phis(args, initial, before);
+  const Regs results = phis(initial, before);
   addIncoming(results, next, latch);
   bind(fn_.results(op), results);
 }
@@ -115,7 +122,7 @@ void Emitter::lowerWhile(ir::OpId op) {
 
   builder_.SetInsertPoint(head);
   const std::span<const ir::ValueId> conditionArgs = fn_.args(fn_.region(op, 0));
-  const Regs state = phis(conditionArgs, initial, before);
+  const Regs state = phis(initial, before);
   bind(conditionArgs, state);
   emitBlock(fn_.region(op, 0));
   llvm::Value *condition = scalar(fn_.operand(fn_.last(fn_.region(op, 0)), 0));
@@ -139,7 +146,7 @@ void Emitter::lowerWhile(ir::OpId op) {
   builder_.SetInsertPoint(after);
   Regs results = state;
   if (hasStop) {
-    results = phis(conditionArgs, state, decided);
+    results = phis(state, decided);
     addIncoming(results, next, latch);
   }
   bind(fn_.results(op), results);
@@ -158,7 +165,7 @@ void Emitter::lowerIf(ir::OpId op) {
     builder_.CreateBr(after);
   }
   builder_.SetInsertPoint(after);
-  const Regs results = phis(fn_.results(op), yielded[0], blocks[0]);
+  const Regs results = phis(yielded[0], blocks[0]);
   addIncoming(results, yielded[1], blocks[1]);
   bind(fn_.results(op), results);
 }

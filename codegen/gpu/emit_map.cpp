@@ -32,7 +32,7 @@ Regs Emitter::mapElement(ir::OpId op, llvm::Value *predicate) {
   for (const llvm::Value *value : yielded) {
     zeros.push_back(llvm::Constant::getNullValue(value->getType()));
   }
-  Regs merged = phis(fn_.operands(fn_.last(body)), zeros, before);
+  Regs merged = phis(zeros, before);
   addIncoming(merged, yielded, end);
   return merged;
 }

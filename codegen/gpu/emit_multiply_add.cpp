@@ -35,7 +35,7 @@ public:
     const ir::ValueId result = fn_.result(op_);
     llvm::PHINode *k = builder.CreatePHI(builder.getInt32Ty(), 2);
     k->addIncoming(e_.i32(0), before);
-    const Regs sums = e_.phis({&result, 1}, initial, before);
+    const Regs sums = e_.phis(initial, before);
     const Regs next = step(k, sums);
     llvm::Value *following = builder.CreateAdd(k, e_.i32(1));
     k->addIncoming(following, body);

@@ -185,8 +185,9 @@ protected:
   // The scalar that thread 0 has, in every thread (passes/gpu/shared_accesses.h: tellsOthers).
   llvm::Value *tellOthers(ir::OpId op, llvm::Value *value);
   // ---- emit_control.cpp
+  [[nodiscard]] bool isCarriedByWords(ir::ValueId value) const;
   Regs carried(std::span<const ir::ValueId> values);
-  Regs phis(std::span<const ir::ValueId> like, llvm::ArrayRef<llvm::Value *> incoming, llvm::BasicBlock *from);
+  Regs phis(llvm::ArrayRef<llvm::Value *> incoming, llvm::BasicBlock *from);
   void bind(std::span<const ir::ValueId> values, llvm::ArrayRef<llvm::Value *> flat);
   void addIncoming(llvm::ArrayRef<llvm::Value *> phis, llvm::ArrayRef<llvm::Value *> values,
                    llvm::BasicBlock *from);

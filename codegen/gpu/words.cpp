@@ -13,6 +13,28 @@ bool isHalf(const llvm::Value *bits) {
   return cast != nullptr && cast->getSrcTy()->isHalfTy();
 }
 
+llvm::Value *withoutCasts(llvm::Value *bits) {
+  while (auto *cast = llvm::dyn_cast<llvm::BitCastInst>(bits)) {
+    bits = cast->getOperand(0);
+  }
+  return bits;
+}
+
+// The vector that the elements are taken from, all of it in its order; null: they are not.
+llvm::Value *unpackedFrom(llvm::ArrayRef<llvm::Value *> elements) {
+  llvm::Value *vector = nullptr;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    auto *extract = llvm::dyn_cast<llvm::ExtractElementInst>(withoutCasts(elements[i]));
+    const auto *index = extract != nullptr ? llvm::dyn_cast<llvm::ConstantInt>(extract->getIndexOperand()) : nullptr;
+    if (index == nullptr || index->getZExtValue() != i || (vector != nullptr && vector != extract->getVectorOperand())) {
+      return nullptr;
+    }
+    vector = extract->getVectorOperand();
+  }
+  const auto *type = llvm::cast<llvm::FixedVectorType>(vector->getType());
+  return type->getNumElements() == elements.size() ? vector : nullptr;
+}
+
 // Of the base: of the buffer that needs most.
 uint64_t arenaAlignment(const ir::Function &fn) {
   int64_t align = 128;
@@ -50,6 +72,13 @@ Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elem
   ir::check(bytes <= wordBytes && elements.size() % perWord == 0, "elements fill whole words");
   Regs words;
   for (size_t first = 0; first < elements.size(); first += perWord) {
+    // What has been a word before is that word.
+    llvm::Value *before = perWord == 1 ? nullptr : unpackedFrom(elements.slice(first, perWord));
+    if (before != nullptr && before->getType()->getPrimitiveSizeInBits() == 8 * wordBytes) {
+      llvm::Value *bits = withoutCasts(before);
+      words.push_back(builder_.CreateBitCast(bits, builder_.getIntNTy(8 * wordBytes)));
+      continue;
+    }
     llvm::SmallVector<llvm::Value *, 8> parts;
     for (unsigned i = 0; i < perWord; ++i) {
       llvm::Value *part = elementwise_.toMemory(type, elements[first + i]);

@@ -55,6 +55,24 @@ std::string placeName(const ir::Function &fn, ir::ValueId place) {
   return "place" + std::to_string(ir::placeOf(fn, place).index) + "_";
 }
 
+// Between a place's registers and operands: one text for all, since each costs the back end as much as an instruction of many.
+std::string movesOf(const std::string &place, size_t count, bool writes) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i), name = place + number;
+    text += (i == 0 ? "mov.b32 " : "\n\tmov.b32 ") + (writes ? name + ", $" + number : "$" + number + ", " + name) + ";";
+  }
+  return text;
+}
+
+std::string commaSeparated(size_t count, const char *constraint) {
+  std::string list;
+  for (size_t i = 0; i < count; ++i) {
+    list += (i == 0 ? "" : ",") + std::string(constraint);
+  }
+  return list;
+}
+
 } // namespace
 
 class MatrixDot : gpu::FragmentDot {
@@ -79,6 +97,7 @@ public:
     const ir::ValueId acc = e.fn_.operand(op, 2);
     const bool starts = e.fn_.type(acc).isPlace();
     const WgmmaCode code = wgmmaCode(e.fn_, op, unit, starts ? placeName(e.fn_, acc) : "");
+    const bool fromZero = startsFromZero(e.fn_, op);
     Regs out = e.regs(acc);
     llvm::SmallVector<llvm::Value *, 132> operands;
     const bool isFloating = e.fn_.type(acc).isFloating();
@@ -86,9 +105,11 @@ public:
                                                                                  : e.builder_.getInt32Ty());
     std::string results, inputs;
     for (size_t i = 0; i < code.registers.size(); ++i) {
-      operands.push_back(out[static_cast<size_t>(code.registers[i])]);
       results += isFloating ? "=f," : "=r,";
-      inputs += std::to_string(i) + ",";
+      if (!fromZero) {
+        operands.push_back(out[static_cast<size_t>(code.registers[i])]);
+        inputs += std::to_string(i) + ",";
+      }
     }
     std::string others;
     for (size_t i = 0; i < code.fragments.size(); i += 2) {
@@ -233,20 +254,25 @@ void NvidiaEmitter::lowerPlaceWrite(ir::OpId op) {
     assembly(".reg .b32 " + name + "<" + std::to_string(elements.size()) + ">;", "", builder_.getVoidTy(), {}, true,
              true);
   }
-  const char *constraint = fn_.type(value).isFloating() ? "f" : "r";
-  for (size_t i = 0; i < elements.size(); ++i) {
-    assembly("mov.b32 " + name + std::to_string(i) + ", $0;", constraint, builder_.getVoidTy(), {elements[i]}, true);
-  }
   set(place, Regs());
+  const ir::OpId user = fn_.uses(place)[0].op;
+  if (fn_.opcode(user) == ir::Opcode::Dot && startsFromZero(fn_, user)) {
+    return;
+  }
+  assembly(movesOf(name, elements.size(), true), commaSeparated(elements.size(), fn_.type(value).isFloating() ? "f" : "r"),
+           builder_.getVoidTy(), elements, true, true);
 }
 
 void NvidiaEmitter::lowerPlaceRead(ir::OpId op) {
   const ir::ValueId value = fn_.result(op);
   const std::string name = placeName(fn_, fn_.operand(op, 0));
-  const char *constraint = fn_.type(value).isFloating() ? "=f" : "=r";
+  const unsigned count = numRegs(value);
+  llvm::Type *type = llvm::StructType::get(context_, llvm::SmallVector<llvm::Type *, 128>(count, registerType(value)));
+  llvm::Value *all = assembly(movesOf(name, count, false), commaSeparated(count, fn_.type(value).isFloating() ? "=f" : "=r"), type, {},
+                              true, true);
   Regs elements;
-  for (unsigned i = 0; i < numRegs(value); ++i) {
-    elements.push_back(assembly("mov.b32 $0, " + name + std::to_string(i) + ";", constraint, registerType(value), {}, true));
+  for (unsigned i = 0; i < count; ++i) {
+    elements.push_back(builder_.CreateExtractValue(all, i));
   }
   set(value, std::move(elements));
 }

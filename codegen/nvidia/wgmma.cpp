@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 
 namespace libtile::codegen::nvidia {
@@ -64,7 +65,7 @@ Registers registersOf(const Layout &layout) {
 class Writer {
 public:
   Writer(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit, const std::string &place)
-      : fn_(fn), dot_(dot), unit_(unit), kind_(kindOf(unit.a)), place_(place), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
+      : fn_(fn), dot_(dot), unit_(unit), kind_(kindOf(unit.a)), place_(place), fromZero_(startsFromZero(fn, dot)), sums_(layoutOf(fn.result(dot))), acc_(registersOf(sums_)) {
     const ir::Type acc = fn.type(fn.result(dot)), a = fn.type(fn.operand(dot, 0));
     m_ = acc.dim(0);
     n_ = acc.dim(1);
@@ -76,7 +77,7 @@ public:
     }
     // Of a thread: the accumulators that the text takes, and the words of a.
     const int32_t sums = m_ / rows_ * n_ / 2;
-    words_ = place.empty() ? 2 * sums : 0;
+    words_ = !place.empty() ? 0 : fromZero_ ? sums : 2 * sums;
     addresses_ = words_ + (unit_.a.inShared ? 0 : m_ / rows_ * k_ / 4);
     if (!unit_.a.inShared) {
       a_ = registersOf(layoutOf(fn.operand(dot, 0)));
@@ -97,13 +98,13 @@ public:
           const std::string a = unit_.a.inShared ? describe(0, "a", {row, k}, {unit_.m, unit_.k})
                                                  : fragments[static_cast<size_t>(k / unit_.k)];
           const std::string b = describe(1, "b", {k, column}, {unit_.k, columns});
-          multiply(accumulators, a, b, columns);
+          multiply(accumulators, a, b, columns, fromZero_ && k == 0 ? "starts" : "adds");
         }
       }
     }
     moveWarps();
-    code_.text = "{ .reg .b64 a, b;\n\t.reg .pred adds;\n\tsetp.eq.b32 adds, 0, 0;\n\t"
-                 "wgmma.fence.sync.aligned;\n\t" +
+    code_.text = "{ .reg .b64 a, b;\n\t.reg .pred adds, starts;\n\tsetp.eq.b32 adds, 0, 0;\n\t" +
+                 std::string(fromZero_ ? "setp.ne.b32 starts, 0, 0;\n\t" : "") + "wgmma.fence.sync.aligned;\n\t" +
                  steps_ + "wgmma.commit_group.sync.aligned;" +
                  (place_.empty() ? "\n\twgmma.wait_group.sync.aligned 0; }" : " }");
     return std::move(code_);
@@ -188,10 +189,10 @@ private:
     return name;
   }
 
-  void multiply(const std::string &accumulators, const std::string &a, const std::string &b, int32_t columns) {
+  void multiply(const std::string &accumulators, const std::string &a, const std::string &b, int32_t columns, const char *adds) {
     const auto flag = [&](bool asks, bool set) { return std::string(!asks ? "" : set ? ", 1" : ", 0"); };
     steps_ += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + std::to_string(unit_.k) + "." +
-              kind_.sumName + "." + kind_.operandName + "." + kindOf(unit_.b).operandName + " " + accumulators + ", " + a + ", " + b + ", adds" +
+              kind_.sumName + "." + kind_.operandName + "." + kindOf(unit_.b).operandName + " " + accumulators + ", " + a + ", " + b + ", " + adds +
               flag(kind_.scales, true) + flag(kind_.scales, true) +
               flag(kind_.turns && unit_.a.inShared, transposed_[0]) + flag(kind_.turns, transposed_[1]) + ";\n\t";
   }
@@ -223,6 +224,7 @@ private:
   const ir::DotUnit &unit_;
   const Kind &kind_;
   const std::string &place_;
+  const bool fromZero_;
   const Layout &sums_;
   const Registers acc_;
   Registers a_;
@@ -235,6 +237,15 @@ private:
 };
 
 } // namespace
+
+bool startsFromZero(const ir::Function &fn, ir::OpId dot) {
+  ir::ValueId acc = fn.operand(dot, 2);
+  if (fn.defOpcode(acc) == ir::Opcode::PlaceWrite) {
+    acc = fn.operand(fn.def(acc), 0);
+  }
+  const auto number = fn.constantFloat(acc);
+  return fn.constantInt(acc) == 0 || (number && *number == 0 && !std::signbit(*number));
+}
 
 WgmmaCode wgmmaCode(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit, const std::string &place) {
   return Writer(fn, dot, unit, place).run();

@@ -45,7 +45,7 @@ private:
         return;
       }
       if (fn_.opcode(op) == Opcode::Dot) {
-        if (fn_.block(op) != body || startsDot(fn_, op) || !isOfOneTeam(op)) {
+        if (fn_.block(op) != body || !endsWithin(op) || !isOfOneTeam(op)) {
           return;
         }
         dots.push_back(op);
@@ -70,8 +70,10 @@ private:
     for (const OpId dot : dots) {
       multiplied += cyclesOf(dot);
     }
-    // Shorter work is hidden well enough as it comes, without the pauses between turns.
-    if (4 * work[longest] < 3 * multiplied) {
+    // Shorter work is hidden well enough as it comes, without the pauses between turns. So are short dots that start together
+    // (rotate_dots.h), under which the team's own work goes on.
+    constexpr int64_t kLeastTogether = 1000; // cycles
+    if (4 * work[longest] < 3 * multiplied || (startsDot(fn_, dots[0]) && multiplied < kLeastTogether)) {
       return;
     }
     taken_ = true;
@@ -84,6 +86,11 @@ private:
       before.op(Opcode::TakeTurn, {});
       after.op(Opcode::GiveTurn, {});
     }
+  }
+
+  // In the iteration that it starts in.
+  [[nodiscard]] bool endsWithin(OpId dot) const {
+    return !startsDot(fn_, dot) || fn_.opcode(fn_.uses(fn_.result(dot))[0].op) == Opcode::PlaceRead;
   }
 
   [[nodiscard]] bool isOfOneTeam(OpId dot) const {
@@ -102,6 +109,9 @@ private:
   // Cycles of a team for the op: one for each element of a thread, eight for a special function.
   [[nodiscard]] int64_t workOf(OpId op) const {
     constexpr int64_t kSpecial = 8;
+    if (fn_.opcode(op) == Opcode::PlaceRead || fn_.opcode(op) == Opcode::PlaceWrite) {
+      return 0; // names for registers
+    }
     int64_t work = 0;
     for (const auto &list : {fn_.results(op), fn_.operands(op)}) {
       for (const ir::ValueId value : list) {

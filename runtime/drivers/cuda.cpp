@@ -217,12 +217,12 @@ private:
       loadPtx(ptx, architecture);
     }
   }
-  // "": no assembler makes code of it.
+  // "": no assembler makes code of it that could be kept; the driver has a cache of its own for what it loads as text.
   std::string assembled(const std::string &ptx, const std::string &architecture) {
     const Assembling scope;
     const std::string ptxas = scope.isAlone ? "" : findPtxas();
     const auto code = ptxas.empty() ? std::nullopt : assemble(ptxas, ptx, architecture, info.lines);
-    return code ? *code : linkPtx(ptx, info.lines);
+    return code ? *code : canLink(ptx) ? linkPtx(ptx, info.lines) : "";
   }
   void loadPtx(const std::string &ptx, const std::string &architecture) {
     char log[8192] = "";

@@ -7,6 +7,8 @@
 
 namespace libtile::runtime {
 
+bool canLink(std::string_view ptx) { return ptx.find("setmaxnreg") == std::string_view::npos; }
+
 std::string linkPtx(const std::string &ptx, bool lines) {
   const cuda::Api &api = cuda::api();
   int options[] = {cuda::kJitLineInfo};

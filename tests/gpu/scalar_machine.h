@@ -19,13 +19,15 @@ public:
   virtual ~ScalarMachine() = default;
 
 protected:
-  // Any op but `for`.
+  // Any op but `for` and an `if` whose condition is known.
   virtual void visit(ir::OpId op) = 0;
 
   void run(ir::BlockId block) {
     for (const ir::OpId op : fn_.opsIn(block)) {
       if (fn_.opcode(op) == ir::Opcode::For) {
         loop(op);
+      } else if (fn_.opcode(op) == ir::Opcode::If && numbers_.contains(fn_.operand(op, 0).index)) {
+        branch(op);
       } else {
         visit(op);
       }
@@ -64,8 +66,21 @@ protected:
 
 private:
   static bool compare(ir::CmpPred predicate, int64_t a, int64_t b) {
-    EXPECT_TRUE(predicate == ir::CmpPred::eq || predicate == ir::CmpPred::ne || predicate == ir::CmpPred::slt);
+    EXPECT_TRUE(predicate == ir::CmpPred::eq || predicate == ir::CmpPred::ne || predicate == ir::CmpPred::slt ||
+                predicate == ir::CmpPred::ugt);
+    if (predicate == ir::CmpPred::ugt) {
+      return static_cast<uint64_t>(a) > static_cast<uint64_t>(b);
+    }
     return predicate == ir::CmpPred::eq ? a == b : predicate == ir::CmpPred::ne ? a != b : a < b;
+  }
+
+  void branch(ir::OpId op) {
+    const ir::BlockId block = fn_.region(op, number(op, 0) != 0 ? 0 : 1);
+    run(block);
+    const ir::OpId end = fn_.last(block);
+    for (unsigned i = 0; i < fn_.numOperands(end); ++i) {
+      copy(fn_.operand(end, i), fn_.result(op, i));
+    }
   }
 
   void loop(ir::OpId op) {

@@ -29,10 +29,8 @@ namespace {
 
 constexpr int32_t kWarps = 8, kTeams = 2;
 
-ir::Function compiled(const Nest &nest, int32_t stages, bool specialises = true, int32_t warps = kWarps) {
-  Nest bounded = nest;
-  bounded.bounded = true;
-  ir::Function fn = ir::parse(tests::textOf(bounded));
+ir::Function compiledText(const std::string &text, int32_t stages, bool specialises = true, int32_t warps = kWarps) {
+  ir::Function fn = ir::parse(text);
   passes::PassContext context{codegen::findTarget("sm_90a"), warps, stages};
   context.copiesBoxes = true;
   context.specialises = specialises;
@@ -40,6 +38,11 @@ ir::Function compiled(const Nest &nest, int32_t stages, bool specialises = true,
   options.verifyEach = true;
   passes::runPipeline(fn, context, options);
   return fn;
+}
+
+ir::Function compiled(Nest nest, int32_t stages, bool specialises = true, int32_t warps = kWarps) {
+  nest.bounded = true;
+  return compiledText(tests::textOf(nest), stages, specialises, warps);
 }
 
 using Place = std::pair<uint32_t, int64_t>; // of an alloc: a slot, or a counter
@@ -84,7 +87,7 @@ private:
     } else if (opcode == Opcode::Arrive && number(op, 1) != 0) {
       events_.push_back({.kind = Event::Kind::Arrive, .place = placeOf(op, 0)});
     } else if (opcode == Opcode::Dot) {
-      events_.push_back({.kind = Event::Kind::Start, .reads = {placeOf(op, 0), placeOf(op, 1)}});
+      events_.push_back({.kind = Event::Kind::Start, .reads = slotsOf(op)});
       if (!passes::startsDot(fn_, op)) {
         events_.push_back({.kind = Event::Kind::DotsEnd});
       }
@@ -97,6 +100,18 @@ private:
     } else if (opcode != Opcode::Producer) {
       compute(op);
     }
+  }
+
+  // What a dot reads of rings.
+  [[nodiscard]] std::vector<Place> slotsOf(OpId dot) const {
+    std::vector<Place> slots;
+    for (const unsigned operand : {0U, 1U}) {
+      if (const auto found = places_.find(fn_.operand(dot, operand).index); found != places_.end()) {
+        slots.push_back(found->second);
+      }
+    }
+    EXPECT_FALSE(slots.empty());
+    return slots;
   }
 
   std::map<uint32_t, Place> places_;
@@ -115,7 +130,6 @@ public:
     agents_.push_back({Trace(fn, n).ofProducer()});
     const std::vector<Event> others = Trace(fn, n).ofOthers();
     agents_.resize(1 + kWarps, {others});
-    turns_[0] = kWarps / kTeams;
   }
 
   // False: nobody can go on, or something went wrong.
@@ -146,8 +160,7 @@ private:
     size_t next = 0;
     std::deque<std::vector<Place>> underWay = {}; // slots of its dots
     std::map<uint32_t, int64_t> reads = {};       // of a ring
-    std::map<int, int> meets = {};
-    int64_t met = 0;
+    int64_t met = 0, taken = 0, given = 0;
   };
   struct Counter {
     int64_t phase = 0, arrived = 0;
@@ -171,11 +184,23 @@ private:
                (other.met == agent.met && other.next < other.events.size() && other.events[other.next].kind == Event::Kind::Meet);
       });
     case Event::Kind::Take:
-      return turns_[teamOf(index)] > 0;
+      return isTurn(index);
     case Event::Kind::Copy: case Event::Kind::Start: case Event::Kind::DotsEnd: case Event::Kind::Arrive: case Event::Kind::Give:
       return true;
     }
     return false;
+  }
+
+  // A turn is a barrier of the team that takes it, which the other one's warps have told of. The first team has the first turn.
+  bool isTurn(size_t index) {
+    const int64_t number = agents_[index].taken, told = number + teamOf(index);
+    return std::all_of(agents_.begin() + 1, agents_.end(), [&](const Agent &other) {
+      if (teamOf(static_cast<size_t>(&other - agents_.data())) != teamOf(index)) {
+        return other.given >= told;
+      }
+      return other.taken > number ||
+             (other.taken == number && other.next < other.events.size() && other.events[other.next].kind == Event::Kind::Take);
+    });
   }
 
   void go(size_t index) {
@@ -196,10 +221,10 @@ private:
       ++agent.met;
       return;
     case Event::Kind::Take:
-      --turns_[teamOf(index)];
+      ++agent.taken;
       return;
     case Event::Kind::Give:
-      ++turns_[(teamOf(index) + 1) % kTeams];
+      ++agent.given;
       return;
     }
   }
@@ -246,7 +271,6 @@ private:
   std::map<Place, Slot> slots_;
   std::map<uint32_t, int64_t> copies_;
   std::vector<std::pair<Place, Place>> flying_;
-  std::map<int, int> turns_; // warps of the team that may still take it
 };
 
 const std::string kScale = "    %scaled = mul %acc0, %half : tile<64x64xf32>";
@@ -282,6 +306,25 @@ TEST(Producer, KeepsToItsProtocolInAnyOrder) {
     }
   }
   EXPECT_GE(seed, 9000U);
+}
+
+TEST(Producer, KeepsToItsProtocolWhereOneDotIsLate) {
+  uint32_t seed = 100000;
+  for (const tests::FedNest &nest : {tests::FedNest{}, {.outer = true}, {.functions = 1}, {.functions = 1, .outer = true}, {.behind = 0}}) {
+    for (const int32_t stages : {2, 3}) {
+      const ir::Function fn = compiledText(tests::textOf(nest), stages);
+      ASSERT_EQ(count(fn, Opcode::Producer), 1U) << fn.str();
+      // In front of the loop, in it and behind it; the late one, and the early one.
+      EXPECT_EQ(count(fn, Opcode::Dot), nest.behind == 0 ? 2U : 4U) << fn.str();
+      EXPECT_EQ(count(fn, Opcode::PlaceWrite), nest.behind == 0 ? 0U : 2U) << fn.str();
+      EXPECT_EQ(count(fn, Opcode::GiveTurn), nest.functions == 1 ? 0U : nest.behind == 0 ? 2U : 1U) << fn.str();
+      for (int round = 0; round < 300; ++round) {
+        const int64_t trips = round % 6;
+        SCOPED_TRACE(std::to_string(stages) + " stages, " + std::to_string(trips) + " trips, order " + std::to_string(seed));
+        ASSERT_TRUE(Block(fn, nest.width * trips, ++seed).run()) << "nobody can go on\n" << fn.str();
+      }
+    }
+  }
 }
 
 TEST(Producer, IsLeftOutWhereTheOptionOrTheTargetSaysSo) {

@@ -167,6 +167,33 @@ def test_code(case, tmp_path):
     assert "C75" not in result.stderr and "setmaxnreg" not in result.stderr, result.stderr
 
 
+@pytest.mark.parametrize("case", ["lengths", "softmax"])
+def test_the_dot_that_another_one_feeds_is_late(case):
+    """Both dots start side by side; the wait for the late one begins a block behind the exponentials, or ptxas moves it up."""
+    kernel = CASES[case]()
+    loop = re.findall(r" = for .*?\n      yield", kernel.asm["staged"], re.S)[-1]
+    order = re.findall(r" = dot |dot_wait {count=\d}|exp2|arrivals_wait|place_read", loop)
+    assert [step for step in order if step != "exp2"] == [
+        "arrivals_wait", " = dot ", "arrivals_wait", " = dot ", "dot_wait {count=1}", "place_read", "arrivals_wait", "dot_wait {count=0}",
+        "place_read"]
+    if case == "softmax":
+        assert order.index("place_read") < order.index("exp2") < order.index("dot_wait {count=0}")
+    ptx = kernel.asm["ptx"]
+    wait = ptx.rindex("wgmma.wait_group.sync.aligned 0", 0, ptx.rindex("wgmma.wait_group.sync.aligned 1"))
+    if case == "softmax":
+        assert "mbarrier.try_wait" in ptx[ptx.rindex("ex2", 0, wait):wait]
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="a GPU's registers")
+def test_each_role_has_its_registers():
+    """The driver's assembler gives threads what setmaxnreg says: nothing lies in local memory."""
+    on = OnDevice("cuda")
+    q, k, v = (np.zeros((1, 256, 128), F16) for _ in range(3))
+    kernel = softmax_sums[(2, 1)](*(on(x) for x in (q, k, v, poisoned((1, 256, 128), F32))), 256, D=128, BM=128, BN=128, num_warps=8,
+                                  num_stages=2)
+    assert kernel.facts()["local_bytes"] == 0
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_option_turns_it_off(case):
     staged = CASES[case](warp_specialize=False).asm["staged"]
