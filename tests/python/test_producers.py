@@ -191,7 +191,7 @@ def test_each_role_has_its_registers():
     q, k, v = (np.zeros((1, 256, 128), F16) for _ in range(3))
     kernel = softmax_sums[(2, 1)](*(on(x) for x in (q, k, v, poisoned((1, 256, 128), F32))), 256, D=128, BM=128, BN=128, num_warps=8,
                                   num_stages=2)
-    assert kernel.facts()["local_bytes"] == 0
+    assert kernel._kernel.facts()["local_bytes"] == 0
 
 
 @pytest.mark.parametrize("case", CASES)
