@@ -7,7 +7,6 @@
 // that works on another device does not notice.
 #include "runtime/drivers/cuda_api.h"
 #include "runtime/drivers/driver.h"
-#include "runtime/drivers/jit_link.h"
 #include "runtime/drivers/machine_code.h"
 #include "runtime/drivers/ptxas.h"
 #include "runtime/drivers/tensor_maps.h"
@@ -211,18 +210,19 @@ public:
 private:
   void load(const std::string &ptx, const std::string &architecture) {
     const std::string assembler = assemblerName();
+    std::optional<Assembling> scope; // until the code is loaded: the driver assembles what it loads as text
     const std::string code = findOrAssemble({.text = ptx, .architecture = architecture, .assembler = assembler, .lines = info.lines},
-                                            [&] { return assembled(ptx, architecture); });
+                                            [&] { return scope.emplace().isAlone ? "" : assembledBesides(ptx, architecture); });
     if (code.empty() || api().cuModuleLoadDataEx(&module_, code.data(), 0, nullptr, nullptr) != 0) {
       loadPtx(ptx, architecture);
     }
   }
-  // "": no assembler makes code of it that could be kept; the driver has a cache of its own for what it loads as text.
-  std::string assembled(const std::string &ptx, const std::string &architecture) {
-    const Assembling scope;
-    const std::string ptxas = scope.isAlone ? "" : findPtxas();
+  // "": the driver is to load the text, which it keeps in a cache of its own. It is never asked to link the text into code that
+  // could be kept here: its assembler takes that for one unit of several, and gives wrong code (docs/decisions.md, 74).
+  std::string assembledBesides(const std::string &ptx, const std::string &architecture) const {
+    const std::string ptxas = findPtxas();
     const auto code = ptxas.empty() ? std::nullopt : assemble(ptxas, ptx, architecture, info.lines);
-    return code ? *code : canLink(ptx) ? linkPtx(ptx, info.lines) : "";
+    return code.value_or("");
   }
   void loadPtx(const std::string &ptx, const std::string &architecture) {
     char log[8192] = "";

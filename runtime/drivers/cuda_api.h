@@ -17,7 +17,6 @@ using ModuleHandle = struct ModuleTag *;
 using Function = struct FunctionTag *;
 using Stream = struct StreamTag *;
 using Event = struct EventTag *;
-using LinkState = struct LinkStateTag *;
 using Address = unsigned long long;
 
 // Values of the enumerations of cuda.h.
@@ -42,7 +41,6 @@ enum : int {
   kJitErrorLog = 5,
   kJitErrorLogBytes = 6,
   kJitLineInfo = 13,
-  kJitInputPtx = 1,
 };
 
 // name, parameter types
@@ -58,10 +56,6 @@ enum : int {
   F(cuCtxSetCurrent, Context)                                                                      \
   F(cuCtxSynchronize)                                                                              \
   F(cuModuleLoadDataEx, ModuleHandle *, const void *, unsigned, int *, void **)                          \
-  F(cuLinkCreate_v2, unsigned, int *, void **, LinkState *)                                        \
-  F(cuLinkAddData_v2, LinkState, int, void *, size_t, const char *, unsigned, int *, void **)      \
-  F(cuLinkComplete, LinkState, void **, size_t *)                                                  \
-  F(cuLinkDestroy, LinkState)                                                                      \
   F(cuModuleUnload, ModuleHandle)                                                                        \
   F(cuModuleGetFunction, Function *, ModuleHandle, const char *)                                         \
   F(cuFuncSetAttribute, Function, int, int)                                                        \

@@ -12,7 +12,7 @@ std::string findOrAssemble(const AssemblySource &source, const std::function<std
     return assemble();
   }
   const DiskCache cache(settings.folder, settings.maxBytes);
-  const std::string_view parts[] = {"machine code", source.text, source.architecture, source.assembler,
+  const std::string_view parts[] = {"machine code of a whole program", source.text, source.architecture, source.assembler,
                                     source.lines ? "lines" : ""};
   const CacheKey key = makeCacheKey(parts);
   if (std::optional<std::string> found = cache.find(key)) {

@@ -124,7 +124,7 @@ def test_what_is_found_runs(folder):
 @pytest.mark.not_interpreted("it compiles nothing that could be kept")
 @pytest.mark.parametrize("device", DEVICES)
 def test_machine_code_is_kept(folder, device):
-    """On a GPU, in a file beside that of the text."""
+    """On an NVIDIA GPU its text is: what the driver makes of it alone, the driver keeps."""
     x = np.arange(1000, dtype=np.float32)  # exact with fused multiply-adds, too
     on, kept = OnDevice(device), []
     for cache in ("stored", "hit"):
@@ -133,7 +133,7 @@ def test_machine_code_is_kept(folder, device):
         assert affine[(8,)](*there, 1000, 3, 128).metadata["cache"] == cache
         np.testing.assert_array_equal(on.back(there[1]), x * 3 + 1)
         kept.append(files(folder))
-    assert kept[0] == kept[1] and len(kept[0]) == (1 if device == "cpu" else 2)
+    assert kept[0] == kept[1] and len(kept[0]) == 1
 
 
 @pytest.mark.not_interpreted("it compiles nothing that could be kept")
