@@ -20,6 +20,7 @@
 #include "passes/gpu/lower_sorts.h"
 #include "passes/gpu/place_barriers.h"
 #include "passes/gpu/multiply_codes.h"
+#include "passes/gpu/overlap_dots.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/skip_masks.h"
@@ -90,6 +91,7 @@ constexpr std::array kTable = {
             Stage::LaidOut, Stage::LaidOut},
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::LaysOut, Stage::LaidOut,
             Stage::LaidOut},
+    PassRow{"overlap_dots", overlapDots, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"allocate_shared", allocateShared, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"place_barriers", placeBarriers, When::LaysOut, Stage::LaidOut, Stage::Staged},
     PassRow{"rotate_dots", rotateDots, When::LaysOut, Stage::Staged, Stage::Staged},
@@ -154,6 +156,8 @@ constexpr std::array kConstraints = {
     OrderConstraint{"pipeline_loops", "lower_conversions", kAll,
                     "what runs ahead is read from its ring, not converted"},
     OrderConstraint{"lower_conversions", "allocate_shared", kAll, "it makes buffers"},
+    OrderConstraint{"lower_conversions", "overlap_dots", kAll, "a dot ends in front of what writes the buffers that it reads"},
+    OrderConstraint{"overlap_dots", "allocate_shared", kAll, "a buffer lives until the dots that read it have ended"},
     OrderConstraint{"allocate_shared", "place_barriers", kAll,
                     "buffers conflict by the bytes that they share"},
     OrderConstraint{"place_barriers", "rotate_dots", kAll, "what stands between two barriers is not moved across one"},

@@ -130,7 +130,7 @@ public:
       return std::nullopt;
     }
     for (BoxDim &dim : box_.dims) {
-      const bool hasNone = facts_.range(dim.coordinate).lo >= 0;
+      const bool hasNone = facts_.access().range(dim.coordinate).lo >= 0;
       dim.startsAtZero = dim.startsAtZero || hasNone;
     }
     return std::move(box_);

@@ -198,12 +198,15 @@ IntRange narrow(WideRange range) {
 
 } // namespace
 
-IntRange Facts::range(const Polynomial &polynomial) const {
+IntRange Facts::range(const Polynomial &polynomial) const { return rangeBy(polynomial, &ValueFacts::proved); }
+IntRange AccessFacts::range(const Polynomial &polynomial) const { return facts_.rangeBy(polynomial, &Facts::ValueFacts::promised); }
+
+IntRange Facts::rangeBy(const Polynomial &polynomial, Claims ValueFacts::*claims) const {
   WideRange sum{polynomial.constant(), polynomial.constant()};
   for (const Monomial &monomial : polynomial.monomials()) {
     WideRange product{monomial.coefficient, monomial.coefficient};
     for (ValueId factor : monomial.factors) {
-      if (!multiply(product, range(factor))) {
+      if (!multiply(product, (values_[factor].*claims).range)) {
         return {};
       }
     }

@@ -130,6 +130,7 @@ private:
     int32_t affine = -1;      // index into forms_
   };
   [[nodiscard]] const AffineForm *form(ir::ValueId value) const;
+  [[nodiscard]] IntRange rangeBy(const Polynomial &polynomial, Claims ValueFacts::*claims) const;
   // Of base + this, over all elements of the tile: offset + strides * indices; bytes for pointers.
   [[nodiscard]] IntRange offsetRange(ir::ValueId value) const;
 
@@ -158,6 +159,8 @@ public:
   // divides the axis' extent.
   [[nodiscard]] int64_t maxVectorElements(ir::ValueId pointer, unsigned axis,
                                           int64_t maxBytes = 16) const;
+  // Of a polynomial over integers that an address or a mask is computed from.
+  [[nodiscard]] IntRange range(const Polynomial &polynomial) const;
   // Of the access' mask: Facts::equalGroup.
   [[nodiscard]] int64_t equalGroup(ir::ValueId mask, unsigned axis) const;
 

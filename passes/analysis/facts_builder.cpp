@@ -277,20 +277,25 @@ FactsBuilder::Claims FactsBuilder::claimsOf(OpId op, const ValueFacts &result, T
 
 FactsBuilder::ValueFacts FactsBuilder::induction(OpId op) const {
   ValueFacts facts = unknown(fn_.arg(fn_.region(op), 0));
-  const IntRange lo = facts_.range(fn_.operand(op, 0)), hi = facts_.range(fn_.operand(op, 1));
-  const IntRange step = facts_.range(fn_.operand(op, 2));
   setDivisible(facts, std::min(facts_.divisible(fn_.operand(op, 0)),
                                facts_.divisible(fn_.operand(op, 2))));
+  facts.proved.range = inductionRange(op, Trust::Proved, facts.proved.range);
+  facts.promised.range = inductionRange(op, Trust::Promised, facts.promised.range);
+  return facts;
+}
+
+IntRange FactsBuilder::inductionRange(OpId op, Trust trust, IntRange whole) const {
+  // The index is made of the start and the step; the end feeds no address, and nothing is promised of it.
+  const IntRange lo = claims(fn_.operand(op, 0), trust).range, hi = facts_.range(fn_.operand(op, 1));
+  const IntRange step = claims(fn_.operand(op, 2), trust).range;
   const bool isUnsigned = fn_.getBool(op, Attr::is_unsigned);
   if (isUnsigned && (lo.lo < 0 || hi.lo < 0)) {
-    return facts;
+    return whole;
   }
   if (isUnsigned || step.lo > 0) { // hi is above iv, so it is not the least integer
-    setRange(facts, {lo.lo, std::max(lo.lo, hi.hi - 1)});
-  } else if (step.hi < 0) {
-    setRange(facts, {std::min(hi.lo + 1, lo.hi), lo.hi});
+    return {lo.lo, std::max(lo.lo, hi.hi - 1)};
   }
-  return facts;
+  return step.hi < 0 ? IntRange{std::min(hi.lo + 1, lo.hi), lo.hi} : whole;
 }
 
 std::vector<ValueId> FactsBuilder::carriedYield(OpId op) const {

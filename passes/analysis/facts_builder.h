@@ -35,6 +35,7 @@ private:
   void visitOther(ir::OpId op, unsigned depth);
   void loopBodies(ir::OpId op, std::span<const ValueFacts> carried, unsigned depth);
   ValueFacts induction(ir::OpId op) const;
+  IntRange inductionRange(ir::OpId op, Trust trust, IntRange whole) const;
   // The values that the region's yield carries around a loop.
   [[nodiscard]] std::vector<ir::ValueId> carriedYield(ir::OpId op) const;
 

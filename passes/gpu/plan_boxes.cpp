@@ -122,7 +122,7 @@ private:
   }
 
   bool makeExtent(const BoxDim &dim, LaunchNumber &made) {
-    const IntRange first = facts_.range(dim.coordinate);
+    const IntRange first = facts_.access().range(dim.coordinate);
     if (!dim.startsAtZero) {
       return false;
     }

@@ -62,14 +62,12 @@ std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const
   if (team.warps == 0 || fn.numWarps % team.warps != 0 || all > target.maxWarps) {
     return std::nullopt;
   }
-  Held held;
+  Held held{.sums = liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize)};
   int64_t bytes = 0;
   for (const LoopPlan &loop : loops) {
-    const Held own = heldBy(fn, loop, target);
-    held = {std::max(held.sums, own.sums), std::max(held.bytes, own.bytes)};
+    held.bytes = std::max(held.bytes, heldBy(fn, loop, target).bytes);
     bytes += loop.byProducer ? loop.slots() * loop.slotBytes() : 0;
   }
-  held.sums = std::max(held.sums, liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize)); // those of other loops too
   const int64_t byBytes = target.sharedMemory / std::max<int64_t>(bytes + held.bytes, 1);
   const int64_t without = std::min(byBytes, programsByRegisters(held, fn.numWarps, target));
   for (int64_t resident = std::clamp<int64_t>(byBytes, 1, kMostResident); resident > 0; --resident) {
