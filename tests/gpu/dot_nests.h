@@ -77,42 +77,70 @@ struct FedNest {
   int behind = 1;     // iterations by which the second dot may be late; 0 is pinned
 };
 
+// Rows of 128 and blocks of `width` of the array, and in front of a loop what is read of it.
+inline std::string headOf(const std::string &name, int width) {
+  const std::string w = std::to_string(width), block = w + "x" + w, rows = "128x" + w, row = std::to_string(3 * width);
+  const auto offsets = [&](const std::string &of, const std::string &height) {
+    const std::string at = "  %" + of, tile = height + "x" + w;
+    return at + "i = arange {start=0} : tile<" + height + "xi32>\n" + at + "e = expand_dims %" + of + "i {axis=1} : tile<" + height +
+           "x1xi32>\n" + at + "w = constant {value=" + w + "} : tile<" + height + "x1xi32>\n" + at + "r = mul %" + of + "e, %" + of +
+           "w : tile<" + height + "x1xi32>\n" + at + "b = broadcast %" + of + "r : tile<" + tile + "xi32>\n" + at +
+           "c = broadcast %ce : tile<" + tile + "xi32>\n" + at + " = add %" + of + "b, %" + of + "c : tile<" + tile + "xi32>\n";
+  };
+  return "func @" + name + " stage=tile warps=8 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, "
+         "%flag: ptr<i32>, %n: i32) {\n  %ci = arange {start=0} : tile<" + w + "xi32>\n  %ce = expand_dims %ci {axis=0} : tile<1x" + w +
+         "xi32>\n" + offsets("q", "128") + offsets("k", w) +
+         "  %aq = splat %a : tile<" + rows + "xptr<f16>>\n  %pq = ptr_add %aq, %q : tile<" + rows + "xptr<f16>>\n  %x = load %pq : tile<" +
+         rows + "xf16>\n  %ak = splat %a : tile<" + block + "xptr<f16>>\n  %ap = ptr_add %ak, %k : tile<" + block + "xptr<f16>>\n" +
+         "  %cs = splat %c : tile<" + rows + "xptr<f32>>\n  %cp = ptr_add %cs, %q : tile<" + rows + "xptr<f32>>\n" +
+         "  %zero = constant {value=0.0} : tile<" + rows + "xf32>\n  %half = constant {value=0.5} : tile<" + rows + "xf32>\n" +
+         "  %lo = constant {value=0} : i32\n  %step = constant {value=" + w + "} : i32\n  %three = constant {value=" + row +
+         "} : i32\n  %most = constant {value=4096} : i32\n  %end = smin %n, %most : i32\n";
+}
+
+// The block at `from` behind the iteration's pointers.
+inline std::string loadOf(const std::string &name, int width, int64_t from) {
+  const std::string w = std::to_string(width), block = w + "x" + w;
+  return "    %f" + name + " = constant {value=" + std::to_string(from) + "} : tile<" + block + "xi32>\n    %p" + name +
+         " = ptr_add %pa, %f" + name + " : tile<" + block + "xptr<f16>>\n    %" + name + " = load %p" + name + " : tile<" + block +
+         "xf16>\n";
+}
+
 inline std::string textOf(const FedNest &nest) {
   const std::string w = std::to_string(nest.width), block = w + "x" + w, rows = "128x" + w;
-  const std::string row = std::to_string(3 * nest.width);
-  const auto offsets = [&](const std::string &name, const std::string &height) {
-    const std::string at = "  %" + name, tile = height + "x" + w;
-    return at + "i = arange {start=0} : tile<" + height + "xi32>\n" + at + "e = expand_dims %" + name + "i {axis=1} : tile<" + height +
-           "x1xi32>\n" + at + "w = constant {value=" + w + "} : tile<" + height + "x1xi32>\n" + at + "r = mul %" + name + "e, %" +
-           name + "w : tile<" + height + "x1xi32>\n" + at + "b = broadcast %" + name + "r : tile<" + tile + "xi32>\n" + at +
-           "c = broadcast %ce : tile<" + tile + "xi32>\n" + at + " = add %" + name + "b, %" + name + "c : tile<" + tile + "xi32>\n";
-  };
-  const auto load = [&](const std::string &name, int64_t from) {
-    return "    %f" + name + " = constant {value=" + std::to_string(from) + "} : tile<" + block + "xi32>\n    %p" + name +
-           " = ptr_add %pa, %f" + name + " : tile<" + block + "xptr<f16>>\n    %" + name + " = load %p" + name + " : tile<" + block +
-           "xf16>\n";
-  };
   std::string work, last = "s";
   for (int i = 0; i < nest.functions; ++i) {
     const std::string next = "e" + std::to_string(i);
     work += "    %" + next + " = exp2 %" + last + " : tile<" + rows + "xf32>\n";
     last = next;
   }
-  const std::string pinned = nest.behind == 0 ? ", behind=0" : "";
-  std::string text = "func @fed stage=tile warps=8 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, "
-                     "%flag: ptr<i32>, %n: i32) {\n  %ci = arange {start=0} : tile<" + w + "xi32>\n  %ce = expand_dims %ci {axis=0} : tile<1x" + w +
-                     "xi32>\n" + offsets("q", "128") + offsets("k", w);
-  text += "  %aq = splat %a : tile<" + rows + "xptr<f16>>\n  %pq = ptr_add %aq, %q : tile<" + rows + "xptr<f16>>\n  %x = load %pq : tile<" +
-          rows + "xf16>\n  %ak = splat %a : tile<" + block + "xptr<f16>>\n  %ap = ptr_add %ak, %k : tile<" + block + "xptr<f16>>\n" +
-          "  %cs = splat %c : tile<" + rows + "xptr<f32>>\n  %cp = ptr_add %cs, %q : tile<" + rows + "xptr<f32>>\n" +
-          "  %zero = constant {value=0.0} : tile<" + rows + "xf32>\n  %half = constant {value=0.5} : tile<" + rows + "xf32>\n" +
-          "  %lo = constant {value=0} : i32\n  %step = constant {value=" + w + "} : i32\n  %three = constant {value=" + row +
-          "} : i32\n  %most = constant {value=4096} : i32\n  %end = smin %n, %most : i32\n";
-  text += nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "";
+  const std::string pinned = nest.behind == 0 ? " {behind=0}" : "";
+  std::string text = headOf("fed", nest.width) + (nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "");
   text += "  %sum = for %lo, %end, %step, %zero : tile<" + rows + "xf32> {\n  ^(%i: i32, %acc: tile<" + rows + "xf32>):\n    %is = splat %i : tile<" +
-          block + "xi32>\n    %pa = ptr_add %ap, %is : tile<" + block + "xptr<f16>>\n" + load("y", 8192) + "    %s = dot %x, %y, %zero : tile<" + rows +
-          "xf32>\n" + work + "    %p = fptrunc %" + last + " : tile<" + rows + "xf16>\n" + load("v", 65536) + "    %scaled = mul %acc, %half : tile<" + rows + "xf32>\n    %d = dot %p, %v, %scaled" +
-          (pinned.empty() ? "" : " {" + pinned.substr(2) + "}") + " : tile<" + rows + "xf32>\n    yield %d\n  }\n  store %cp, %sum\n";
+          block + "xi32>\n    %pa = ptr_add %ap, %is : tile<" + block + "xptr<f16>>\n" + loadOf("y", nest.width, 8192) + "    %s = dot %x, %y, %zero : tile<" + rows +
+          "xf32>\n" + work + "    %p = fptrunc %" + last + " : tile<" + rows + "xf16>\n" + loadOf("v", nest.width, 65536) + "    %scaled = mul %acc, %half : tile<" + rows + "xf32>\n    %d = dot %p, %v, %scaled" +
+          pinned + " : tile<" + rows + "xf32>\n    yield %d\n  }\n  store %cp, %sum\n";
+  return text + (nest.outer ? "  yield\n  }\n" : "") + "  return\n}\n";
+}
+
+// A loop like that of attention's way back: two dots need nothing of the threads, two take what these make of the first ones, and
+// each of two blocks is read by one of either kind.
+struct CrossedNest {
+  int width = 64;
+  bool outer = false; // the loop stands in one of three iterations
+  int behind = 1;     // 0: the first dot is pinned to end at once
+};
+
+inline std::string textOf(const CrossedNest &nest) {
+  const std::string w = std::to_string(nest.width), block = w + "x" + w, tile = " : tile<128x" + w + "xf32>\n", half = " : tile<128x" + w + "xf16>\n";
+  const std::string sums = "tile<128x" + w + "xf32>", turned = " {order=[1, 0]} : tile<" + block + "xf16>\n";
+  std::string text = headOf("crossed", nest.width) + (nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "");
+  text += "  %sum, %other = for %lo, %end, %step, %zero, %zero : " + sums + ", " + sums + " {\n  ^(%i: i32, %acc: " + sums + ", %more: " + sums +
+          "):\n    %is = splat %i : tile<" + block + "xi32>\n    %pa = ptr_add %ap, %is : tile<" + block + "xptr<f16>>\n" +
+          loadOf("y", nest.width, 8192) + loadOf("v", nest.width, 65536) + "    %yt = trans %y" + turned + "    %vt = trans %v" + turned +
+          "    %s = dot %x, %yt, %zero" + (nest.behind == 0 ? " {behind=0}" : "") + tile + "    %e = exp2 %s" + tile + "    %p = fptrunc %e" + half +
+          "    %d = dot %p, %v, %acc" + tile + "    %t = dot %x, %vt, %zero" + tile + "    %m = mul %e, %t" + tile +
+          "    %b = fptrunc %m" + half + "    %g = dot %b, %y, %more" + tile + "    yield %d, %g\n  }\n  store %cp, %sum\n  store %cp, %other\n";
   return text + (nest.outer ? "  yield\n  }\n" : "") + "  return\n}\n";
 }
 
