@@ -5,6 +5,7 @@
 
 #include "ir/type.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -34,8 +35,11 @@ struct TensorMap {
   std::vector<Dim> dims; // slowest first
 
   // Of a row of the box: 32, 64 or 128. Its units of 16 bytes are swizzled in shared memory, as
-  // passes/gpu/matrix_buffers.h says.
+  // passes/gpu/matrix_buffers.h says. A box of one row has any multiple of 16, and lies as it is.
   [[nodiscard]] int64_t rowBytes() const { return int64_t{dims.back().box} * byteSize(elem); }
+  [[nodiscard]] bool isRow() const {
+    return std::all_of(dims.begin(), dims.end() - 1, [](const Dim &dim) { return dim.box == 1; });
+  }
   friend bool operator==(const TensorMap &, const TensorMap &) = default;
 };
 

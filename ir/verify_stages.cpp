@@ -131,7 +131,7 @@ void verifyMap(Checker &c, const TensorMap &map) {
          (!isLast || dim.stride == LaunchNumber{static_cast<int64_t>(byteSize(map.elem)), -1});
   }
   const int64_t row = ok ? map.rowBytes() : 0;
-  c.require(ok && (row == 32 || row == 64 || row == 128), 40, {}, "a map that no array has");
+  c.require(ok && (map.isRow() ? row % 16 == 0 : row == 32 || row == 64 || row == 128), 40, {}, "a map that no array has");
 }
 
 } // namespace

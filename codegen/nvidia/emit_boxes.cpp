@@ -90,7 +90,9 @@ void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
   const auto bytes = static_cast<int32_t>(type.elementBytes());
   const auto parts = passes::boxParts(layoutOf(buffer), type.shape(), bytes);
   const size_t rank = map.dims.size();
-  if (!parts || rank < 2 || map.dims[rank - 1].box != parts->fast || map.dims[rank - 2].box != parts->slow) {
+  const bool isRow = type.rank() == 1;
+  const auto isBoxOf = [&](size_t behind, int32_t extent) { return rank >= behind && map.dims[rank - behind].box == extent; };
+  if (!parts || !isBoxOf(1, parts->fast) || (!isRow && !isBoxOf(2, parts->slow))) {
     throw ir::UserError("the buffer is not laid out as the boxes of its map", fn_.locationOf(op));
   }
   llvm::Value *valid = scalar(fn_.operand(op, 2));
@@ -115,11 +117,13 @@ void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
     const auto sum = [](const char *to, const std::string &from, int32_t more) {
       return std::string("add.s32 ") + to + ", " + from + ", " + std::to_string(more) + ";\n\t";
     };
-    text += sum("at", start, part.byte) + sum("fast", coordinates[rank - 1], part.first[parts->fastAxis]) +
-            sum("slow", coordinates[rank - 2], part.first[1 - parts->fastAxis]) + "cp.async.bulk.tensor." +
-            std::to_string(rank) + "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [at], [" + descriptor +
-            ", {fast, slow";
-    for (size_t i = rank - 2; i-- > 0;) {
+    text += sum("at", start, part.byte) + sum("fast", coordinates[rank - 1], part.first[parts->fastAxis]);
+    if (!isRow) {
+      text += sum("slow", coordinates[rank - 2], part.first[1 - parts->fastAxis]);
+    }
+    text += "cp.async.bulk.tensor." + std::to_string(rank) +
+            "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [at], [" + descriptor + ", {fast" + (isRow ? "" : ", slow");
+    for (size_t i = rank - (isRow ? 1 : 2); i-- > 0;) {
       text += ", " + coordinates[i];
     }
     text += "}], [" + counter + "];\n\t";

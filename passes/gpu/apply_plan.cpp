@@ -177,9 +177,45 @@ private:
   ValueId arrivals_, parity_; // of boxes: a counter a slot, and the parity of the slot to read
 };
 
+// What threads read of a slot stands where they first compute with it, and holds no registers before.
+void readLate(ir::Function &fn, OpId convert) {
+  std::vector<OpId> moved = {convert};
+  const auto usesMoved = [&](OpId op) {
+    return std::ranges::any_of(moved, [&](OpId each) {
+      return std::ranges::any_of(fn.uses(fn.result(each)), [&](ir::Use use) {
+        return use.op == op || std::ranges::any_of(fn.regions(op), [&](BlockId region) { return fn.isInside(fn.block(use.op), region); });
+      });
+    });
+  };
+  OpId place = fn.next(convert);
+  for (; fn.next(place).valid(); place = fn.next(place)) {
+    if (usesMoved(place)) {
+      const bool repeats = fn.opcode(place) == Opcode::ExpandDims || fn.opcode(place) == Opcode::Broadcast;
+      if (!repeats) {
+        break;
+      }
+      moved.push_back(place);
+    }
+  }
+  for (const OpId op : moved) {
+    fn.unlink(op);
+    fn.insertBefore(place, op);
+  }
+}
+
 } // namespace
 
 void applyPlan(ir::Function &fn, const Plan &plan) {
+  for (const LoopPlan &loop : plan.loops) {
+    for (const PlannedLoad &planned : loop.loads) {
+      const std::vector<ir::Use> uses(fn.uses(fn.result(planned.load)).begin(), fn.uses(fn.result(planned.load)).end());
+      for (const ir::Use use : uses) {
+        if (fn.opcode(use.op) == Opcode::ConvertLayout && fn.type(fn.result(use.op)).rank() == 1) {
+          readLate(fn, use.op);
+        }
+      }
+    }
+  }
   applyProducer(fn, plan);
   for (const LoopPlan &loop : plan.loops) {
     if (!loop.byProducer) {

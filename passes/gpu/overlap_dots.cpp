@@ -104,7 +104,8 @@ private:
 
   // What threads do that takes them time.
   [[nodiscard]] bool isWork(OpId op) const {
-    constexpr std::array kNames = {Opcode::Constant, Opcode::Splat, Opcode::Arange, Opcode::ExpandDims, Opcode::Broadcast, Opcode::Trans};
+    constexpr std::array kNames = {Opcode::Constant, Opcode::Splat,  Opcode::Arange, Opcode::ExpandDims,
+                                   Opcode::Broadcast, Opcode::Trans, Opcode::PtrAdd};
     const auto isTile = [&](ValueId value) { return fn_.type(value).isTile(); };
     return std::ranges::find(kNames, fn_.opcode(op)) == kNames.end() && !isDot(op) &&
            (std::ranges::any_of(fn_.operands(op), isTile) || std::ranges::any_of(fn_.results(op), isTile));

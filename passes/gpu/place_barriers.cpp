@@ -127,7 +127,8 @@ private:
   }
 
   // What is written in front of a loop and read in it would be waited for in each iteration: if a barrier in front of the
-  // loop leaves fewer in it, that is where it stands. Innermost loops alone, since each loop is settled twice for it.
+  // loop leaves fewer in it, that is where it stands. So it does where dots of an iteration go on by themselves: they
+  // start before the warps meet. Innermost loops alone, since each loop is settled twice for it.
   void walkLoop(OpId loop, State &state) {
     const std::set<OpId> before = placed_;
     const State entry = state;
@@ -140,11 +141,14 @@ private:
     State met = entry;
     meetBefore(loop, met);
     settle(loop, met);
-    if (placed_.size() - before.size() <= inside) {
+    if (placed_.size() - before.size() <= inside + (startsDots(loop) ? 1 : 0)) {
       state = std::move(met);
     } else {
       placed_ = std::move(placed);
     }
+  }
+  [[nodiscard]] bool startsDots(OpId loop) const {
+    return std::ranges::any_of(fn_.opsIn(fn_.regions(loop).back()), [&](OpId op) { return fn_.opcode(op) == Opcode::PlaceWrite; });
   }
   [[nodiscard]] bool hasLoops(OpId loop) const {
     return std::ranges::any_of(fn_.regions(loop), [&](BlockId region) {

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
 #include "passes/gpu/matrix_buffers.h"
+#include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -31,8 +32,8 @@ public:
   // "" or why not.
   std::string run(PlannedBox &planned) {
     const ir::Type type = fn_.type(fn_.result(load_));
-    if (type.rank() != 2 || type.isPointer() || type.isBool()) {
-      return "a tile with other than two axes, or of pointers or i1";
+    if (type.rank() > 2 || type.isPointer() || type.isBool()) {
+      return "a tile with more than two axes, or of pointers or i1";
     }
     if (writesWhatIsLoaded()) {
       return "the kernel may write what is loaded, or waits for others who do";
@@ -43,7 +44,7 @@ public:
     }
     const BoxDim &fast = box->dims.back();
     const BoxDim *slow = box->dims.size() >= 2 ? &box->dims[box->dims.size() - 2] : nullptr;
-    if (!fast.axis || slow == nullptr || !slow->axis) {
+    if (!fast.axis || (type.rank() == 2 && (slow == nullptr || !slow->axis))) {
       return "no axis of the tile has its elements side by side";
     }
     if (!canLieAlong(fn_, fn_.result(load_), *fast.axis, target_)) {
@@ -52,7 +53,7 @@ public:
     const auto bytes = static_cast<int32_t>(type.elementBytes());
     std::vector<ir::Layout> threads = convertedLayouts(fn_, fn_.result(load_));
     threads.push_back(fn_.layout(type.layout()));
-    planned.slot = matrixLayout(type.shape(), *fast.axis, bytes, threads);
+    planned.slot = type.rank() == 1 ? rowLayout(type.shape()[0], threads) : matrixLayout(type.shape(), *fast.axis, bytes, threads);
     const auto parts = boxParts(planned.slot, type.shape(), bytes);
     if (!parts) {
       return "no buffer of such a tile is made of boxes";
@@ -61,6 +62,16 @@ public:
   }
 
 private:
+  // With room for the padding of those who read it.
+  static ir::Layout rowLayout(int32_t extent, std::span<const ir::Layout> threads) {
+    int32_t padded = extent;
+    for (const ir::Layout &layout : threads) {
+      padded = std::max(padded, layout.subtile()[0] * layout.repeats()[0]);
+    }
+    const int32_t shape[] = {padded}, subtile[] = {padded & -padded}, order[] = {0};
+    return bufferLayout(shape, subtile, order);
+  }
+
   // What threads write is not seen by the machine's copies without further ado.
   [[nodiscard]] bool writesWhatIsLoaded() const {
     return mayWriteTo(fn_, fn_.body(), load_, facts_) ||
@@ -183,7 +194,28 @@ std::optional<PlannedBox> planBox(const ir::Function &fn, OpId load, const Facts
   return why.empty() ? std::optional(std::move(planned)) : std::nullopt;
 }
 
+// One row, not swizzled.
+static std::optional<BoxParts> rowParts(const ir::Layout &buffer, int32_t extent, int32_t elementBytes) {
+  const ir::LayoutInverse inverse(buffer);
+  for (int32_t i = 0; i < extent; ++i) {
+    if (inverse.offsetOf(ir::Coords(1, i)) != i) {
+      return std::nullopt;
+    }
+  }
+  BoxParts result{0, std::min(extent, TensorMap::kWidestBox), 1, {}};
+  if (extent % result.fast != 0 || result.fast * elementBytes % kStrideUnit != 0) {
+    return std::nullopt;
+  }
+  for (int32_t first = 0; first < extent; first += result.fast) {
+    result.parts.push_back({ir::Coords(1, first), first * elementBytes});
+  }
+  return result;
+}
+
 std::optional<BoxParts> boxParts(const ir::Layout &buffer, std::span<const int32_t> shape, int32_t elementBytes) {
+  if (buffer.rank() == 1 && shape.size() == 1) {
+    return rowParts(buffer, shape[0], elementBytes);
+  }
   if (buffer.rank() != 2 || shape.size() != 2) {
     return std::nullopt;
   }

@@ -30,7 +30,7 @@ struct PlannedBox {
                                                 const PassContext &context, std::string &why);
 
 // A buffer as what instructions fill, one a part: rows along one axis, one behind the other, swizzled as in
-// matrix_buffers.h.
+// matrix_buffers.h; of a buffer with one axis a single row, as it is.
 struct BoxParts {
   unsigned fastAxis = 0;
   int32_t fast = 0, slow = 0; // extents of each part

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
 #include "passes/gpu/allocate_shared.h"
+#include "passes/gpu/conversion.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/matrix_buffers.h"
@@ -32,6 +33,7 @@ using ir::ValueId;
 
 constexpr int32_t kDefaultStages = 3;
 constexpr int32_t kMostStages = 256;
+constexpr int32_t kRowAlignment = 128; // of a box that is not swizzled; bytes
 
 class Planner {
 public:
@@ -88,6 +90,9 @@ private:
     for (const OpId load : loads) {
       planLoad(plan, body, load);
     }
+    if (!plan.loads.empty()) {
+      planRows(plan, body);
+    }
     plan.stages = wantedStages(loop);
     planUnderWay(fn_, plan, context_.target);
     if (plan.loads.empty() || plan.stages < 2) {
@@ -119,6 +124,29 @@ private:
                     reachesDot(converted);
            });
   }
+  // Loads of one axis that go through shared memory in any case, for what the loop's dots are combined with: where a box
+  // brings them, nobody waits for others to write them there.
+  void planRows(LoopPlan &plan, BlockId body) {
+    for (const OpId op : fn_.opsIn(body)) {
+      if (fn_.opcode(op) == Opcode::Load && isRow(op) && !fn_.ownEffects(op).has(ir::Effects::Ordered) && zeroWhereMasked(op) &&
+          !mayWriteTo(fn_, body, op, facts_)) {
+        std::string why;
+        planBoxed(plan, body, op, why);
+      }
+    }
+  }
+  [[nodiscard]] bool isRow(OpId load) const {
+    const ValueId value = fn_.result(load);
+    const Type type = fn_.type(value);
+    const auto isShared = [&](ir::Use use) {
+      return fn_.opcode(use.op) == Opcode::ConvertLayout && fn_.block(use.op) == fn_.block(load) &&
+             planConversion(layoutOf(value), layoutOf(fn_.result(use.op)), type.shape(), static_cast<int32_t>(type.elementBytes())).kind ==
+                 Conversion::Kind::Shared;
+    };
+    return type.isTile() && type.rank() == 1 && !fn_.unused(value) && std::ranges::all_of(fn_.uses(value), isShared);
+  }
+  [[nodiscard]] bool zeroWhereMasked(OpId load) const { return fn_.numOperands(load) <= 2 || isZero(fn_.operand(load, 2)); }
+
   [[nodiscard]] bool reachesDot(ValueId value) const {
     return std::any_of(fn_.uses(value).begin(), fn_.uses(value).end(), [&](ir::Use use) {
       return fn_.opcode(use.op) == Opcode::Dot ||
@@ -166,7 +194,7 @@ private:
     if (fn_.ownEffects(load).has(ir::Effects::Ordered)) {
       return refuse(load, "no copy ahead: a volatile load");
     }
-    if (fn_.numOperands(load) > 2 && !isZero(fn_.operand(load, 2))) {
+    if (!zeroWhereMasked(load)) {
       return refuse(load, "no copy ahead: masked-off elements are not 0");
     }
     if (mayWriteTo(fn_, body, load, facts_)) {
@@ -211,7 +239,7 @@ private:
       why = "where it lies depends on what the loop computes";
       return false;
     }
-    PlannedLoad planned{.load = load, .slot = box->slot, .align = kMatrixAlignment, .box = {}, .noBox = {}};
+    PlannedLoad planned{.load = load, .slot = box->slot, .align = box->slot.rank() == 1 ? kRowAlignment : kMatrixAlignment, .box = {}, .noBox = {}};
     planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * fn_.type(fn_.result(load)).elementBytes();
     planned.box = std::move(box);
     plan.loads.push_back(std::move(planned));

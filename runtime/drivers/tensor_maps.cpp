@@ -43,8 +43,9 @@ cuda::Result encodeKey(decltype(cuda::Api::cuTensorMapEncodeTiled) encode, const
   // Integers of the element's size: 1, 2, 4 and 8 bytes are 0, 1, 2 and 4.
   const int type = key.elementBytes == 8 ? 4 : std::countr_zero(key.elementBytes);
   const uint32_t each[kMostDims] = {1, 1, 1, 1, 1};
-  // Rows of 32, 64 and 128 bytes are 1, 2 and 3.
-  const int swizzle = std::countr_zero(key.box[0] * key.elementBytes) - 4;
+  // Rows of 32, 64 and 128 bytes are 1, 2 and 3; a row by itself is 0.
+  const bool isRow = std::all_of(key.box + 1, key.box + key.rank, [](uint32_t box) { return box == 1; });
+  const int swizzle = isRow ? 0 : std::countr_zero(key.box[0] * key.elementBytes) - 4;
   constexpr int kNotInterleaved = 0, kLinesOf256Bytes = 3, kZeros = 0;
   return encode(made.words, type, static_cast<uint32_t>(key.rank), reinterpret_cast<void *>(key.base), key.extents,
                 key.strides + 1, key.box, each, kNotInterleaved, swizzle, kLinesOf256Bytes, kZeros);
