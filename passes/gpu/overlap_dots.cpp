@@ -166,7 +166,7 @@ private:
 
   // The sums of these two at once, those that the loop carries, and the operand of a dot between them.
   [[nodiscard]] bool fits(OpId first, OpId second, int64_t registers) const {
-    constexpr int64_t kBeside = 32;
+    constexpr int64_t kBeside = 40;
     const auto words = [&](ValueId tile) {
       const Type type = fn_.type(tile);
       return type.isTile() ? fn_.layout(type.layout()).size(ir::HwDim::Reg) * int64_t{type.elementBytes()} / 4 : 0;
