@@ -122,6 +122,9 @@ private:
     if (op.valid() && swapsAxes(fn_, op)) {
       return fn_.operand(op, 0);
     }
+    if (isSameEverywhere(tile) && fn_.type(tile) == swapped(fn_.type(tile))) {
+      return tile;
+    }
     const auto point = builder_.point();
     const auto loc = builder_.loc;
     builder_.setBefore(op.valid() ? fn_.next(op) : fn_.first(fn_.defBlock(tile)));
@@ -138,6 +141,11 @@ private:
     return result;
   }
 
+  bool isSameEverywhere(ValueId tile) const {
+    const auto opcode = fn_.defOpcode(tile);
+    return opcode == Opcode::Constant || opcode == Opcode::Splat;
+  }
+
   // Of numbers that are the same everywhere, or along one of the axes: its transpose is computed as easily.
   bool isMadeOfAxes(ValueId tile) {
     if (isMadeOfAxes_[tile]) {
@@ -151,7 +159,7 @@ private:
       if (isByElement(fn_, op) || fn_.opcode(op) == Opcode::Broadcast) {
         return std::ranges::all_of(fn_.operands(op), [&](ValueId operand) { return isMadeOfAxes(operand); });
       }
-      return fn_.opcode(op) == Opcode::Constant || fn_.opcode(op) == Opcode::Splat || fn_.opcode(op) == Opcode::ExpandDims;
+      return isSameEverywhere(tile) || fn_.opcode(op) == Opcode::ExpandDims;
     };
     isMadeOfAxes_.set(tile, isSo());
     return *isMadeOfAxes_[tile];
