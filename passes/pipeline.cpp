@@ -26,6 +26,7 @@
 #include "passes/gpu/skip_masks.h"
 #include "passes/gpu/rotate_dots.h"
 #include "passes/gpu/take_turns.h"
+#include "passes/gpu/turn_dots.h"
 #include "passes/gpu/unwrap_indices.h"
 #include "passes/hoist_loop_invariants.h"
 #include "passes/pass_scope.h"
@@ -75,6 +76,7 @@ constexpr std::array kTable = {
     // ---- GPU: layouts, staging
     PassRow{"multiply_codes", multiplyCodes, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"expand_functions", expandFunctions, When::LaysOut, Stage::Tile, Stage::Tile},
+    PassRow{"turn_dots", turnDots, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"plan_dots", planDots, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"assign_layouts", assignLayouts, When::LaysOut, Stage::Tile, Stage::LaidOut},
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::LaysOut,
@@ -140,6 +142,8 @@ constexpr std::array kConstraints = {
                     "a buffer that is never read needs no place"},
     OrderConstraint{"multiply_codes", "expand_functions", kSome, "it knows decodes, not their bodies"},
     OrderConstraint{"multiply_codes", "plan_dots", kAll, "which unit fits depends on what is multiplied"},
+    OrderConstraint{"expand_functions", "turn_dots", kSome, "what is between two dots is turned op by op, and is planned as it is then"},
+    OrderConstraint{"turn_dots", "plan_dots", kAll, "a dot's unit depends on which operands threads have as they are"},
     OrderConstraint{"plan_dots", "assign_layouts", kAll, "a dot's layouts are its unit's"},
     OrderConstraint{"request_guards", "assign_layouts", kAll,
                     "which accesses may overlap decides where threads must meet"},

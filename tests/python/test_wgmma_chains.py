@@ -138,7 +138,9 @@ def test_backward(tile, causal, device):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tile", BACKWARD[:5])
 def test_code_backward(tile, causal, tmp_path):
-    """Five dots by wgmma: P and dS are written once each, to be read transposed, and dS comes to dQ from registers."""
+    """Five dots by wgmma. Scores and dP are computed transposed where all warps stand along their rows then, so that P and dS
+    come to dV and dK from registers, and dS is written, to be read transposed for dQ. Else P and dS are written, to be read
+    transposed for dV and dK, and dS comes to dQ from registers."""
     d, bm, bn, warps = tile
     compiled = attention_backward.warmup(*["*fp16:16"] * 4, *["*fp32:16"] * 3, *["*fp16:16"] * 2, "i32:16", "fp32", grid=(1,),
                                          target="sm_90a", D=d, BLOCK_M=bm, BLOCK_N=bn, CAUSAL=causal, num_warps=warps,
@@ -148,3 +150,11 @@ def test_code_backward(tile, causal, tmp_path):
     assert sum(columns) * 64 * 16 * (warps // 4) == 5 * bm * bn * d
     assert "mma.sync" not in ptx and "ldmatrix" not in ptx
     assert assemble(ptx, "sm_90a", tmp_path) == 0
+    is_turned = bn >= 16 * warps
+    loop = re.search(r"= for .*?\n    yield ", compiled.asm["staged"], re.S)[0]
+    dots = re.findall(r'dot .*unit="wgmma_m64k16_f16(_regs)?".* : tile<(\d+)x(\d+)xf32', loop)
+    assert [regs for regs, *_ in dots] == (["", "_regs", "", "_regs", ""] if is_turned else ["", "", "", "", "_regs"])
+    scores = (bn, bm) if is_turned else (bm, bn)
+    assert [tuple(map(int, shape)) for _, *shape in dots] == [scores, (bn, d), scores, (bn, d), (bm, d)]
+    written = [re.search(f"{name} = .*tile<(.*?),", loop)[1] for name in re.findall(r"buffer_write %\d+, (%\d+)", loop)]
+    assert [type_ for type_ in written if "f16" in type_] == [f"{scores[0]}x{scores[1]}xf16"] * (1 if is_turned else 2)
