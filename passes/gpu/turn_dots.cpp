@@ -70,8 +70,7 @@ public:
   void run() {
     for (const OpId op : chain_) {
       builder_.setBefore(op);
-      const ValueId made = isDot(fn_, op) ? dot(op) : anew(op);
-      turned_.set(fn_.result(op), made);
+      turned_.set(fn_.result(op), isDot(fn_, op) ? dot(op) : anew(op));
     }
     for (const OpId op : chain_) {
       handOn(op);
