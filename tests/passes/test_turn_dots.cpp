@@ -312,5 +312,20 @@ TEST(TurnDots, OtherTargetsKeepTheirDots) {
   }
 }
 
+// Neither what a dot with a pinned unit or grid computes is turned, nor what it reads.
+TEST(TurnDots, PinnedDotsStay) {
+  const std::string text = textOf({.second = true});
+  for (const std::string dot : {"dot %q, %kt, %zero", "dot %gt, %q, %accy"}) {
+    for (const std::string pin : {"unit=\"wgmma_m64k16_f16\"", "warps=[4, 1]"}) {
+      std::string pinned = text;
+      pinned.insert(pinned.find(dot) + dot.size(), " {" + pin + "}");
+      ir::Function fn = ir::parse(pinned);
+      const std::string before = fn.str();
+      EXPECT_FALSE(passes::turnDots(fn, {codegen::findTarget("sm_90a"), 4}));
+      EXPECT_EQ(fn.str(), before);
+    }
+  }
+}
+
 } // namespace
 } // namespace libtile::test
