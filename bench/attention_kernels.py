@@ -15,7 +15,8 @@ attention = importlib.import_module("06_attention")
 TOKENS = 1 << 18  # heads times tokens
 
 # (BLOCK_M, BLOCK_N, num_warps, num_stages)
-SHAPES = ((128, 64, 4, 2), (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (128, 128, 8, 3), (64, 64, 4, 2), (64, 128, 4, 2))
+SHAPES = ((128, 64, 4, 2), (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (128, 128, 8, 3), (64, 64, 4, 2), (64, 128, 4, 2),
+          (64, 128, 8, 2))
 
 
 def cases():

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,8 +52,15 @@ public:
     if (!findDots()) {
       return std::nullopt;
     }
+    // Beside these a thread has addresses and what its work needs; more of that while two dots are under way as it begins.
+    constexpr int64_t kBeside = 32, kBesideEarly = 40;
+    if (held() + kBeside > registers) {
+      return std::nullopt;
+    }
     for (const OpId dot : std::vector(made_.dots)) {
-      startEarly(dot, registers);
+      if (held() + kBesideEarly <= registers) {
+        startEarly(dot);
+      }
     }
     for (const OpId dot : std::vector(made_.dots)) {
       startLater(dot);
@@ -131,7 +139,7 @@ private:
   }
 
   // Behind the first dot between which and this one no thread's work is needed, together with what is needed.
-  void startEarly(OpId dot, int64_t registers) {
+  void startEarly(OpId dot) {
     const std::set<OpId> buffers = buffersOf(dot);
     std::vector<OpId> moved = {dot}; // the last one first
     std::vector<OpId> movedToBest;
@@ -143,7 +151,7 @@ private:
         return std::ranges::any_of(moved, [&](OpId each) { return uses(each, result); });
       });
       if (isDot(op) && !isNeeded) {
-        if (passedWork && fits(op, dot, registers)) {
+        if (passedWork) {
           best = op;
           movedToBest = moved;
         }
@@ -164,20 +172,20 @@ private:
     }
   }
 
-  // The sums of these two at once, those that the loop carries, and the operand of a dot between them.
-  [[nodiscard]] bool fits(OpId first, OpId second, int64_t registers) const {
-    constexpr int64_t kBeside = 40;
+  // Registers of a thread for the sums that the loop carries, for two others at once, and for the operand of a dot under way.
+  [[nodiscard]] int64_t held() const {
     const auto words = [&](ValueId tile) {
       const Type type = fn_.type(tile);
       return type.isTile() ? fn_.layout(type.layout()).size(ir::HwDim::Reg) * int64_t{type.elementBytes()} / 4 : 0;
     };
-    int64_t held = kBeside, operand = 0;
+    int64_t carried = 0, operand = 0;
+    std::vector<int64_t> others = {0, 0};
     for (const OpId dot : made_.dots) {
-      const bool isHeld = isCarried(dot) || dot == first || dot == second;
-      held += isHeld ? words(fn_.result(dot)) : 0;
+      (isCarried(dot) ? carried : others.emplace_back()) += words(fn_.result(dot));
       operand = std::max(operand, words(fn_.operand(dot, 0)));
     }
-    return held + operand <= registers;
+    std::ranges::sort(others, std::greater());
+    return carried + others[0] + others[1] + operand;
   }
   // The loop hands its sums on, and nobody else looks at them.
   [[nodiscard]] bool isCarried(OpId dot) const {
