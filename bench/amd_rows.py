@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of AMD's targets: the lessons' inner loops by libtile and by Triton, read and modelled (amd/README.md), and compile times.
+
+amd/<kernel>/<target> with ours and theirs (instructions by class for a unit of work, modelled cycles, resources), cycles_ratio and
+compile_ratio (theirs/ours: above 1 ours is better), and over: the classes of which ours has more than 1.1 times Triton's.
+"""
+import statistics
+import time
+
+from amd import cases, model
+from amd.table import table
+
+ROUNDS = 3
+
+
+def _timed(make):
+    start = time.perf_counter()
+    made = make()
+    return made, time.perf_counter() - start
+
+
+def row(case, target, triton):
+    source = triton.source(case)
+    seconds = {"ours": [], "theirs": []}
+    # The first of either is warm-up: what it loads is loaded once a process.
+    for _ in range(ROUNDS + 1):
+        ours, taken = _timed(lambda: cases.ours(case, target))
+        seconds["ours"].append(taken)
+        theirs, taken = _timed(lambda: triton.compile(source, target))
+        seconds["theirs"].append(taken)
+    ours_s, peer_s = (statistics.median(each[1:]) for each in seconds.values())
+    work = (target, cases.THREADS, case.flops, case.loads)
+    sides = {"ours": model.analysed(ours.asm["asm"], *work),
+             "theirs": model.analysed(theirs.asm["amdgcn"], *work, lds_bytes=theirs.metadata.shared)}
+    made = {"peer": "triton", **sides, "cycles_ratio": round(sides["theirs"]["cycles"] / sides["ours"]["cycles"], 3),
+            "over": model.exceeding(**sides), "ours_s": ours_s, "peer_s": peer_s, "compile_ratio": round(peer_s / ours_s, 2)}
+    return made | ({"error": f"the kernel took a fallback: {ours.fallbacks}"} if ours.fallbacks else {})
+
+
+def rows(device, wanted):
+    triton = cases.Triton()
+    for target in cases.TARGETS:
+        for case in cases.cases(target):
+            name = f"{device}/{case.name}/{target}"
+            if wanted.search(name):
+                try:
+                    yield {"name": name, **row(case, target, triton)}
+                except Exception as error:  # a broken row must not hide the others
+                    yield {"name": name, "error": f"{type(error).__name__}: {error}"[:500]}
+
+
+def summary(found):
+    return table([each for each in found if "ours" in each])
