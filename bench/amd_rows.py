@@ -8,7 +8,7 @@ import statistics
 import time
 
 from amd import cases, model
-from amd.table import table
+from amd.table import summed, table
 
 ROUNDS = 3
 
@@ -50,4 +50,5 @@ def rows(device, wanted):
 
 
 def summary(found):
-    return table([each for each in found if "ours" in each])
+    whole = [each for each in found if "ours" in each]
+    return f"{table(whole)}\n{summed(whole)}"

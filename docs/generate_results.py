@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "bench"))
+from amd.table import summed, table as modelled_table  # noqa: E402
+
 PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md"]
 KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer norm", "matmul": "matmul", "cumsum": "cumsum",
            "sort": "sort", "topk": "topk of 32", "argmax": "argmax", "gather": "gather", "histogram": "histogram of 256",
@@ -20,7 +23,7 @@ ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "
 SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
     | {"tune": " configurations", "attention": " keys", "attention_backward": " keys"}
 PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
-PLACES = re.compile(r"(<!-- (results|details) (\w+) -->\n).*?(<!-- end -->)", re.S)
+PLACES = re.compile(r"(<!-- (results|details|modelled) (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def rows(device):
@@ -90,7 +93,16 @@ def costs():
     return "\n".join(lines) + "\n"
 
 
+def modelled(device):
+    """Rows of targets that nothing runs on."""
+    found = rows(device)
+    machine, measured = found.pop("machine"), list(found.values())
+    return f"Triton {machine['triton']}, {machine['date']}, revision {machine['commit']}. {summed(measured)}\n\n{modelled_table(measured)}"
+
+
 def part(what, device):
+    if what == "modelled":
+        return modelled(device)
     return details(device) if what == "details" else costs() if device == "costs" else table(device)
 
 

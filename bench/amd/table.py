@@ -24,3 +24,13 @@ def table(rows):
             "LDS bytes", "waves a SIMD", "compile ms", "ratio"]
     lines = [head, ["---"] * len(head), *map(line, rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def summed(rows):
+    """One sentence of how many rows are where they shall be."""
+    ratios = [row["cycles_ratio"] for row in rows]
+    compiled = [row["compile_ratio"] for row in rows]
+    within = sum(not row["over"] for row in rows)
+    return (f"Of {len(rows)} rows {sum(r > 1 for r in ratios)} have fewer modelled cycles than Triton's and {sum(r == 1 for r in ratios)} as many; "
+            f"in {within} no class of instructions is above 1.1 of Triton's; in {sum(r >= 8 for r in compiled)} compiling takes an eighth of "
+            "its time or less.")
