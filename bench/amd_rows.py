@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of AMD's targets: the lessons' inner loops by libtile and by Triton, read and modelled (amd/README.md), and compile times.
 
-amd/<kernel>/<target> with ours and theirs (instructions by class for a unit of work, modelled cycles, resources), cycles_ratio and
-compile_ratio (theirs/ours: above 1 ours is better), and over: the classes of which ours has more than 1.1 times Triton's.
+amd/<kernel>/<target> with ours and theirs (instructions by class for a unit of work, modelled cycles, resources, and LDS' bank
+conflicts where the emulator counts them), cycles_ratio and compile_ratio (theirs/ours: above 1 ours is better), and over: the classes
+of which ours has more than 1.1 times Triton's.
 """
 import statistics
 import time
 
-from amd import cases, model
+from amd import cases, emulated, model
 from amd.table import summed, table
 
 ROUNDS = 3
@@ -29,9 +30,11 @@ def row(case, target, triton):
         theirs, taken = _timed(lambda: triton.compile(source, target))
         seconds["theirs"].append(taken)
     ours_s, peer_s = (statistics.median(each[1:]) for each in seconds.values())
-    work = (target, cases.THREADS, case.flops, case.loads)
-    sides = {"ours": model.analysed(ours.asm["asm"], *work),
-             "theirs": model.analysed(theirs.asm["amdgcn"], *work, lds_bytes=theirs.metadata.shared)}
+    text, shared, work = ours.asm["asm"], theirs.metadata.shared, (target, cases.THREADS, case.flops, case.loads)
+    images = {"ours": (emulated.code_object(text, target), ours.metadata["symbol"]), "theirs": (theirs.asm["hsaco"], theirs.metadata.name)}
+    sides = {"ours": model.analysed(text, *work), "theirs": model.analysed(theirs.asm["amdgcn"], *work, lds_bytes=shared)}
+    for side, (image, name) in images.items():  # Triton's LDS is the launch's
+        sides[side]["lds"] = emulated.lds_of_unit(image, name, case, target, cases.THREADS, shared if side == "theirs" else 0)
     made = {"peer": "triton", **sides, "cycles_ratio": round(sides["theirs"]["cycles"] / sides["ours"]["cycles"], 3),
             "over": model.exceeding(**sides), "ours_s": ours_s, "peer_s": peer_s, "compile_ratio": round(peer_s / ours_s, 2)}
     return made | ({"error": f"the kernel took a fallback: {ours.fallbacks}"} if ours.fallbacks else {})

@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tutorials"))
 
@@ -25,11 +26,12 @@ TARGETS = CDNA + RDNA
 @dataclass(frozen=True)
 class Case:
     name: str
-    kernel: object     # libtile's
-    types: tuple       # as `warmup` takes them
+    kernel: object       # libtile's
+    types: tuple         # as `warmup` takes them
     constants: dict
-    loads: tuple = ()  # of each of the kernel's loops the bytes that a unit reads; none: a kernel without a loop
-    flops: int = 0     # of a unit's matrix instructions
+    arguments: Callable  # of a number of units: what a program of so much work is given, of a pointer the bytes that lie there
+    loads: tuple = ()    # of each of the kernel's loops the bytes that a unit reads; none: a kernel without a loop
+    flops: int = 0       # of a unit's matrix instructions
 
 
 def waves(target):
@@ -41,11 +43,20 @@ def _lesson(name):
 
 
 def _rows():
-    yield Case("add_f32", _lesson("01_vector_add").add, ("*fp32:16",) * 3 + ("i32:16",), {"BLOCK": 1024})
-    yield Case("softmax_f32", _lesson("02_fused_softmax").softmax, ("*fp32:16",) * 2 + ("i32:16",) * 4, {"BLOCK": 4096}, (4096 * 4,))
+    yield Case("add_f32", _lesson("01_vector_add").add, ("*fp32:16",) * 3 + ("i32:16",), {"BLOCK": 1024},
+               lambda units: [4096, 4096, 4096, 1024])
+    yield Case("softmax_f32", _lesson("02_fused_softmax").softmax, ("*fp32:16",) * 2 + ("i32:16",) * 4, {"BLOCK": 4096},
+               lambda units: [4 * 4096 * units] * 2 + [4096, 4096, units, 4096], (4096 * 4,))
     norm = _lesson("05_layer_norm")
     yield Case("layer_norm_f16", norm.layer_norm, ("*fp16:16",) * 4 + ("*fp32:16",) * 2 + ("i32:16",) * 2 + ("fp32",),
-               {"BLOCK": 2048}, (4096, 4096, 3 * 4096))
+               {"BLOCK": 2048}, lambda units: [4096 * units] * 4 + [4, 4, 2048 * units, 2048 * units, 1e-5], (4096, 4096, 3 * 4096))
+
+
+def _product(depth, size, with_strides=True):
+    def arguments(units):
+        k = depth * units
+        return [128 * k * size] * 2 + [128 * 128 * 4, 128, 128, k] + ([k, 128, 128] if with_strides else [])
+    return arguments
 
 
 def _products(target):
@@ -54,10 +65,10 @@ def _products(target):
     tile, extents = {"BLOCK_M": 128, "BLOCK_N": 128}, ("i32:16",) * 3
     for kind, result, depth, size in (("fp16", "fp16", k, 2), ("bf16", "bf16", k, 2), ("i8", "i32", 2 * k, 1)):
         yield Case(f"matmul_{kind}", _lesson("03_matmul").matmul, (f"*{kind}:16",) * 2 + (f"*{result}:16",) + extents + ("i32:16", 1) * 3,
-                   tile | {"BLOCK_K": depth, "GROUP_M": 8}, (256 * depth * size,), 2 * 128 * 128 * depth)
+                   tile | {"BLOCK_K": depth, "GROUP_M": 8}, _product(depth, size), (256 * depth * size,), 2 * 128 * 128 * depth)
     if eight:  # not the lesson's: Triton takes no integer for what is read beyond the edge of such an array
         yield Case(f"matmul_{eight}", _lesson("product_kernels").batched, (f"*{eight}:16",) * 2 + ("*fp16:16",) + extents,
-                   tile | {"BLOCK_K": 2 * k}, (256 * 2 * k,), 2 * 128 * 128 * 2 * k)
+                   tile | {"BLOCK_K": 2 * k}, _product(2 * k, 1, False), (256 * 2 * k,), 2 * 128 * 128 * 2 * k)
 
 
 def _attention(target):
@@ -65,11 +76,14 @@ def _attention(target):
     for d in (64, 128):
         n = 64 if target in CDNA else 32
         yield Case(f"attention_d{d}", lesson.attention, ("*fp16:16",) * 4 + ("*fp32:16", "i32:16", "fp32"),
-                   {"D": d, "BLOCK_M": 128, "BLOCK_N": n, "CAUSAL": False}, (4 * n * d,), 4 * 128 * n * d)
+                   {"D": d, "BLOCK_M": 128, "BLOCK_N": n, "CAUSAL": False},
+                   lambda units, n=n, d=d: [2 * n * units * d] * 4 + [4 * n * units, n * units, 0.125], (4 * n * d,), 4 * 128 * n * d)
     # Where there is no such atomic addition, a loop reads dq.
     yield Case("attention_backward_d64", lesson.attention_backward,
                ("*fp16:16",) * 4 + ("*fp32:16",) * 3 + ("*fp16:16",) * 2 + ("i32:16", "fp32"),
-               {"D": 64, "BLOCK_M": 64, "BLOCK_N": 64, "CAUSAL": False}, (2 * 64 * 64 * 2 + 64 * 64 * 4,), 10 * 64**3)
+               {"D": 64, "BLOCK_M": 64, "BLOCK_N": 64, "CAUSAL": False},
+               lambda units: [128 * 64 * units] * 4 + [256 * units] * 2 + [256 * 64 * units] + [128 * 64 * units] * 2 + [64 * units, 0.125],
+               (2 * 64 * 64 * 2 + 64 * 64 * 4,), 10 * 64**3)
 
 
 def cases(target):

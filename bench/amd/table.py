@@ -8,11 +8,16 @@ def number(value):
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
+def conflicts(side):
+    """Cycles of LDS for bank conflicts, where they are known."""
+    return number(side["lds"]["conflicts"]) if "conflicts" in (side.get("lds") or {}) else "-"
+
+
 def line(row):
     ours, theirs = row["ours"], row["theirs"]
     pairs = [(ours["instructions"][name], theirs["instructions"][name]) for name in COLUMNS]
     pairs += [(ours[name], theirs[name]) for name in ("vgprs", "lds_bytes", "occupancy")]
-    cells = [f"{number(a)} / {number(b)}" for a, b in pairs]
+    cells = [f"{number(a)} / {number(b)}" for a, b in pairs] + [f"{conflicts(ours)} / {conflicts(theirs)}"]
     _, kernel, target = row["name"].split("/")
     cycles = f"{ours['cycles']:,.0f} {ours['bound']} / {theirs['cycles']:,.0f} {theirs['bound']}"
     compiled = f"{row['ours_s'] * 1e3:,.0f} / {row['peer_s'] * 1e3:,.0f}"
@@ -21,7 +26,7 @@ def line(row):
 
 def table(rows):
     head = ["kernel", "target", "modelled cycles", "ratio", "matrix", "VALU", "LDS", "global", "scratch", "scalar", "waits", "VGPRs",
-            "LDS bytes", "waves a SIMD", "compile ms", "ratio"]
+            "LDS bytes", "waves a SIMD", "LDS conflicts", "compile ms", "ratio"]
     lines = [head, ["---"] * len(head), *map(line, rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 

@@ -9,7 +9,7 @@ import pytest
 import libtile
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
-from amd import assembly, cases, model  # noqa: E402
+from amd import assembly, cases, emulated, model, table  # noqa: E402
 
 NESTED = """
 kernel:                                 ; @kernel
@@ -124,6 +124,20 @@ def test_tables_are_whole():
     assert model.flops("v_mfma_scale_f32_16x16x128_f8f6f4") == 2 * 16 * 16 * 128 and not model.flops("v_fma_f32")
     with pytest.raises(KeyError, match="has no v_new"):
         model.kind("v_new")
+
+
+def test_conflicts_where_an_emulator_counts_them(monkeypatch):
+    case = next(cases.cases("gfx942"))
+    monkeypatch.setenv("LIBTILE_HIP", "/no such library")
+    assert emulated.lds_of_unit(b"", "add", case, "gfx942", cases.THREADS, 0) is None
+    assert emulated.COUNTS.findall("add: LDS 2, scalar 40; LDS takes 96 cycles, 32 of them for bank conflicts\n") == [("96", "32")]
+    assert [table.conflicts({"lds": lds}) for lds in (None, {"refused": "v_new"}, {"cycles": 96, "conflicts": 32})] == ["-", "-", "32"]
+
+
+@pytest.mark.parametrize("target", cases.TARGETS)
+def test_cases_give_each_parameter_an_argument(target):
+    for case in cases.cases(target):
+        assert len(case.arguments(4)) == sum(isinstance(kind, str) for kind in case.types), case.name
 
 
 @pytest.mark.not_interpreted("it is about machine code")
