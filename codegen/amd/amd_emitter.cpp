@@ -26,6 +26,8 @@ void AmdEmitter::markKernel() {
   kernel_->addFnAttr(llvm::Attribute::NoUnwind);
   kernel_->addFnAttr("amdgpu-flat-work-group-size", threads + "," + threads);
   kernel_->addFnAttr("uniform-work-group-size", "true");
+  // A maximum of a signaling NaN and a number is the number, without an instruction that makes the NaN a quiet one.
+  kernel_->addFnAttr("amdgpu-ieee", "false");
 }
 
 llvm::Value *AmdEmitter::threadIndex() {
@@ -67,13 +69,6 @@ void AmdEmitter::warpBarrier() {
   builder_.CreateFence(llvm::AtomicOrdering::Release, wave);
   builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_wave_barrier));
   builder_.CreateFence(llvm::AtomicOrdering::Acquire, wave);
-}
-
-// ds_bpermute takes four times the lane.
-llvm::Value *AmdEmitter::shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) {
-  llvm::Value *lane = mode == Shuffle::Xor ? builder_.CreateXor(lane_, operand) : operand;
-  return builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_ds_bpermute),
-                             {builder_.CreateShl(lane, i32(2)), word});
 }
 
 llvm::Type *AmdEmitter::assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "codegen/amd/elementwise.h"
+#include "codegen/amd/lane_moves.h"
 #include "codegen/gpu/emitter.h"
 
 #include <functional>
@@ -30,7 +31,11 @@ private:
   llvm::Value *clock() override;
   void barrier() override;
   void warpBarrier() override;
-  llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) override;
+  // ---- emit_lanes.cpp
+  llvm::Value *shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) override;
+  [[nodiscard]] int32_t laneRow() const override;
+  llvm::Value *moveWord(llvm::Value *word, const LaneMove &move);
+  // ----
   llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) override;
   [[nodiscard]] int64_t sharedExtent() const override;
   // ---- emit_accesses.cpp

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // AMD's targets as data (LLVM's "User Guide for AMDGPU Backend", and the ISA documents of CDNA 2 to 4 and RDNA 3 to 4).
+#include "codegen/amd/description.h"
 #include "codegen/amd/matrix_units.h"
 #include "codegen/backends.h"
 #include "ir/ops.h"
+
+#include <algorithm>
 
 namespace libtile::codegen::amd {
 
@@ -18,12 +21,19 @@ struct Row {
   int32_t allRegisters;  // of a compute unit: of all its lanes together
   int32_t llvmSince;
   MatrixSet matrices;
+  LaneSet lanes;
 };
 constexpr Row kRows[] = {
-    {"gfx90a", 64, 64, 512, 131072, 19, MatrixSet::Cdna2},   {"gfx942", 64, 64, 512, 131072, 19, MatrixSet::Cdna3}, {"gfx950", 64, 160, 512, 131072, 20, MatrixSet::Cdna4},
-    {"gfx1100", 32, 64, 256, 98304, 19, MatrixSet::Rdna3},   {"gfx1101", 32, 64, 256, 98304, 19, MatrixSet::Rdna3}, {"gfx1102", 32, 64, 256, 65536, 19, MatrixSet::Rdna3},
-    {"gfx1150", 32, 64, 256, 65536, 19, MatrixSet::Rdna3},   {"gfx1151", 32, 64, 256, 98304, 19, MatrixSet::Rdna3}, {"gfx1200", 32, 64, 256, 98304, 19, MatrixSet::Rdna4},
-    {"gfx1201", 32, 64, 256, 98304, 19, MatrixSet::Rdna4},
+    {"gfx90a", 64, 64, 512, 131072, 19, MatrixSet::Cdna2, LaneSet::Cdna},
+    {"gfx942", 64, 64, 512, 131072, 19, MatrixSet::Cdna3, LaneSet::Cdna},
+    {"gfx950", 64, 160, 512, 131072, 20, MatrixSet::Cdna4, LaneSet::Cdna4},
+    {"gfx1100", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna},
+    {"gfx1101", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna},
+    {"gfx1102", 32, 64, 256, 65536, 19, MatrixSet::Rdna3, LaneSet::Rdna},
+    {"gfx1150", 32, 64, 256, 65536, 19, MatrixSet::Rdna3, LaneSet::Rdna},
+    {"gfx1151", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna},
+    {"gfx1200", 32, 64, 256, 98304, 19, MatrixSet::Rdna4, LaneSet::Rdna},
+    {"gfx1201", 32, 64, 256, 98304, 19, MatrixSet::Rdna4, LaneSet::Rdna},
 };
 
 // Fused multiply-adds of every type: four columns a thread, eight threads along a row.
@@ -68,6 +78,12 @@ ir::Target makeTarget(const Row &row) {
 }
 
 } // namespace
+
+LaneSet laneSet(const ir::Target &target) {
+  const auto *row = std::ranges::find_if(kRows, [&](const Row &each) { return target.name == each.name; });
+  ir::check(row != std::end(kRows), "the target is a row");
+  return row->lanes;
+}
 
 std::span<const ir::Target> targets() {
   static const std::vector<ir::Target> rows = [] {

@@ -44,4 +44,14 @@ llvm::Value *AmdElementwise::divide(llvm::Value *a, llvm::Value *b, bool rounded
   return quotient;
 }
 
+// Of a NaN and a number the instruction gives the number.
+llvm::Value *AmdElementwise::minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) {
+  llvm::Value *picked = builder_.CreateBinaryIntrinsic(isMax ? llvm::Intrinsic::maxnum : llvm::Intrinsic::minnum, a, b);
+  if (!propagateNan) {
+    return picked;
+  }
+  llvm::Value *nan = llvm::ConstantFP::getNaN(a->getType());
+  return builder_.CreateSelect(builder_.CreateFCmpUNO(a, b), nan, picked);
+}
+
 } // namespace libtile::codegen::amd

@@ -16,6 +16,7 @@ public:
 protected:
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
   llvm::Value *divide(llvm::Value *a, llvm::Value *b, bool rounded) override;
+  llvm::Value *minMax(bool isMax, bool propagateNan, llvm::Value *a, llvm::Value *b) override;
 
 private:
   llvm::Value *toHalf(llvm::Value *value);

@@ -44,10 +44,10 @@ Regs CombineEmitter::select(llvm::Value *condition, const Regs &a, const Regs &b
   return out;
 }
 
-Regs CombineEmitter::shuffle(const Regs &tuple, Emitter::Shuffle mode, llvm::Value *lane) {
+Regs CombineEmitter::shuffle(const Regs &tuple, const LaneExchange &exchange) {
   Regs out;
   for (size_t i = 0; i < tuple.size(); ++i) {
-    out.push_back(e_.shuffle(elementOf(i), tuple[i], mode, lane));
+    out.push_back(e_.shuffle(elementOf(i), tuple[i], exchange));
   }
   return out;
 }

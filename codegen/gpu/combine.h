@@ -28,7 +28,7 @@ protected:
   Regs combine(const Regs &left, const Regs &right);
   Regs select(llvm::Value *condition, const Regs &a, const Regs &b);
   // Of all of the tuple: the value of another lane (Emitter::shuffle).
-  Regs shuffle(const Regs &tuple, Emitter::Shuffle mode, llvm::Value *lane);
+  Regs shuffle(const Regs &tuple, const LaneExchange &exchange);
 
   // ---- scratch of the op
   // Slot of an entry of a warp's thread that stands in this one's lane.

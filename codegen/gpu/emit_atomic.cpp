@@ -70,7 +70,7 @@ llvm::Value *Emitter::tellOthers(ir::OpId op, llvm::Value *value) {
   }
   const ir::Type type = fn_.type(fn_.result(op));
   if (fn_.numWarps == 1) {
-    return shuffle(type, value, Emitter::Shuffle::From, i32(0));
+    return shuffle(type, value, {LaneExchange::Mode::From, i32(0), LaneSources(static_cast<size_t>(target_.warpSize), onlyLane(0))});
   }
   llvm::Value *slot =
       builder_.CreateConstGEP1_64(builder_.getInt8Ty(), sharedBase(),

@@ -11,10 +11,10 @@
 namespace libtile::codegen::gpu {
 
 // Values of more than 32 bits go in halves, smaller ones in the low bits.
-llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, Shuffle mode, llvm::Value *operand) {
+llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, const LaneExchange &exchange) {
   const unsigned bits = std::max(8u, element.elementBits());
   llvm::Type *word = builder_.getInt32Ty();
-  const auto move = [&](llvm::Value *part) { return shuffleWord(part, mode, operand); };
+  const auto move = [&](llvm::Value *part) { return shuffleWord(part, exchange); };
   llvm::Type *whole = builder_.getIntNTy(bits);
   llvm::Value *memory = elementwise_.toMemory(element, value);
   llvm::Type *memoryType = memory->getType();
@@ -65,7 +65,8 @@ void Emitter::lowerConvertLayout(ir::OpId op) {
                                       from[static_cast<size_t>(candidate)], shown);
       }
     }
-    out.push_back(shuffle(type.element(), shown, Shuffle::From, atLane(step.lane)));
+    LaneSources sources = laneSources(target_.warpSize, [&](int32_t lane) { return onlyLane(step.lane.at(lane)); });
+    out.push_back(shuffle(type.element(), shown, {LaneExchange::Mode::From, atLane(step.lane), std::move(sources)}));
   }
   set(result, std::move(out));
 }

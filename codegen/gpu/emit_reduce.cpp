@@ -160,13 +160,26 @@ private:
     if (!plan_.commutative) {
       isRight = builder().CreateICmpNE(builder().CreateAnd(e_.lane_, mask), e_.i32(0));
     }
+    const LaneExchange exchange{LaneExchange::Mode::Xor, mask, laneSources(e_.target_.warpSize, [&](int32_t lane) {
+                                  return agreeingWith(lane ^ 1 << step.bit);
+                                })};
     for (Entry &entry : entries_) {
-      const Regs other = shuffle(entry.tuple, Emitter::Shuffle::Xor, mask);
+      const Regs other = shuffle(entry.tuple, exchange);
       const Regs left = isRight == nullptr ? entry.tuple : select(isRight, other, entry.tuple);
       const Regs right = isRight == nullptr ? other : select(isRight, entry.tuple, other);
       entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
     }
     e_.contracts_ = e_.options_.contracts;
+    joinedLanes_ |= 1 << step.bit;
+  }
+
+  // Lanes that have joined hold the same, or what is as good.
+  [[nodiscard]] uint64_t agreeingWith(int32_t lane) const {
+    uint64_t lanes = 0;
+    for (int32_t other = 0; other < e_.target_.warpSize; ++other) {
+      lanes |= ((other ^ lane) & ~joinedLanes_) == 0 ? onlyLane(other) : 0;
+    }
+    return lanes;
   }
 
   void joinWarps() {
@@ -230,6 +243,7 @@ private:
   const int32_t extent_;
   const bool padded_;
   std::vector<Entry> entries_;
+  int32_t joinedLanes_ = 0; // bits of the lane
 };
 
 void Emitter::lowerReduce(ir::OpId op) { ReduceEmitter(*this, op).run(); }

@@ -72,7 +72,6 @@ private:
     const Regs joined = combine(left, right);
     return hasLeft == nullptr ? joined : select(hasLeft, joined, right);
   }
-  Regs fromLane(const Regs &tuple, llvm::Value *lane) { return shuffle(tuple, Emitter::Shuffle::From, lane); }
 
   // In a scan from the end: the coordinate `offset` above the first one of the `size` elements, a power
   // of two times a repeat, that the block lies in is an element. Null: surely.
@@ -117,36 +116,87 @@ private:
     }
   }
 
+  // The lanes of a run: `parts` neighbours from the bit `first` on.
+  class RunLanes {
+  public:
+    RunLanes(ScanEmitter &scan, const ScanRun &run)
+        : scan_(scan), e_(scan.e_), first_(run.bits.front()), reverse_(scan.plan_.reverse) {}
+
+    // The lane's place among so many neighbours.
+    llvm::Value *place(int32_t parts) {
+      return builder().CreateAnd(builder().CreateLShr(e_.lane_, e_.i32(first_)), e_.i32(parts - 1));
+    }
+    // The lane `before` places in front, for lanes that have one among `parts`.
+    LaneExchange shifted(int32_t before, int32_t parts) {
+      const int32_t distance = before << first_;
+      llvm::Value *lane = reverse_ ? builder().CreateAdd(e_.lane_, e_.i32(distance))
+                                   : builder().CreateSub(e_.lane_, e_.i32(distance));
+      return from(lane, [=, this](int32_t own) {
+        const int32_t at = placeOf(own, parts);
+        const bool has = reverse_ ? at + before < parts : at >= before;
+        return has ? onlyLane(reverse_ ? own + distance : own - distance) : kAnyLane;
+      });
+    }
+    // The last lane of `parts`.
+    LaneExchange last(int32_t parts) {
+      const int32_t mask = (parts - 1) << first_;
+      llvm::Value *lane = reverse_ ? builder().CreateAnd(e_.lane_, e_.i32(~mask)) : builder().CreateOr(e_.lane_, e_.i32(mask));
+      return from(lane, [=, this](int32_t own) { return onlyLane(reverse_ ? own & ~mask : own | mask); });
+    }
+    // The last lane of the `half` places in front, for lanes that have them among twice as many.
+    LaneExchange lastInFront(int32_t half) {
+      const int32_t low = (half - 1) << first_, bit = half << first_;
+      const int32_t end = reverse_ ? bit : low;
+      llvm::Value *lane = builder().CreateOr(builder().CreateAnd(e_.lane_, e_.i32(~(low | bit))), e_.i32(end));
+      return from(lane, [=, this](int32_t own) {
+        return ((own & bit) != 0) != reverse_ ? onlyLane((own & ~(low | bit)) | end) : kAnyLane;
+      });
+    }
+
+  private:
+    llvm::IRBuilder<> &builder() { return scan_.builder(); }
+    [[nodiscard]] int32_t placeOf(int32_t lane, int32_t parts) const { return lane >> first_ & (parts - 1); }
+    template <class Sources> LaneExchange from(llvm::Value *lane, Sources sources) {
+      return {LaneExchange::Mode::From, lane, laneSources(e_.target_.warpSize, sources)};
+    }
+    ScanEmitter &scan_;
+    Emitter &e_;
+    const int32_t first_;
+    const bool reverse_;
+  };
+
+  // By shifts within rows of neighbours, then row by row, of which the last lanes are told.
   void joinLanes(const ScanRun &run) {
-    const int32_t first = run.bits.front(), parts = run.parts;
-    llvm::Value *place = builder().CreateAnd(builder().CreateLShr(e_.lane_, e_.i32(first)),
-                                             e_.i32(parts - 1));
-    const auto lane = [&](int32_t before) {
-      llvm::Value *distance = e_.i32(int64_t{before} << first);
-      return plan_.reverse ? builder().CreateAdd(e_.lane_, distance)
-                           : builder().CreateSub(e_.lane_, distance);
-    };
-    const auto hasLane = [&](const Block &block, int32_t before) {
-      llvm::Value *has = plan_.reverse ? builder().CreateICmpSLT(place, e_.i32(parts - before))
-                                       : builder().CreateICmpSGE(place, e_.i32(before));
+    RunLanes lanes(*this, run);
+    const int32_t parts = run.parts, near = std::clamp(e_.laneRow() >> run.bits.front(), 1, parts);
+    llvm::Value *place = lanes.place(parts), *nearPlace = near == parts ? place : lanes.place(near);
+    const auto hasLane = [&](const Block &block, int32_t before, int32_t among) {
+      llvm::Value *at = among == parts ? place : nearPlace;
+      llvm::Value *has = plan_.reverse ? builder().CreateICmpSLT(at, e_.i32(among - before))
+                                       : builder().CreateICmpSGE(at, e_.i32(before));
       return e_.both(has, reaches(block, run.distance, before * run.distance));
     };
-    const int32_t mask = (parts - 1) << first;
-    llvm::Value *lastLane = plan_.reverse ? builder().CreateAnd(e_.lane_, e_.i32(~mask))
-                                          : builder().CreateOr(e_.lane_, e_.i32(mask));
+    const auto hasHalf = [&](const Block &block, int32_t half) {
+      const auto inHalf = plan_.reverse ? llvm::CmpInst::ICMP_EQ : llvm::CmpInst::ICMP_NE;
+      llvm::Value *has = builder().CreateICmp(inHalf, builder().CreateAnd(place, e_.i32(half)), e_.i32(0));
+      return e_.both(has, reaches(block, 2 * half * run.distance, half * run.distance));
+    };
     for (auto &[coords, row] : rows_) {
       for (Block &block : row) {
         Regs total = block.total;
-        for (int32_t before = 1; before < parts; before *= 2) {
-          total = combineWhere(hasLane(block, before), fromLane(total, lane(before)), total);
+        for (int32_t before = 1; before < near; before *= 2) {
+          total = combineWhere(hasLane(block, before, near), shuffle(total, lanes.shifted(before, near)), total);
+        }
+        for (int32_t half = near; half < parts; half *= 2) {
+          total = combineWhere(hasHalf(block, half), shuffle(total, lanes.lastInFront(half)), total);
         }
         if (isLocal_ && block.elements.size() == 1) {
           block.elements[0].tuple = total;
         } else {
-          apply(block, hasLane(block, 1), fromLane(total, lane(1)));
+          apply(block, hasLane(block, 1, parts), shuffle(total, lanes.shifted(1, parts)));
         }
         if (!isLast_) {
-          block.total = fromLane(total, lastLane);
+          block.total = shuffle(total, lanes.last(parts));
         }
       }
     }

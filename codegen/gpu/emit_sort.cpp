@@ -47,6 +47,11 @@ void Emitter::lowerCompareExchange(ir::OpId op) {
     places = builder_.CreateSub(builder_.CreateShl(distance, 1), i32(1));
   }
   llvm::Value *laneMask = linear(places, lanes);
+  LaneExchange exchange{LaneExchange::Mode::Xor, laneMask, {}};
+  if (const auto *constant = llvm::dyn_cast<llvm::ConstantInt>(laneMask)) {
+    const auto mask = static_cast<int32_t>(constant->getZExtValue());
+    exchange.sources = laneSources(target_.warpSize, [&](int32_t lane) { return onlyLane(lane ^ mask); });
+  }
   llvm::Value *isLow = builder_.CreateICmpEQ(
       builder_.CreateAnd(lane_, linear(distance, lanes)), i32(0));
   const ir::Type element = fn_.type(value).element();
@@ -63,7 +68,7 @@ void Emitter::lowerCompareExchange(ir::OpId op) {
       out.push_back(pick((reg & topRegister) == 0));
       continue;
     }
-    other = shuffle(element, other, Emitter::Shuffle::Xor, laneMask);
+    other = shuffle(element, other, exchange);
     llvm::Value *low = pick(true);
     out.push_back(builder_.CreateSelect(isLow, low, pick(false)));
   }

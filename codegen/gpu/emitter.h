@@ -18,6 +18,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/gpu/elementwise.h"
+#include "codegen/gpu/lanes.h"
 #include "codegen/gpu/line_table.h"
 #include "codegen/gpu/tile_addresses.h"
 #include "passes/analysis/facts.h"
@@ -62,9 +63,9 @@ protected:
   virtual llvm::Value *clock() = 0;  // i64, nanoseconds
   virtual void barrier() = 0;        // of all threads of the program; a producer is none of them
   virtual void warpBarrier() = 0;    // what follows may need all threads of the warp at once
-  // The i32 of the lane XOR the operand, or of the lane that the operand names.
-  enum class Shuffle : uint8_t { Xor, From };
-  virtual llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) = 0;
+  virtual llvm::Value *shuffleWord(llvm::Value *word, const LaneExchange &exchange) = 0; // an i32
+  // Neighbouring lanes within which a shift is cheap: a scan joins rows of so many by their last lanes.
+  [[nodiscard]] virtual int32_t laneRow() const { return target_.warpSize; }
   // Of the register of the user's assembly that a constraint names, for a word of so many bits. Throws where none holds it.
   virtual llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) = 0;
   // Registers of one access to global memory (accessGroups); null: always on.
@@ -228,9 +229,8 @@ protected:
   // Neighbours at once; only where the predicate holds, if there is one.
   void storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements,
                    llvm::Value *pointer, llvm::Value *predicate);
-  // ---- emit_convert.cpp
-  // The value of another lane.
-  llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, Shuffle mode, llvm::Value *operand);
+  // ---- emit_convert.cpp: the value of another lane
+  llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const LaneExchange &exchange);
   // ---- emit_messages.cpp
   Regs programIndices();
   void printElements(ir::ValueId value, const ir::PrintFormat &format, const std::string &text);

@@ -84,9 +84,9 @@ void NvidiaEmitter::barrier() {
   }
 }
 
-llvm::Value *NvidiaEmitter::shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) {
-  const std::string text = std::string("shfl.sync.") + (mode == Shuffle::Xor ? "bfly" : "idx") + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
-  return assembly(text, "=r,r,r", builder_.getInt32Ty(), {word, operand}, false, true);
+llvm::Value *NvidiaEmitter::shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) {
+  const std::string text = std::string("shfl.sync.") + (exchange.mode == gpu::LaneExchange::Mode::Xor ? "bfly" : "idx") + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
+  return assembly(text, "=r,r,r", builder_.getInt32Ty(), {word, exchange.operand}, false, true);
 }
 
 } // namespace libtile::codegen::nvidia

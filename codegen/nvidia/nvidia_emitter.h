@@ -47,7 +47,7 @@ private:
   llvm::Value *clock() override;
   void barrier() override;
   void warpBarrier() override;
-  llvm::Value *shuffleWord(llvm::Value *word, Shuffle mode, llvm::Value *operand) override;
+  llvm::Value *shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) override;
   // ---- emit_accesses.cpp
   Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) override;
   void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) override;

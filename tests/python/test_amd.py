@@ -59,6 +59,12 @@ def many(x, o, count, B: tl.constexpr):
     tl.atomic_cas(count + 3, 0, tl.program_id(1) + tl.num_programs(2))
 
 
+@libtile.jit
+def running_sum(x, o, B: tl.constexpr, R: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.cumsum(tl.load(x + i), 0, reverse=R))
+
+
 def number(text, name):
     return int(re.search(rf"\.{name}:?\s+(\d+)", text)[1])
 
@@ -76,6 +82,30 @@ def test_code_of_each_target(target):
         assert number(text, "group_segment_fixed_size") == made.metadata["shared_bytes"]
         assert number(text, "private_segment_fixed_size") == 0, "registers are spilled"
         assert number(text, "kernarg_segment_size") >= 8 * 2
+
+
+@pytest.mark.parametrize("name, moves", [
+    ("gfx942", ["v_max_f32_dpp.* quad_perm:", "v_add_f32_dpp.* row_half_mirror", "v_add_f32_dpp.* row_mirror", "ds_swizzle_b32.*swizzle",
+                "v_readlane_b32 .*, 32"]),
+    ("gfx950", ["row_half_mirror", "row_mirror", "v_permlane16_swap_b32", "v_permlane32_swap_b32"]),
+    ("gfx1100", ["v_max_f32_dpp.* quad_perm:", "row_half_mirror", "v_add_f32_dpp.* row_mirror", "v_permlanex16_b32"]),
+    ("gfx1201", ["row_half_mirror", "row_mirror", "v_permlanex16_b32"])])
+def test_reductions_exchange_in_registers(name, moves):
+    try:
+        text = softmax.warmup("*fp32", "*fp32", "i32", "i32", B=WAVES[name], target=name, grid=(1,), num_warps=1).asm["asm"]
+    except libtile.UnsupportedError as error:
+        assert name == "gfx950" and "needs LLVM 20" in str(error)
+        return
+    assert "ds_bpermute" not in text and all(re.search(move, text) for move in moves)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+def test_scans_shift_in_registers(name, reverse):
+    text = running_sum.warmup("*fp32", "*fp32", B=WAVES[name], R=reverse, target=name, grid=(1,), num_warps=1).asm["asm"]
+    assert not re.search(r"\bds_", text) and all(f"{'row_shl' if reverse else 'row_shr'}:{n}" in text for n in (1, 2, 4, 8))
+    if not reverse and WAVES[name] == 64:
+        assert "row_bcast:15" in text and "row_bcast:31" in text
 
 
 @libtile.jit

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts of a GPU that only its own code generation asks for; all others are in ir/target.h.
+#pragma once
+
+#include "codegen/amd/lane_moves.h"
+#include "ir/target.h"
+
+namespace libtile::codegen::amd {
+
+// What moves words between its lanes.
+[[nodiscard]] LaneSet laneSet(const ir::Target &target);
+
+} // namespace libtile::codegen::amd
