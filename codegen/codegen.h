@@ -20,6 +20,7 @@ struct CodeOptions {
   bool contracts = true;
   bool flushes = true;      // NVIDIA: exp2 of f32 gives 0 in place of numbers below the least normal one
   int32_t maxRegisters = 0; // NVIDIA: that a thread may have; 0: the assembler's choice
+  int32_t waves = 0;        // AMD: that a SIMD unit shall hold; 0: the backend's choice
   bool lines = false;       // NVIDIA: the code names lines of the kernel's source
   bool cooperative = false; // NVIDIA: all programs of a launch run at once
 };

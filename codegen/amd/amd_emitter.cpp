@@ -28,6 +28,9 @@ void AmdEmitter::markKernel() {
   kernel_->addFnAttr("uniform-work-group-size", "true");
   // A maximum of a signaling NaN and a number is the number, without an instruction that makes the NaN a quiet one.
   kernel_->addFnAttr("amdgpu-ieee", "false");
+  if (options_.waves > 0) {
+    kernel_->addFnAttr("amdgpu-waves-per-eu", std::to_string(options_.waves));
+  }
 }
 
 llvm::Value *AmdEmitter::threadIndex() {

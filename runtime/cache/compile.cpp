@@ -234,6 +234,7 @@ codegen::CodeOptions Compiled::codeOptions() const {
   options.contracts = options_[Option::enable_fp_fusion] != 0;
   options.flushes = options_[Option::enable_reflect_ftz] != 0;
   options.maxRegisters = options_.number(Option::maxnreg);
+  options.waves = options_.number(Option::waves_per_eu);
   options.lines = options_[Option::line_info] != 0;
   options.cooperative = options_[Option::launch_cooperative_grid] != 0;
   return options;

@@ -108,6 +108,14 @@ def test_scans_shift_in_registers(name, reverse):
         assert "row_bcast:15" in text and "row_bcast:31" in text
 
 
+def test_waves_of_a_unit():
+    """They bound the registers."""
+    made = [softmax.warmup("*fp32", "*fp32", "i32", "i32", B=4096, target="gfx942", grid=(1,), num_warps=1, waves_per_eu=waves)
+            for waves in (0, 8)]
+    registers = [number(each.asm["asm"], "vgpr_count") for each in made]
+    assert registers[0] > 64 >= registers[1] and not made[1].fallbacks
+
+
 @libtile.jit
 def product(a, b, c, N: tl.constexpr, PRECISION: tl.constexpr):
     i, j = tl.arange(0, N)[:, None], tl.arange(0, N)
