@@ -5,7 +5,9 @@
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsAMDGPU.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/OptBisect.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -57,6 +59,20 @@ inline llvm::Function *intrinsic(llvm::Module &module, llvm::Intrinsic::ID id,
 #else
   return llvm::Intrinsic::getDeclaration(&module, id, types);
 #endif
+}
+
+// AMD: so many bytes behind `base` as buffer instructions take them; `word` is the descriptor's last one.
+inline llvm::Value *bufferResource(llvm::IRBuilderBase &builder, llvm::Module &module, llvm::Value *base, int64_t bytes,
+                                   uint32_t word) {
+#if LLVM_VERSION_MAJOR >= 21
+  constexpr unsigned kResource = 8; // address space
+  const llvm::SmallVector<llvm::Type *, 2> types = {builder.getPtrTy(kResource), base->getType()};
+#else
+  const llvm::SmallVector<llvm::Type *, 2> types = {base->getType()};
+#endif
+  llvm::Function *make = intrinsic(module, llvm::Intrinsic::amdgcn_make_buffer_rsrc, types);
+  llvm::Type *count = make->getFunctionType()->getParamType(2); // wider in newer ones
+  return builder.CreateCall(make, {base, builder.getInt16(0), llvm::ConstantInt::get(count, static_cast<uint64_t>(bytes)), builder.getInt32(word)});
 }
 
 // NVIDIA: the kernel's arguments from `first` on are memory of the launch, which nobody copies.

@@ -35,6 +35,7 @@ private:
   llvm::Value *shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) override;
   [[nodiscard]] int32_t laneRow() const override;
   llvm::Value *moveWord(llvm::Value *word, const LaneMove &move);
+  llvm::Function *wordIntrinsic(llvm::Intrinsic::ID id); // for words of 32 bits
   // ----
   llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) override;
   [[nodiscard]] int64_t sharedExtent() const override;
@@ -50,6 +51,16 @@ private:
   void fence(ir::OpId op, llvm::Value *predicate) override;
   void publish() override;
   void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
+  // ---- emit_masked.cpp
+  struct BufferPlace {
+    llvm::Value *resource, *offset;
+  };
+  // Of the register's element, out of bounds where the mask is off; nullopt: always on, or not within 31 bits of one base.
+  std::optional<BufferPlace> bufferPlace(ir::OpId op, int32_t reg, llvm::Value *on);
+  llvm::Value *uniformPointer(const passes::AffineForm &form);
+  llvm::Value *bufferAt(llvm::Value *pointer);
+  llvm::Value *loadBuffer(const BufferPlace &from, llvm::Type *type);
+  void storeBuffer(const BufferPlace &to, llvm::Value *value);
   // ---- emit_records.cpp
   llvm::Value *constantText(const std::string &text) override; // its number
   void printLine(llvm::Value *line, Regs arguments, llvm::Value *predicate) override;
@@ -64,7 +75,8 @@ private:
   // Address of an access, as one pointer.
   llvm::Value *pointerOf(const AccessAddress &address);
   [[nodiscard]] llvm::SyncScope::ID scopeOf(ir::OpId op) const;
-  // Volatile, of a cache level, or atomic in its scope, as the op's attributes say.
+  // Volatile, of a cache level, or atomic in its scope, as the op's attributes say; whether they do.
+  [[nodiscard]] bool isMarked(ir::OpId op) const;
   template <class Access> Access *marked(ir::OpId op, Access *access) const;
   [[noreturn]] void unsupported(ir::OpId op) const;
 

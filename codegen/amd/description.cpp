@@ -36,6 +36,12 @@ constexpr Row kRows[] = {
     {"gfx1201", 32, 64, 256, 98304, 19, MatrixSet::Rdna4, LaneSet::Rdna},
 };
 
+const Row &rowOf(const ir::Target &target) {
+  const auto *row = std::ranges::find_if(kRows, [&](const Row &each) { return target.name == each.name; });
+  ir::check(row != std::end(kRows), "the target is a row");
+  return *row;
+}
+
 // Fused multiply-adds of every type: four columns a thread, eight threads along a row.
 ir::DotUnit multiplyAdds(int32_t lanes) {
   ir::DotUnit unit = {.name = "multiply_add",
@@ -79,10 +85,12 @@ ir::Target makeTarget(const Row &row) {
 
 } // namespace
 
-LaneSet laneSet(const ir::Target &target) {
-  const auto *row = std::ranges::find_if(kRows, [&](const Row &each) { return target.name == each.name; });
-  ir::check(row != std::end(kRows), "the target is a row");
-  return row->lanes;
+LaneSet laneSet(const ir::Target &target) { return rowOf(target).lanes; }
+
+uint32_t bufferWord(const ir::Target &target) {
+  // Words of 32 bits; RDNA also: compare offsets as raw buffers do, and bit 24 is set.
+  constexpr uint32_t kCdna = 0x27000, kRdna = 0x31004000;
+  return rowOf(target).wave == 64 ? kCdna : kRdna;
 }
 
 std::span<const ir::Target> targets() {

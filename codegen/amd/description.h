@@ -10,4 +10,7 @@ namespace libtile::codegen::amd {
 // What moves words between its lanes.
 [[nodiscard]] LaneSet laneSet(const ir::Target &target);
 
+// The last word of a descriptor of bytes, whose bounds are checked against the offset.
+[[nodiscard]] uint32_t bufferWord(const ir::Target &target);
+
 } // namespace libtile::codegen::amd

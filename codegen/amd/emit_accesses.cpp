@@ -74,13 +74,24 @@ llvm::SyncScope::ID AmdEmitter::scopeOf(ir::OpId op) const {
   throw ir::InternalError("unknown memory scope");
 }
 
+namespace {
+
+bool isNearlyUnused(const ir::Function &fn, ir::OpId op) {
+  return fn.getEnum<ir::EvictHint>(op, Attr::evict) == ir::EvictHint::first || fn.getEnum<ir::CacheHint>(op, Attr::cache) == ir::CacheHint::cs;
+}
+
+} // namespace
+
+bool AmdEmitter::isMarked(ir::OpId op) const {
+  return fn_.getBool(op, Attr::is_volatile) || fn_.hasAttr(op, Attr::sem) || isNearlyUnused(fn_, op);
+}
+
 template <class Access> Access *AmdEmitter::marked(ir::OpId op, Access *access) const {
   access->setVolatile(fn_.getBool(op, Attr::is_volatile) && !fn_.hasAttr(op, Attr::sem));
   if (fn_.hasAttr(op, Attr::sem)) {
     access->setAtomic(llvm::AtomicOrdering::Monotonic, scopeOf(op));
   }
-  if (fn_.getEnum<ir::EvictHint>(op, Attr::evict) == ir::EvictHint::first ||
-      fn_.getEnum<ir::CacheHint>(op, Attr::cache) == ir::CacheHint::cs) {
+  if (isNearlyUnused(fn_, op)) {
     access->setMetadata(llvm::LLVMContext::MD_nontemporal,
                         llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context_), 1))));
   }
@@ -101,15 +112,26 @@ Regs AmdEmitter::loadGroup(ir::OpId op, const RegGroup &group, const AccessAddre
     }
     otherwise = packWords(element, elements, bytes);
   }
-  const Regs words = where(on, otherwise, [&] {
-    llvm::Type *type = count > 1 ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(word, count)) : word;
-    llvm::Value *loaded = marked(op, builder_.CreateAlignedLoad(type, pointerOf(from), llvm::Align(total)));
+  llvm::Type *type = count > 1 ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(word, count)) : word;
+  const auto partsOf = [&](llvm::Value *loaded) {
     Regs parts;
     for (unsigned i = 0; i < count; ++i) {
       parts.push_back(count > 1 ? builder_.CreateExtractElement(loaded, uint64_t{i}) : loaded);
     }
     return parts;
-  });
+  };
+  Regs words;
+  if (const auto place = bufferPlace(op, group[0], isTrue(on) ? nullptr : on)) {
+    words = partsOf(loadBuffer(*place, type));
+    for (unsigned i = 0; i < count; ++i) {
+      const auto *constant = llvm::dyn_cast<llvm::Constant>(otherwise[i]);
+      words[i] = constant != nullptr && constant->isNullValue() ? words[i] : builder_.CreateSelect(on, words[i], otherwise[i]);
+    }
+  } else {
+    words = where(on, otherwise, [&] {
+      return partsOf(marked(op, builder_.CreateAlignedLoad(type, pointerOf(from), llvm::Align(total))));
+    });
+  }
   return unpackWords(element, words, bytes, static_cast<unsigned>(group.size()));
 }
 
@@ -121,14 +143,17 @@ void AmdEmitter::storeGroup(ir::OpId op, const RegGroup &group, const AccessAddr
     elements.push_back(regs(value)[static_cast<size_t>(reg)]);
   }
   const Regs words = packWords(element, elements, wordBytes(element.elementBytes(), group.size()));
-  static_cast<void>(where(on, {}, [&]() -> Regs {
-    llvm::Value *stored = words[0];
-    if (words.size() > 1) {
-      stored = llvm::PoisonValue::get(llvm::FixedVectorType::get(words[0]->getType(), static_cast<unsigned>(words.size())));
-      for (size_t i = 0; i < words.size(); ++i) {
-        stored = builder_.CreateInsertElement(stored, words[i], uint64_t{i});
-      }
+  llvm::Value *stored = words[0];
+  if (words.size() > 1) {
+    stored = llvm::PoisonValue::get(llvm::FixedVectorType::get(words[0]->getType(), static_cast<unsigned>(words.size())));
+    for (size_t i = 0; i < words.size(); ++i) {
+      stored = builder_.CreateInsertElement(stored, words[i], uint64_t{i});
     }
+  }
+  if (const auto place = bufferPlace(op, group[0], isTrue(on) ? nullptr : on)) {
+    return storeBuffer(*place, stored);
+  }
+  static_cast<void>(where(on, {}, [&]() -> Regs {
     marked(op, builder_.CreateAlignedStore(stored, pointerOf(to), llvm::Align(element.elementBytes() * group.size())));
     return {};
   }));

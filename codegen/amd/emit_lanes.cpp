@@ -11,18 +11,12 @@ namespace libtile::codegen::amd {
 using gpu::LaneExchange;
 using llvm::Intrinsic::ID;
 
-namespace {
-
-constexpr int32_t kRow = 16; // DPP shifts within it
+int32_t AmdEmitter::laneRow() const { return 16; } // DPP shifts within it
 
 // Newer LLVMs know words of every type.
-llvm::Function *ofWords(llvm::Module &module, ID id, llvm::Type *word) {
-  return llvm::Intrinsic::isOverloaded(id) ? compat::intrinsic(module, id, {word}) : compat::intrinsic(module, id);
+llvm::Function *AmdEmitter::wordIntrinsic(llvm::Intrinsic::ID id) {
+  return llvm::Intrinsic::isOverloaded(id) ? compat::intrinsic(module_, id, {builder_.getInt32Ty()}) : compat::intrinsic(module_, id);
 }
-
-} // namespace
-
-int32_t AmdEmitter::laneRow() const { return kRow; }
 
 // ds_bpermute takes four times the lane.
 llvm::Value *AmdEmitter::shuffleWord(llvm::Value *word, const LaneExchange &exchange) {
@@ -43,7 +37,7 @@ llvm::Value *AmdEmitter::moveWord(llvm::Value *word, const LaneMove &move) {
   llvm::Type *type = word->getType();
   llvm::Value *none = llvm::PoisonValue::get(type);
   const auto call = [&](ID id, llvm::ArrayRef<llvm::Value *> operands) {
-    return builder_.CreateCall(ofWords(module_, id, type), operands);
+    return builder_.CreateCall(wordIntrinsic(id), operands);
   };
   const auto upper = [&](uint32_t group) {
     return builder_.CreateICmpNE(builder_.CreateAnd(lane_, i32(group)), i32(0));

@@ -108,6 +108,33 @@ def test_scans_shift_in_registers(name, reverse):
         assert "row_bcast:15" in text and "row_bcast:31" in text
 
 
+@libtile.jit
+def scaled(x, o, n, s, KIND: tl.constexpr, S: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64) * B * S + tl.arange(0, B) * S
+    m = i < n
+    if KIND == "volatile":
+        v = tl.load(x + i, m, 1, volatile=True)
+    elif KIND == "first":
+        v = tl.load(x + i, m, 1, eviction_policy="evict_first")
+    elif KIND == "stride":
+        v = tl.load(x + i * s, m, 1)
+    else:
+        v = tl.load(x + i, m, 1)
+    tl.store(o + tl.arange(0, B), v)
+
+
+@pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+def test_masked_accesses_take_no_branch(name):
+    """Bounds are the hardware's, where offsets surely fit 31 bits: of strides that are known, and below 2 GiB."""
+    text = add.warmup("*fp32:16", "*fp32:16", "*fp32:16", "i32:16", B=1024, target=name, grid=(1,)).asm["asm"]
+    assert not re.search("s_cbranch|\\bglobal_(load|store)", text)
+    assert re.search(r"buffer_load_(dwordx4|b128)", text) and re.search(r"buffer_store_(dwordx4|b128)", text)
+    for kind, stride, dtype, hasBounds in [("", 1, "i8", True), ("", 1, "fp64", True), ("", 2**22, "fp32", True), ("", 2**23, "fp32", False),
+                                           ("stride", 1, "fp32", False), ("volatile", 1, "fp32", False), ("first", 1, "fp32", False)]:
+        text = scaled.warmup(f"*{dtype}", f"*{dtype}", "i32", "i32", KIND=kind, S=stride, B=128, target=name, grid=(1,)).asm["asm"]
+        assert ("buffer_load" in text) == hasBounds and ("s_cbranch" in text) != hasBounds, (kind, stride, dtype)
+
+
 def test_waves_of_a_unit():
     """They bound the registers."""
     made = [softmax.warmup("*fp32", "*fp32", "i32", "i32", B=4096, target="gfx942", grid=(1,), num_warps=1, waves_per_eu=waves)
