@@ -160,8 +160,9 @@ private:
     if (!plan_.commutative) {
       isRight = builder().CreateICmpNE(builder().CreateAnd(e_.lane_, mask), e_.i32(0));
     }
+    const bool byRows = joinsToLast_ && 1 << step.bit >= e_.laneRow();
     const LaneExchange exchange{LaneExchange::Mode::Xor, mask, laneSources(e_.target_.warpSize, [&](int32_t lane) {
-                                  return agreeingWith(lane ^ 1 << step.bit);
+                                  return byRows && !isLast(lane, step.bit) ? kAnyLane : agreeingWith(lane ^ 1 << step.bit);
                                 })};
     for (Entry &entry : entries_) {
       const Regs other = shuffle(entry.tuple, exchange);
@@ -170,7 +171,37 @@ private:
       entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
     }
     e_.contracts_ = e_.options_.contracts;
-    joinedLanes_ |= 1 << step.bit;
+    joinedLanes_ |= byRows ? 0 : 1 << step.bit;
+    if (byRows && 2 << step.bit == e_.target_.warpSize) {
+      tellLast();
+    }
+  }
+
+  // A whole warp of four rows or more, in the order of its lanes: the rows may be joined towards the last one, whose total all are told.
+  [[nodiscard]] bool joinsToLast() const {
+    std::vector<int32_t> bits;
+    for (const ReduceStep &step : plan_.steps) {
+      if (step.kind == ReduceStep::Kind::Lane) {
+        bits.push_back(step.bit);
+      }
+    }
+    return plan_.commutative && 4 * e_.laneRow() <= e_.target_.warpSize && 1 << bits.size() == e_.target_.warpSize && std::ranges::is_sorted(bits);
+  }
+  // The lane lies in the last row of those that are joined by the bit.
+  [[nodiscard]] bool isLast(int32_t lane, int32_t bit) const {
+    const int32_t rows = (2 << bit) - e_.laneRow();
+    return (lane & rows) == rows;
+  }
+  void tellLast() {
+    const int32_t lanes = e_.target_.warpSize;
+    uint64_t lastRow = 0;
+    for (int32_t lane = lanes - e_.laneRow(); lane < lanes; ++lane) {
+      lastRow |= onlyLane(lane);
+    }
+    const LaneExchange exchange{LaneExchange::Mode::From, e_.i32(lanes - 1), LaneSources(static_cast<size_t>(lanes), lastRow)};
+    for (Entry &entry : entries_) {
+      entry.tuple = shuffle(entry.tuple, exchange);
+    }
   }
 
   // Lanes that have joined hold the same, or what is as good.
@@ -244,6 +275,7 @@ private:
   const bool padded_;
   std::vector<Entry> entries_;
   int32_t joinedLanes_ = 0; // bits of the lane
+  const bool joinsToLast_ = joinsToLast();
 };
 
 void Emitter::lowerReduce(ir::OpId op) { ReduceEmitter(*this, op).run(); }

@@ -85,9 +85,9 @@ def test_code_of_each_target(target):
 
 
 @pytest.mark.parametrize("name, moves", [
-    ("gfx942", ["v_max_f32_dpp.* quad_perm:", "v_add_f32_dpp.* row_half_mirror", "v_add_f32_dpp.* row_mirror", "ds_swizzle_b32.*swizzle",
-                "v_readlane_b32 .*, 32"]),
-    ("gfx950", ["row_half_mirror", "row_mirror", "v_permlane16_swap_b32", "v_permlane32_swap_b32"]),
+    ("gfx942", ["v_max_f32_dpp.* quad_perm:", "v_add_f32_dpp.* row_half_mirror", "v_add_f32_dpp.* row_mirror", "v_add_f32_dpp.* row_bcast:15",
+                "v_max_f32_dpp.* row_bcast:31", "v_readlane_b32"]),
+    ("gfx950", ["row_half_mirror", "row_mirror", "v_add_f32_dpp.* row_bcast:31", "v_readlane_b32"]),
     ("gfx1100", ["v_max_f32_dpp.* quad_perm:", "row_half_mirror", "v_add_f32_dpp.* row_mirror", "v_permlanex16_b32"]),
     ("gfx1201", ["row_half_mirror", "row_mirror", "v_permlanex16_b32"])])
 def test_reductions_exchange_in_registers(name, moves):
