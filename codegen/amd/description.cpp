@@ -27,13 +27,13 @@ constexpr Row kRows[] = {
     {"gfx90a", 64, 64, 512, 131072, 19, MatrixSet::Cdna2, LaneSet::Cdna},
     {"gfx942", 64, 64, 512, 131072, 19, MatrixSet::Cdna3, LaneSet::Cdna},
     {"gfx950", 64, 160, 512, 131072, 20, MatrixSet::Cdna4, LaneSet::Cdna4},
-    {"gfx1100", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna},
-    {"gfx1101", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna},
-    {"gfx1102", 32, 64, 256, 65536, 19, MatrixSet::Rdna3, LaneSet::Rdna},
-    {"gfx1150", 32, 64, 256, 65536, 19, MatrixSet::Rdna3, LaneSet::Rdna},
-    {"gfx1151", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna},
-    {"gfx1200", 32, 64, 256, 98304, 19, MatrixSet::Rdna4, LaneSet::Rdna},
-    {"gfx1201", 32, 64, 256, 98304, 19, MatrixSet::Rdna4, LaneSet::Rdna},
+    {"gfx1100", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1101", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1102", 32, 64, 256, 65536, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1150", 32, 64, 256, 65536, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1151", 32, 64, 256, 98304, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1200", 32, 64, 256, 98304, 19, MatrixSet::Rdna4, LaneSet::Rdna4},
+    {"gfx1201", 32, 64, 256, 98304, 19, MatrixSet::Rdna4, LaneSet::Rdna4},
 };
 
 const Row &rowOf(const ir::Target &target) {

@@ -43,8 +43,11 @@ llvm::Value *AmdEmitter::moveWord(llvm::Value *word, const LaneMove &move) {
     return builder_.CreateICmpNE(builder_.CreateAnd(lane_, i32(group)), i32(0));
   };
   switch (move.kind) {
-  case LaneMove::Kind::Dpp:
-    return call(llvm::Intrinsic::amdgcn_update_dpp, {none, word, i32(move.control), i32(15), i32(15), builder_.getTrue()});
+  case LaneMove::Kind::Dpp: {
+    llvm::Value *moved = call(llvm::Intrinsic::amdgcn_update_dpp, {none, word, i32(move.control), i32(15), i32(15), builder_.getTrue()});
+    // LLVM 22 makes the move a part of the instruction that reads it, of v_mad_co_u64_u32 too, which RDNA 4 does not have so.
+    return laneSet(target_) == LaneSet::Rdna4 ? assembly("", "=v,0", type, {moved}, false) : moved;
+  }
   case LaneMove::Kind::ReadLane:
     return call(llvm::Intrinsic::amdgcn_readlane, {word, i32(move.control)});
   case LaneMove::Kind::ReadHalves: {

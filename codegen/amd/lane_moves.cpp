@@ -58,7 +58,7 @@ int32_t sourceOf(uint32_t control, int32_t lane, int32_t lanes) {
 class Search {
 public:
   Search(const LaneSources &sources, LaneSet set)
-      : sources_(sources), lanes_(static_cast<int32_t>(sources.size())), isRdna_(set == LaneSet::Rdna), set_(set) {}
+      : sources_(sources), lanes_(static_cast<int32_t>(sources.size())), isRdna_(set == LaneSet::Rdna3 || set == LaneSet::Rdna4), set_(set) {}
 
   std::optional<std::vector<LaneMove>> run() const {
     if (serves([](int32_t lane) { return lane; })) {

@@ -9,7 +9,7 @@
 
 namespace libtile::codegen::amd {
 
-enum class LaneSet : uint8_t { Cdna, Cdna4, Rdna };
+enum class LaneSet : uint8_t { Cdna, Cdna4, Rdna3, Rdna4 };
 
 struct LaneMove {
   enum class Kind : uint8_t {

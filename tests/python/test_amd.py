@@ -99,6 +99,25 @@ def test_reductions_exchange_in_registers(name, moves):
     assert "ds_bpermute" not in text and all(re.search(move, text) for move in moves)
 
 
+@libtile.jit
+def compose(a, b, c, d):
+    return a * c, b * c + d
+
+
+@libtile.jit
+def compositions(a, b, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    first, second = tl.associative_scan((tl.load(a + i), tl.load(b + i)), 0, compose)
+    tl.store(o + i, first + second)
+
+
+@pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
+def test_no_long_product_moves_lanes(name):
+    """There is no such instruction."""
+    text = compositions.warmup("*u32", "*u32", "*u32", B=32, target=name, grid=(1,), num_warps=1).asm["asm"]
+    assert re.search(r"v_mad\w*_u64_u32", text) and "_dpp" in text and not re.search(r"v_mad\w*_u64_u32\w*_dpp", text)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 def test_scans_shift_in_registers(name, reverse):
