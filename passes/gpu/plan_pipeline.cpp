@@ -90,9 +90,7 @@ private:
     for (const OpId load : loads) {
       planLoad(plan, body, load);
     }
-    if (!plan.loads.empty()) {
-      planRows(plan, body);
-    }
+    planRows(plan, body);
     plan.stages = wantedStages(loop);
     planUnderWay(fn_, plan, context_.target);
     if (plan.loads.empty() || plan.stages < 2) {
@@ -124,9 +122,12 @@ private:
                     reachesDot(converted);
            });
   }
-  // Loads of one axis that go through shared memory in any case, for what the loop's dots are combined with: where a box
-  // brings them, nobody waits for others to write them there.
+  // Loads of one axis that go through shared memory in any case, for what the loop's dots are combined with: where boxes
+  // bring all of the loop's tiles and them, nobody waits for others to write them there.
   void planRows(LoopPlan &plan, BlockId body) {
+    if (plan.loads.empty() || !std::ranges::all_of(plan.loads, [](const PlannedLoad &load) { return load.box.has_value(); })) {
+      return;
+    }
     for (const OpId op : fn_.opsIn(body)) {
       if (fn_.opcode(op) == Opcode::Load && isRow(op) && !fn_.ownEffects(op).has(ir::Effects::Ordered) && zeroWhereMasked(op) &&
           !mayWriteTo(fn_, body, op, facts_)) {

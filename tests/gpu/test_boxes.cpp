@@ -201,6 +201,30 @@ TEST(Boxes, WhatIsNotSureIsCopiedByThreads) {
   expectBox(planOf(changed("store %cp, %sum", "store %cp, %sum\n  %h = constant {value=1.0} : f16\n  store %a, %h")), false);
 }
 
+TEST(Boxes, ARowLiesAsItIs) {
+  const int32_t order[] = {0};
+  for (const int32_t extent : {8, 16, 48, 64, 256, 512}) {
+    for (const int32_t bytes : {2, 4}) {
+      const int32_t shape[] = {extent}, subtile[] = {extent & -extent};
+      const auto boxes = passes::boxParts(passes::bufferLayout(shape, subtile, order), shape, bytes);
+      ASSERT_TRUE(boxes) << extent;
+      EXPECT_EQ(boxes->slow, 1);
+      int32_t next = 0;
+      for (const passes::BoxParts::Part &part : boxes->parts) {
+        EXPECT_EQ(part.first[0], next);
+        EXPECT_EQ(part.byte, next * bytes);
+        next += boxes->fast;
+      }
+      EXPECT_EQ(next, extent);
+    }
+  }
+  // Not of whole units of 16 bytes; not of parts alike; swizzled.
+  const int32_t few[] = {2}, odd[] = {384}, part[] = {128}, many[] = {64};
+  EXPECT_FALSE(passes::boxParts(passes::bufferLayout(few, few, order), few, 4));
+  EXPECT_FALSE(passes::boxParts(passes::bufferLayout(odd, part, order), odd, 4));
+  EXPECT_FALSE(passes::boxParts(passes::bufferLayout(many, many, order, {0, 1, 3, 0}), many, 4));
+}
+
 TEST(Boxes, OtherBuffersHaveNone) {
   const int32_t shape[] = {64, 64}, order[] = {1, 0};
   EXPECT_FALSE(passes::boxParts(passes::bufferLayout(shape, shape, order), shape, 2));

@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 from spine import BF16, DEVICES, F16, F32, F64, OnDevice, poisoned
-from test_ptx import PTXAS
+from test_ptx import PTXAS, assemble
 
 import libtile
 import libtile.language as tl
@@ -173,3 +173,60 @@ def test_boxes_are_the_standard():
                                    BK=64)
     assert "cp.async.bulk.tensor.2d" in kernel.asm["ptx"]
     assert "K > 0" in kernel.guards
+
+
+@libtile.jit
+def by_rows(a, b, scale, shift, out, N, K, sb, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """out = the sum over blocks of columns of (a b) * scale + shift, which have a number for each column; b is NxK."""
+    m, k = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BK)
+    x = tl.load(a + m[:, None] * K + k[None, :], mask=k[None, :] < K, other=0.0)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    batch = tl.program_id(1)
+    for first in range(0, N, BN):
+        n = first + tl.arange(0, BN)
+        y = tl.load(b + batch * sb + n[:, None] * K + k[None, :], mask=(n[:, None] < N) & (k[None, :] < K), other=0.0)
+        factor = tl.load(scale + batch * N + n, mask=n < N, other=0.0)
+        addend = tl.load(shift + batch * N + n, mask=n < N, other=0.0)
+        acc += tl.dot(x, y.T) * factor[None, :] + addend[None, :]
+    columns = tl.arange(0, BN)
+    tl.store(out + (batch * tl.num_programs(0) * BM + m[:, None]) * BN + columns[None, :], acc)
+
+
+# Rows, columns, and the depth of a tile, warps; columns of an array.
+ROWS = [(64, 64, 64, 4), (128, 64, 64, 8), (128, 128, 32, 8), (64, 16, 64, 4), (128, 32, 128, 8)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("tile", ROWS)
+@pytest.mark.parametrize("n", [256, 200, 36, 7, 0])
+def test_rows(n, tile, device):
+    rng = np.random.default_rng(8)
+    bm, bn, bk, warps = tile
+    m, k, batches = 2 * bm, bk, 3
+    a, b = (rng.integers(-5, 6, shape).astype(F16) for shape in ((m, k), (batches, max(n, 1), k)))
+    scale, shift = (rng.integers(-3, 4, (batches, max(n, 1))).astype(F32) for _ in range(2))
+    on = OnDevice(device)
+    there = [on(v) for v in (a, b, scale, shift, poisoned((batches, m, bn), F32))]
+    by_rows[(2, batches)](*there, n, k, b[0].size, BM=bm, BN=bn, BK=bk, num_warps=warps)
+    want = np.zeros((batches, m, bn))
+    for first in range(0, n, bn):
+        part = slice(first, min(first + bn, n))
+        product = a.astype(F64) @ b[:, part].astype(F64).swapaxes(1, 2)
+        want[:, :, :part.stop - first] += product * scale[:, None, part] + shift[:, None, part]
+    np.testing.assert_array_equal(on.back(there[4]).astype(F64), want)
+
+
+@pytest.mark.parametrize("tile", ROWS)
+def test_rows_are_boxes(tile, tmp_path):
+    """The columns' numbers come with the tile, and are read where they are computed with; no thread writes them to others.
+    Those that one exchange between lanes brings there are loaded as before."""
+    bm, bn, bk, warps = tile
+    compiled = by_rows.warmup(*["*fp16:16"] * 2, *["*fp32:16"] * 3, *["i32:16"] * 3, BM=bm, BN=bn, BK=bk, grid=(1,),
+                              target="sm_90a", num_warps=warps)
+    loop = re.search(r"\n  %[^\n]* = for .*?\n    yield ", compiled.asm["staged"], re.S)[0]
+    reads = [found.start() for found in re.finditer(rf"buffer_read %\d+ : tile<{bn}xf32", loop)]
+    assert len(reads) == (2 if bn > 32 else 0) and "buffer_write" not in loop
+    assert all(read > loop.index(" dot ") for read in reads)
+    ptx = compiled.asm["ptx"]
+    assert "cp.async.bulk.tensor.2d" in ptx
+    assert assemble(ptx, "sm_90a", tmp_path) == 0
