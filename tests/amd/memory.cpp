@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/amd/memory.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -50,7 +51,16 @@ const uint8_t *SharedMemory::read(uint64_t address, size_t bytes) const {
       throw Fault("LDS is read where nobody wrote: byte " + std::to_string(address + i));
     }
   }
+  for (const Copy &copy : copies_) {
+    if (address < copy.end && copy.begin < address + bytes) {
+      throw Fault("LDS is read where a copy has not landed: byte " + std::to_string(std::max(address, copy.begin)));
+    }
+  }
   return &bytes_[address];
+}
+
+void SharedMemory::beginCopy(const void *wave, uint64_t begin, uint64_t end) {
+  copies_.push_back({.wave = wave, .number = begun_[wave]++, .begin = begin, .end = end});
 }
 
 uint8_t *SharedMemory::write(uint64_t address, size_t bytes) {

@@ -54,9 +54,24 @@ public:
   [[nodiscard]] const uint8_t *read(uint64_t address, size_t bytes) const;
   [[nodiscard]] uint8_t *write(uint64_t address, size_t bytes);
 
+  // A wave copies something to [begin, end), where nobody may read until the copy has landed.
+  void beginCopy(const void *wave, uint64_t begin, uint64_t end);
+  // Of the copies that the wave ever began, the first `count` have landed.
+  void landCopies(const void *wave, uint64_t count) {
+    if (!copies_.empty()) {
+      std::erase_if(copies_, [&](const Copy &copy) { return copy.wave == wave && copy.number < count; });
+    }
+  }
+
 private:
+  struct Copy {
+    const void *wave;
+    uint64_t number, begin, end;
+  };
   void check(uint64_t address, size_t bytes) const;
 
+  std::map<const void *, uint64_t> begun_; // copies of each wave
+  std::vector<Copy> copies_;
   std::vector<uint8_t> bytes_;
   std::vector<uint8_t> written_; // empty: not strict
 };

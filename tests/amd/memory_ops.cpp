@@ -111,9 +111,12 @@ Step makeLoad(const Instruction &in, Space space, const DataFormat &format) {
 Step makeLoadToShared(const Instruction &in, Space space, const DataFormat &format) {
   const unsigned bytes = format.bytes;
   const auto offset = static_cast<uint32_t>(in.number("offset").value_or(0));
+  const unsigned pitch = std::max(bytes, 4U);
   return [=, from = Addresses(in, space, 0, 1)](Wave &wave) {
+    const uint64_t begin = (wave.scalar(kM0) & 0xffff) + offset;
+    wave.group.shared.beginCopy(&wave, begin, begin + uint64_t{pitch} * static_cast<unsigned>(std::bit_width(wave.exec)));
     eachLane(wave.exec, [&](unsigned lane) {
-      const uint64_t to = (wave.scalar(kM0) & 0xffff) + offset + lane * std::max(bytes, 4U);
+      const uint64_t to = begin + lane * pitch;
       const uint8_t *place = from.at(wave, lane, bytes, false);
       uint8_t *shared = wave.group.shared.write(to, bytes);
       place != nullptr ? std::memcpy(shared, place, bytes) : std::memset(shared, 0, bytes);

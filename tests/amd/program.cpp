@@ -2,6 +2,7 @@
 #include "tests/amd/program.h"
 
 #include "tests/amd/steps.h"
+#include "tests/amd/wait_counts.h"
 
 #include <algorithm>
 #include <cfenv>
@@ -48,36 +49,52 @@ void setUserRegisters(Wave &wave, const Kernel &kernel, uint64_t arguments, unsi
 
 } // namespace
 
+struct RunningWave : Wave {
+  using Wave::Wave;
+  UnderWay underWay;
+};
+
 int Mode::roundingOf(uint32_t field) {
   constexpr int kModes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
   return kModes[field];
 }
 
 struct Program::Code {
+  struct Prepared {
+    Step step;
+    WaitUse waits;
+  };
   Machine machine;
   std::vector<Instruction> instructions;
-  std::vector<Step> steps;
+  std::vector<Prepared> prepared; // whose places stay: waves keep what they have under way
   Places places;
   uint64_t base;
 
-  const Step &at(size_t index) {
-    if (index >= steps.size()) {
+  const Prepared &at(size_t index) {
+    if (index >= prepared.size()) {
       throw Fault("the kernel runs past its end");
     }
-    Step &step = steps[index];
-    if (!step) {
-      step = makeStep(instructions[index], machine, places, base);
+    Prepared &made = prepared[index];
+    if (!made.step) {
+      made = {makeStep(instructions[index], machine, places, base), waitUseOf(instructions[index], machine)};
     }
-    return step;
+    return made;
+  }
+  static void execute(RunningWave &wave, const Prepared &prepared) {
+    wave.underWay.begin(prepared.waits);
+    if (!prepared.waits.waits.empty()) {
+      wave.group.shared.landCopies(&wave, wave.underWay.copiesLanded());
+    }
+    prepared.step(wave);
   }
   // Until a barrier, the end, or its turn is over.
-  uint64_t run(Wave &wave) {
+  uint64_t run(RunningWave &wave) {
     uint64_t count = 0;
     while (count < kTurn && !wave.isDone && !wave.isAtBarrier) {
       const size_t index = wave.next++;
       ++count;
       try {
-        at(index)(wave);
+        execute(wave, at(index));
       } catch (const Fault &fault) {
         const std::string text = index < instructions.size() ? instructions[index].text : "";
         throw Fault(std::string(fault.what()) + " [instruction " + std::to_string(index) + ": " + text + "]");
@@ -97,7 +114,7 @@ Program::Code &Program::codeFor(bool isWave32) {
     code->machine = {.target = object_.target, .lanes = isWave32 ? 32U : 64U, .isCdna = object_.target.starts_with("gfx9"),
                      .isGfx12 = object_.target.starts_with("gfx12")};
     code->instructions = disassemble(object_, isWave32);
-    code->steps.resize(code->instructions.size());
+    code->prepared.resize(code->instructions.size());
     code->base = reinterpret_cast<uint64_t>(object_.image.data());
     for (size_t i = 0; i < code->instructions.size(); ++i) {
       code->places[code->instructions[i].address] = i;
@@ -110,7 +127,7 @@ namespace {
 
 struct RunningGroup {
   Group group;
-  std::deque<Wave> waves;
+  std::deque<RunningWave> waves;
   [[nodiscard]] bool isDone() const {
     return std::ranges::all_of(waves, [](const Wave &wave) { return wave.isDone; });
   }
@@ -214,7 +231,7 @@ uint64_t Program::run(const Kernel &kernel, const Shape &shape, const std::vecto
     }
     while (!std::ranges::all_of(running, &RunningGroup::isDone)) {
       for (RunningGroup &group : running) {
-        for (Wave &wave : group.waves) {
+        for (RunningWave &wave : group.waves) {
           count += code.run(wave);
         }
         group.openBarrier();
