@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/amd/program.h"
 
+#include "tests/amd/counts.h"
 #include "tests/amd/steps.h"
 #include "tests/amd/wait_counts.h"
 
 #include <algorithm>
 #include <cfenv>
+#include <cstdio>
 #include <deque>
 
 namespace emulator {
@@ -94,7 +96,11 @@ struct Program::Code {
       const size_t index = wave.next++;
       ++count;
       try {
-        execute(wave, at(index));
+        const Prepared &made = at(index);
+        if (wave.group.counts != nullptr) {
+          wave.group.counts->execute(index);
+        }
+        execute(wave, made);
       } catch (const Fault &fault) {
         const std::string text = index < instructions.size() ? instructions[index].text : "";
         throw Fault(std::string(fault.what()) + " [instruction " + std::to_string(index) + ": " + text + "]");
@@ -213,8 +219,13 @@ uint64_t Program::run(const Kernel &kernel, const Shape &shape, const std::vecto
   const Rounding nearest(FE_TONEAREST);
   const uint32_t threads = shape.block[0] * shape.block[1] * shape.block[2];
   const uint64_t groups = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  std::optional<Counts> counts;
+  if (Counts::areWanted()) {
+    counts.emplace(code.instructions.size());
+  }
   const auto make = [&](uint64_t number, std::deque<RunningGroup> &running) {
-    RunningGroup &group = running.emplace_back(RunningGroup{{memory, SharedMemory(kernel.sharedBytes + shape.sharedBytes)}, {}});
+    SharedMemory shared(kernel.sharedBytes + shape.sharedBytes);
+    RunningGroup &group = running.emplace_back(RunningGroup{{memory, std::move(shared), counts ? &*counts : nullptr}, {}});
     const uint32_t at[3] = {static_cast<uint32_t>(number % shape.grid[0]), static_cast<uint32_t>(number / shape.grid[0] % shape.grid[1]),
                             static_cast<uint32_t>(number / shape.grid[0] / shape.grid[1])};
     for (uint32_t first = 0; first < threads; first += code.machine.lanes) {
@@ -240,6 +251,9 @@ uint64_t Program::run(const Kernel &kernel, const Shape &shape, const std::vecto
         throw Fault("the kernel does not end");
       }
     }
+  }
+  if (counts) {
+    std::fprintf(stderr, "%s: %s", kernel.name.c_str(), counts->text(code.instructions).c_str());
   }
   return count;
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // LDS, and the instructions that move numbers between lanes by its crossbar.
+#include "tests/amd/banks.h"
+#include "tests/amd/counts.h"
 #include "tests/amd/memory_step.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace emulator {
@@ -98,6 +101,20 @@ Access parseAccess(const Instruction &in, const DataFormat &format, bool isLoad,
     access.data.emplace_back(index < kFirstAcc ? "v" + std::to_string(index) : "a" + std::to_string(index - kFirstAcc), format);
   }
   return access;
+}
+
+// The same access, counted where one asks for it. Each of two places is an access.
+Step counted(Step step, const Access &access, const Banks &banks) {
+  return [=, step = std::move(step)](Wave &wave) {
+    for (size_t i = 0; wave.group.counts != nullptr && i < access.data.size(); ++i) {
+      std::array<uint32_t, kMostLanes> addresses;
+      std::ranges::transform(wave.vector(access.address), wave.vector(access.address) + kMostLanes, addresses.begin(),
+                             [&](uint32_t address) { return address + access.offsets[i]; });
+      const unsigned conflicts = banks.conflicts(addresses, wave.exec);
+      wave.group.counts->access(banks.cycles() + conflicts, conflicts);
+    }
+    step(wave);
+  };
 }
 
 Step makeAccess(const Access &access, bool isLoad) {
@@ -197,7 +214,8 @@ Step makeSharedStep(const Instruction &in, const Machine &machine) {
     if (format.bytes != 0) {
       const bool isLoad = verb[0] == 'l' || verb[0] == 'r', isDouble = verb.find('2') != verb.npos;
       const unsigned step = format.bytes * (verb.find("64") != verb.npos ? 64 : 1);
-      return makeAccess(parseAccess(in, format, isLoad, isDouble, step), isLoad);
+      const Access access = parseAccess(in, format, isLoad, isDouble, step);
+      return counted(makeAccess(access, isLoad), access, Banks(machine, format.bytes, isLoad));
     }
   }
   const AtomicKind kind = parseAtomic(rest);

@@ -43,9 +43,12 @@ struct Mode {
   static int roundingOf(uint32_t field);
 };
 
+class Counts;
+
 struct Group {
   Memory &memory;
   SharedMemory shared;
+  Counts *counts; // nullptr: nobody asks
 };
 
 class Wave {

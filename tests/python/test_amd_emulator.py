@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the emulator of AMD's GPUs (tests/amd) takes for a fault, by inline assembly that has it: registers without a wait, memory
-out of bounds, LDS that nobody wrote. Each target's cases run in a process of its own, `python test_amd_emulator.py`."""
+out of bounds, LDS that nobody wrote. And the bank conflicts that it counts. Each target's cases run in a process of their own,
+`python test_amd_emulator.py`."""
 import functools
 import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -97,13 +99,49 @@ def run(target):
     print(json.dumps(said))
 
 
+@libtile.jit
+def has_conflicts(x, out, words, TEXT: tl.constexpr, N: tl.constexpr, LANES: tl.constexpr):
+    i, lanes = tl.arange(0, N), tl.arange(0, LANES)
+    tl.store(out + i, tl.gather(tl.load(x + i), (i * 7) % N, 0))  # which takes LDS of 4 N bytes
+    tl.store(words + lanes, tl.inline_asm_elementwise(TEXT, "=&v,v", [lanes * 4], tl.int32, False, 1))
+
+
+# Bytes from lane to lane, the instruction, and the cycles of its bank conflicts by target.
+CONFLICTS = [
+    (4, "ds_read_b32 v40, v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
+    (0, "ds_read_b32 v40, v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),       # all lanes read one word
+    (8, "ds_write_b32 v41, v41", {"gfx942": 2, "gfx950": 1, "gfx1100": 1}),      # every other bank
+    (128, "ds_read_b32 v40, v41", {"gfx942": 62, "gfx950": 31, "gfx1100": 31}),  # one bank, or two of 64
+    (128, "ds_write_b16 v41, v41", {"gfx942": 62, "gfx950": 31, "gfx1100": 31}),
+    (2, "ds_read_u16 v40, v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),       # two lanes a word
+    (8, "ds_read_b64 v[44:45], v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
+    (16, "ds_read_b64 v[44:45], v41", {"gfx942": 4, "gfx950": 2, "gfx1100": 2}),
+    (16, "ds_read_b128 v[44:47], v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
+    (32, "ds_read_b128 v[44:47], v41", {"gfx942": 8, "gfx950": 4, "gfx1100": 4}),
+    (80, "ds_write_b128 v41, v[44:47]", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
+]
+
+
+def count(target):
+    """Launches each of CONFLICTS, which the emulator writes the counts of."""
+    lanes = 64 if target.startswith("gfx9") else 32
+    for stride, text, _ in CONFLICTS:
+        x, out, words = (libtile.to_device(np.arange(n, dtype=np.int32), "hip") for n in (2048, 2048, lanes))
+        lines = ["v_mbcnt_lo_u32_b32 v41, -1, 0", "v_mbcnt_hi_u32_b32 v41, -1, v41", f"v_mul_u32_u24 v41, {stride}, v41", text, "SHARED(0)", BEFORE]
+        has_conflicts[(1,)](x, out, words, assembly(lines, target), 2048, lanes, num_warps=1)
+
+
+def child_on(what, target, **environment):
+    library = pathlib.Path(importlib.util.find_spec("libtile").origin).parents[2] / "tests" / "amd" / "libamdhip64_emulated.so"
+    child = subprocess.run([sys.executable, __file__, what, target], capture_output=True, text=True, check=False,
+                           env={**os.environ, "LIBTILE_HIP": str(library), "LIBTILE_EMULATED_GPU": target, **environment})
+    assert child.returncode == 0, child.stderr
+    return child
+
+
 @functools.cache
 def said_on(target):
-    library = pathlib.Path(importlib.util.find_spec("libtile").origin).parents[2] / "tests" / "amd" / "libamdhip64_emulated.so"
-    environment = {**os.environ, "LIBTILE_HIP": str(library), "LIBTILE_EMULATED_GPU": target}
-    child = subprocess.run([sys.executable, __file__, target], env=environment, capture_output=True, text=True, check=False)
-    assert child.returncode == 0, child.stderr
-    return json.loads(child.stdout)
+    return json.loads(child_on("run", target).stdout)
 
 
 @pytest.mark.parametrize("target, name", [(target, name) for target in TARGETS for name in cases(target)])
@@ -112,5 +150,14 @@ def test_faults(target, name):
     assert said is None if expected is None else expected in said and "[instruction " in said, said
 
 
+@pytest.mark.parametrize("target", CONFLICTS[0][2])
+def test_bank_conflicts(target):
+    launches = child_on("count", target, LIBTILE_EMULATED_COUNTS="1").stderr.split("has_conflicts: ")[1:]
+    line = r"LDS \d+, .*vector \d+, waits \d+; LDS takes \d+ cycles, (\d+) of them for bank conflicts\n"
+    cycles = [int(re.match(line, said)[1]) for said in launches]  # the first one has those of the kernel's other accesses alone
+    assert [all_of_them - cycles[0] for all_of_them in cycles] == [expected[target] for _, _, expected in CONFLICTS]
+    assert re.search(r"\n  (62|31) cycles in 1 times ds_(read|load)_b32 v40, v41\n", launches[3])
+
+
 if __name__ == "__main__":
-    run(sys.argv[1])
+    {"run": run, "count": count}[sys.argv[1]](sys.argv[2])
