@@ -58,6 +58,11 @@ public:
     orThrow(text != nullptr, Doing::Compiling);
     return text;
   }
+  [[nodiscard]] py::bytes code() {
+    size_t length = 0;
+    const char *bytes = lt_kernel_code(get(), &length);
+    return {bytes, length};
+  }
   [[nodiscard]] py::list texts(const char *(*at)(const lt_kernel *, size_t)) {
     py::list list;
     lt_kernel *kernel = get();
@@ -117,6 +122,7 @@ private:
 void addKernelClass(py::module_ &module) {
   py::class_<Kernel>(module, "Kernel", "A compiled kernel. It pickles as its IR.")
       .def("text", &Kernel::text, "A stage by name, as text.")
+      .def("code", &Kernel::code, "Machine code; none where the driver assembles.")
       .def("facts", &Kernel::facts, "What the compiler chose and what the code needs, by name.")
       .def("load", &Kernel::load, "load(device): loads the code, unless a launch has; facts() then has what loading found out.")
       .def("stages", [](Kernel &self) { return self.texts(lt_kernel_stage); })

@@ -237,10 +237,10 @@ LT_API const char *lt_kernel_fallback(const lt_kernel *kernel, size_t index);
 LT_API const char *lt_kernel_guard(const lt_kernel *kernel, size_t index);
 LT_API const char *lt_kernel_property(lt_kernel *kernel, size_t index, int64_t *value); /* of loaded code */
 LT_API lt_status lt_kernel_load(lt_kernel *kernel, lt_device *device); /* what a launch compiled: on the launch's device */
-/* The kernel as text, likewise, and back; NULL: an error. */
-LT_API const char *lt_kernel_state(const lt_kernel *kernel, size_t *length);
+LT_API const char *lt_kernel_state(const lt_kernel *kernel, size_t *length); /* as text, likewise, and back; NULL: an error */
 LT_API lt_kernel *lt_kernel_restore(const char *state, size_t length);
 LT_API const char *lt_kernel_text(const lt_kernel *kernel, const char *stage); /* likewise; NULL: an error */
+LT_API const char *lt_kernel_code(const lt_kernel *kernel, size_t *length); /* empty if the driver assembles; lives with the kernel */
 LT_API lt_status lt_compile_for(lt_function *function, const char *target, const lt_arg *arguments,
                                 size_t count, const lt_options *options, lt_kernel **out); /* with no device present */
 LT_API const char *lt_target_at(size_t index); /* names; NULL: no more. Valid until the next call */

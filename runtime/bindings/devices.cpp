@@ -174,6 +174,11 @@ lt_kernel *lt_kernel_restore(const char *state, size_t length) {
 const char *lt_kernel_text(const lt_kernel *kernel, const char *stage) {
   return guarded<const char *>(nullptr, [&] { return keepText(kernel->compiled->text(stage)); });
 }
+const char *lt_kernel_code(const lt_kernel *kernel, size_t *length) {
+  const std::vector<char> &code = kernel->compiled->preferred().code.object;
+  *length = code.size();
+  return code.data();
+}
 
 // ---- types and the language
 

@@ -242,6 +242,19 @@ else:
 """)
 
 
+def test_stages_of_amd():
+    check("""
+source = ASTSource(scale, {"x": "*fp32", "n": "i32"}, {"FACTOR": 3, "BLOCK": 64})
+for name, lanes in (("gfx942", 64), ("gfx1100", 32)):
+    kernel = triton.compile(source, GPUTarget("hip", name, lanes), {"num_warps": 2})
+    assert kernel.metadata.target == GPUTarget("hip", name, lanes) and kernel.metadata.num_warps == 2
+    assert list(kernel.asm) == ["source", "ttir", "ttgir", "llir", "amdgcn", "laid-out", "hsaco"]
+    assert "s_endpgm" in kernel.asm["amdgcn"] == kernel.asm["asm"]
+    assert kernel.asm["hsaco"].startswith(b"\\x7fELF") and kernel.kernel == kernel.asm["hsaco"]
+    assert "ptx" not in kernel.asm and "cubin" not in kernel.asm
+""")
+
+
 def test_names_of_a_key_that_are_no_parameters_count_for_nothing():
     check("""
 from triton.runtime.autotuner import Autotuner, autotune

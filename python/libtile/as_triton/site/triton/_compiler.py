@@ -11,6 +11,7 @@ from triton import _driver, _errors
 
 # Triton's stages -> libtile's that stand for about the same; the others keep their names.
 _STAGES = {"ttir": "tile", "ttgir": "staged", "llir": "llvm"}
+_STAGES_OF_AMD = {**_STAGES, "amdgcn": "asm"}
 
 
 class Options(dict):
@@ -38,6 +39,7 @@ class Stages(Mapping):
 
     def __init__(self, kernel):
         self._kernel, self._stages = kernel, libtile.CompiledKernel.asm.fget(kernel)
+        self._names = _STAGES_OF_AMD if kernel.target.startswith("gfx") else _STAGES
 
     def __getitem__(self, name):
         if name == "source":
@@ -46,14 +48,18 @@ class Stages(Mapping):
             return _assembled(self["ptx"], self._kernel.target)
         if name == "sass":
             return get_sass(self["cubin"])
-        return self._stages[_STAGES.get(name, name) if _STAGES.get(name) in self._stages else name]
+        if name == "hsaco" and self._names is _STAGES_OF_AMD:
+            return self._kernel._kernel.code()
+        return self._stages[self._names.get(name, name) if self._names.get(name) in self._stages else name]
 
     def __iter__(self):
         yield "source"
-        yield from (name for name, ours in _STAGES.items() if ours in self._stages)
-        yield from (name for name in self._stages if name not in _STAGES.values())
+        yield from (name for name, ours in self._names.items() if ours in self._stages)
+        yield from (name for name in self._stages if name not in self._names.values())
         if "ptx" in self._stages:
             yield "cubin"
+        if self._names is _STAGES_OF_AMD:
+            yield "hsaco"
 
     def __len__(self):
         return len(list(iter(self)))
@@ -153,7 +159,7 @@ class CompiledKernel(libtile.CompiledKernel):
 
     @property
     def _is_for_gpu(self):
-        return self.target.startswith("sm_")
+        return self.target.startswith(("sm_", "gfx"))
 
     def _loaded(self):
         """The facts, with those that the driver of a GPU finds out in loading the code; without, where none loads it."""
@@ -184,8 +190,8 @@ class CompiledKernel(libtile.CompiledKernel):
 
     @property
     def kernel(self):
-        """The code: of a GPU's kernel the assembler's output. PTXASError: there is no assembler."""
-        return self.asm["cubin" if "ptx" in self.asm else "asm"]
+        """The code: of a kernel for NVIDIA's GPUs the assembler's output. PTXASError: there is no assembler."""
+        return self.asm[next((name for name in self.asm if name in ("cubin", "hsaco")), "asm")]
 
     n_regs = property(lambda self: self._held(self._loaded(), "registers"))
     n_spills = property(_spills)

@@ -13,7 +13,7 @@ from libtile import _libtile
 
 
 class GPUTarget(namedtuple("GPUTarget", ["backend", "arch", "warp_size"])):
-    """A target as ("cuda", 90, 32), ("hip", "gfx942", 64) or ("cpu", "", 1)."""
+    """A target as ("cuda", 90, 32), ("hip", "gfx942", 64), ("hip", "gfx1100", 32) or ("cpu", "", 1)."""
     __slots__ = ()
 
 
@@ -33,7 +33,9 @@ def target_of(name):
     """The GPUTarget of libtile's name."""
     if name.startswith("sm_"):
         return GPUTarget("cuda", int("".join(filter(str.isdigit, name))), 32)
-    return GPUTarget("hip", name, 64) if name.startswith("gfx") else GPUTarget("cpu", name, 1)
+    if name.startswith("gfx"):
+        return GPUTarget("hip", name, 64 if name.startswith("gfx9") else 32)
+    return GPUTarget("cpu", name, 1)
 
 
 class BaseBackend:
