@@ -59,7 +59,8 @@ def page():
              "`docs/generate_language.py`; edit that file, not this one. `docs/semantics.md` says what they mean",
              "exactly, and which Python stands around them. A row marked x is also a method:",
              "`x.name(...)` with x as the first argument. What a target does not have is an error there that says so;",
-             "what is converted has the meaning that stands here, by other means than the target's own.", "",
+             "what is converted has the meaning that stands here, by other means than the target's own.",
+             "The columns are those of " + ", ".join(" and ".join(f"`{name}`" for name in targets) for targets in TARGETS.values()) + ".", "",
              "## Element types", "", *heading("type")]
     lines += [f"| `{row[0]}` | {' | '.join(cells(row[0]))} |" for row in names["DTYPE"]]
     last = None

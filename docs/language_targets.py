@@ -6,15 +6,13 @@
     converted (WHAT)   compiled to something else than the name says
 """
 # The columns, and what of each is compiled.
-TARGETS = {"CPU": ("x86-64-v3",), "NVIDIA": ("sm_80", "sm_90a"), "AMD": ()}
-# Everything, there.
-UNTRIED = "not yet"
+TARGETS = {"CPU": ("x86-64-v3",), "NVIDIA": ("sm_80", "sm_90a"), "AMD": ("gfx942",)}
 
-_ON_NVIDIA = {"CPU": "no (NVIDIA's GPUs alone)"}
+_ON_NVIDIA = {"CPU": "no (NVIDIA's GPUs alone)", "AMD": "no (NVIDIA's GPUs alone)"}
 _ON_AMD = {"CPU": "no (AMD's GPUs alone)", "NVIDIA": "no (AMD's GPUs alone)"}
 _ADDRESSES = {"NVIDIA": "converted (plain accesses)"}
-_FLOAT8 = dict.fromkeys(("CPU", "NVIDIA"), "converted (codes in memory, fp32 in arithmetic)")
-_SCALED = dict.fromkeys(("CPU", "NVIDIA"), "converted (a dot of fp16 or bf16)")
+_FLOAT8 = dict.fromkeys(TARGETS, "converted (codes in memory, fp32 in arithmetic)")
+_SCALED = dict.fromkeys(TARGETS, "converted (a dot of fp16 or bf16)")
 
 # By name; those of descriptors as "desc.name", of types as "dtype.name".
 EXCEPTIONS = {
@@ -27,11 +25,12 @@ EXCEPTIONS = {
     **{f"desc.atomic_{name}": {"NVIDIA": "converted (an atomic for each element)"}
        for name in ("add", "min", "max", "and", "or", "xor")},
     "dot_scaled": _SCALED,
-    "inline_asm_elementwise": {"CPU": "converted (PTX that is arithmetic on integers and floats)"},
+    "inline_asm_elementwise": {"CPU": "converted (PTX that is arithmetic on integers and floats)",
+                               "AMD": "converted (PTX that is arithmetic on integers and floats; AMD's own as it is)"},
 }
 
 
 def cells(name):
     """What stands in the columns of a name."""
     given = EXCEPTIONS.get(name, {})
-    return [given.get(column, "yes") if targets else UNTRIED for column, targets in TARGETS.items()]
+    return [given.get(column, "yes") for column in TARGETS]

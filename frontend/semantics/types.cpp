@@ -336,7 +336,7 @@ Value currentTarget(Semantics &s, Args) {
   return Value::aggregate(
       cls, {Value::string(number != 0 ? "cuda" : isAmd ? "hip" : "cpu"),
             number != 0 ? Value::integer(number) : Value::string(s.target),
-            Value::integer(number != 0 ? 32 : isAmd ? 64 : 1)});
+            Value::integer(number != 0 ? 32 : !isAmd ? 1 : s.target.starts_with("gfx9") ? 64 : 32)});
 }
 
 Value onlyOn(Semantics &s, Args args) {

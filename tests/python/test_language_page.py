@@ -15,7 +15,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 # What shows that a name was converted, in a text of the compiled kernel.
 SHOWN = {"codes in memory, fp32 in arithmetic": ("tile", "float8_decode"), "plain accesses": ("ptx", "(ld|st).global"),
          "an atomic for each element": ("ptx", r"(atom|red)\S*\.global"), "a dot of fp16 or bf16": ("tile", "dot "),
-         "PTX that is arithmetic on integers and floats": ("nested", "add ")}
+         "PTX that is arithmetic on integers and floats": ("nested", "add "),
+         "PTX that is arithmetic on integers and floats; AMD's own as it is": ("staged", "add ")}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def outcome(kernel, said, target):
     return said if re.search(pattern, compiled.asm[text]) else f"yes, no {pattern} in the {text}"
 
 
-@pytest.mark.parametrize("column", ["CPU", "NVIDIA"])
+@pytest.mark.parametrize("column", ["CPU", "NVIDIA", "AMD"])
 def test_the_page_is_true(targets, kernels, column):
     wrong = []
     for name, _ in names_of_the_page():
