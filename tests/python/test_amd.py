@@ -185,6 +185,28 @@ def test_what_a_workgroup_has(target):
         many.warmup("*i32", "*i32", "*i32", B=2**16, target=target, grid=(1,))
 
 
+@pytest.mark.parametrize("name, waves, most", [("gfx942", 8, 64), ("gfx1100", 16, 96)])
+def test_waves_of_a_unit(name, waves, most):
+    def registers(**options):
+        made = softmax.warmup("*fp16", "*bf16", "i32", "i32", B=8192, target=name, grid=(1,), num_warps=2, **options)
+        assert not made.fallbacks
+        return number(made.asm["asm"], "vgpr_count")
+    assert registers() > most >= registers(waves_per_eu=waves)
+
+
+@libtile.jit
+def asks(out, LANES: tl.constexpr):
+    tl.static_assert(tl.target_info.current_target().warp_size == LANES)
+    i = tl.arange(0, tl.extra.hip.num_threads())
+    tl.store(out + i, tl.extra.hip.memrealtime() + tl.extra.hip.num_warps() * tl.extra.hip.smid())
+
+
+def test_what_amd_alone_has(target):
+    made = asks.warmup("*i64", WAVES[target], target=target, grid=(1,), num_warps=4)
+    assert f"tile<{4 * WAVES[target]}xi64>" in made.asm["tile"] and "clock" in made.asm["tile"]
+    assert ("hwreg(HW_REG_HW_ID1, 10, 11)" if WAVES[target] == 32 else "hwreg(HW_REG_HW_ID, 8, 8)") in made.asm["asm"]
+
+
 @libtile.jit
 def assembles(x, TEXT: tl.constexpr, CONSTRAINTS: tl.constexpr):
     tl.store(x, tl.inline_asm_elementwise(TEXT, CONSTRAINTS, [tl.load(x)], tl.int32, True, 1))
