@@ -3,6 +3,8 @@
 and whatever points somewhere points there. Addresses differ: the two lay sections out otherwise."""
 import dataclasses
 import functools
+import json
+import pathlib
 import shutil
 import struct
 import subprocess
@@ -72,10 +74,14 @@ class Elf:
                     yield self.sections[section.info].name, place, info & 0xffffffff, symbols[info >> 32], addend
 
 
+@functools.cache
 def tool(name):
-    found = [path for path in (shutil.which(name + suffix) for suffix in ("-22", "-21", "-20", "-19", "")) if path]
-    assert found, f"there is no {name}, which ./dev installs"
-    return found[0]
+    """Of the LLVM that libtile is built with: another one's objects differ."""
+    options = pathlib.Path(libtile.__file__).parents[2] / "meson-info" / "intro-buildoptions.json"
+    version = next(option["value"] for option in json.loads(options.read_text()) if option["name"] == "llvm")
+    found = shutil.which(f"{name}-{version}") or shutil.which(name)
+    assert found, f"there is no {name}-{version}, which ./dev installs"
+    return found
 
 
 def linked_by_llvm(text, target, folder):
