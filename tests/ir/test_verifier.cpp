@@ -292,10 +292,11 @@ const EditCase kEdits[] = {
      [](Function &fn, Builder &builder) { fn.guards.push_back({Guard::Kind::Disjoint, 0, 1}); }},
     {31, [](Function &fn, Builder &builder) { fn.guards.push_back({Guard::Kind::Below, 77, 1}); }},
     {31, [](Function &fn, Builder &builder) { fn.guards.push_back({Guard::Kind::Above, 0, 0}); }},
-    // Maps: no dimension, no pointer, a row of 96 bytes, an extent of 0.
+    // Maps: no dimension, no pointer, rows of 96 bytes one below another, an extent of 0.
     {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {}}); }},
     {40, [](Function &fn, Builder &builder) { fn.maps.push_back({1, Elem::F32, {{{64, -1}, {4, -1}, 32}}}); }},
-    {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{64, -1}, {4, -1}, 24}}}); }},
+    {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{64, -1}, {256, -1}, 8}, {{64, -1}, {4, -1}, 24}}}); }},
+    {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{64, -1}, {4, -1}, 3}}}); }}, // of no 16 bytes
     {40, [](Function &fn, Builder &builder) { fn.maps.push_back({0, Elem::F32, {{{0, -1}, {4, -1}, 32}}}); }},
     {35,
      [](Function &fn, Builder &builder) {
