@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/shared_accesses.h"
@@ -347,17 +348,22 @@ int64_t registersOfThread(const ir::Function &fn, const ir::Target &target) {
 
 bool overlapDots(ir::Function &fn, const PassContext &context) {
   const int64_t registers = registersOfThread(fn, context.target);
-  bool any = false;
+  std::optional<ir::Function> before;
   for (const OpId op : fn.walk()) {
     if (fn.opcode(op) != Opcode::For || producerAround(fn, op).valid()) {
       continue;
     }
     if (const auto schedule = Scheduler(fn, op, context.target).run(registers)) {
+      before = before ? std::move(before) : std::optional(fn.clone());
       Rewriter(fn, *schedule).run();
-      any = true;
     }
   }
-  return any;
+  // What dots read lives until they have ended, and may have no room then.
+  if (before && sharedBytes(fn) > context.target.sharedMemory) {
+    fn = std::move(*before);
+    return false;
+  }
+  return before.has_value();
 }
 
 } // namespace libtile::passes

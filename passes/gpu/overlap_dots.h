@@ -19,7 +19,7 @@
 // that threads make in the iteration: the machine's assembler lets no dot be under way while they are written. `behind` 0 of a
 // dot forbids it.
 //
-// It takes registers for sums that are under way at once, which have to be there.
+// It takes registers for sums that are under way at once, and shared memory for what is read longer, which have to be there.
 #pragma once
 
 #include "passes/pass.h"

@@ -53,7 +53,7 @@ public:
     const auto bytes = static_cast<int32_t>(type.elementBytes());
     std::vector<ir::Layout> threads = convertedLayouts(fn_, fn_.result(load_));
     threads.push_back(fn_.layout(type.layout()));
-    planned.slot = type.rank() == 1 ? rowLayout(type.shape()[0], threads) : matrixLayout(type.shape(), *fast.axis, bytes, threads);
+    planned.slot = type.rank() == 1 ? rowLayout(type.shape()[0], bytes, threads) : matrixLayout(type.shape(), *fast.axis, bytes, threads);
     const auto parts = boxParts(planned.slot, type.shape(), bytes);
     if (!parts) {
       return "no buffer of such a tile is made of boxes";
@@ -62,13 +62,14 @@ public:
   }
 
 private:
-  // With room for the padding of those who read it.
-  static ir::Layout rowLayout(int32_t extent, std::span<const ir::Layout> threads) {
+  // With room for the padding of those who read it. Slots of a ring start where a box may: at multiples of 128 bytes.
+  static ir::Layout rowLayout(int32_t extent, int32_t elementBytes, std::span<const ir::Layout> threads) {
     int32_t padded = extent;
     for (const ir::Layout &layout : threads) {
       padded = std::max(padded, layout.subtile()[0] * layout.repeats()[0]);
     }
-    const int32_t shape[] = {padded}, subtile[] = {padded & -padded}, order[] = {0};
+    const int32_t unit = kRowAlignment / elementBytes;
+    const int32_t shape[] = {(padded + unit - 1) / unit * unit}, subtile[] = {shape[0] & -shape[0]}, order[] = {0};
     return bufferLayout(shape, subtile, order);
   }
 

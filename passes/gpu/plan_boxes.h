@@ -16,6 +16,8 @@ namespace libtile::passes {
 // The layouts into which a tile is converted: under them it is read from a buffer, should there be one.
 [[nodiscard]] std::vector<ir::Layout> convertedLayouts(const ir::Function &fn, ir::ValueId tile);
 
+inline constexpr int32_t kRowAlignment = 128; // of a box that is not swizzled; bytes
+
 // A load as a copy of a box.
 struct PlannedBox {
   ir::TensorMap map;

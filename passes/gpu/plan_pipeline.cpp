@@ -33,7 +33,6 @@ using ir::ValueId;
 
 constexpr int32_t kDefaultStages = 3;
 constexpr int32_t kMostStages = 256;
-constexpr int32_t kRowAlignment = 128; // of a box that is not swizzled; bytes
 
 class Planner {
 public:
