@@ -38,6 +38,10 @@ void verifyCopyBox(Checker &c, OpId op) {
     ok = ok && c.operandType(op, i) == Type::scalar(Elem::I32);
   }
   c.require(ok, 40, op, "a buffer of the map's element, one counter, an i1 and an i32 for each of its dimensions");
+  // The machine's copies start at multiples of 128 bytes, in each slot of a ring.
+  const bool isWhole = !ok || !buffer.layout().valid() ||
+                       int64_t{c.fn.layout(buffer.layout()).size(HwDim::Offset)} * buffer.elementBytes() % 128 == 0;
+  c.require(isWhole, 40, op, "a buffer that copy_box fills has a multiple of 128 bytes");
 }
 
 void verifyArrivalsWait(Checker &c, OpId op) {

@@ -216,6 +216,22 @@ def test_rows(n, tile, device):
     np.testing.assert_array_equal(on.back(there[4]).astype(F64), want)
 
 
+# Rows of few bytes: a slot of 128 holds them.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, F16, F32, np.int32])
+@pytest.mark.parametrize("bn", [32, 64, 128])
+def test_narrow_rows(bn, dtype, device):
+    rng = np.random.default_rng(9)
+    m, n, k = 128, 256, 64
+    a, b = (rng.integers(-5, 6, shape).astype(F16) for shape in ((m, k), (1, n, k)))
+    scale, shift = (rng.integers(-3, 4, (1, n)).astype(dtype) for _ in range(2))
+    on = OnDevice(device)
+    there = [on(v) for v in (a, b, scale, shift, poisoned((1, m, bn), F32))]
+    by_rows[(1, 1)](*there, n, k, b[0].size, BM=m, BN=bn, BK=k, num_warps=8, num_stages=3)
+    products = a.astype(F64) @ b[0].astype(F64).T * scale.astype(F64) + shift.astype(F64)
+    np.testing.assert_array_equal(on.back(there[4])[0].astype(F64), products.reshape(m, -1, bn).sum(1))
+
+
 @pytest.mark.parametrize("tile", ROWS)
 def test_rows_are_boxes(tile, tmp_path):
     """The columns' numbers come with the tile, and are read where they are computed with; no thread writes them to others.

@@ -159,3 +159,14 @@ def test_code_backward(tile, causal, tmp_path):
     assert sorted((regs, (int(m), int(n))) for regs, m, n in dots) == sorted(wanted)
     written = [re.search(f"{name} = .*tile<(.*?),", loop)[1] for name in re.findall(r"buffer_write %\d+, (%\d+)", loop)]
     assert [type_ for type_ in written if "f16" in type_] == [f"{scores[0]}x{scores[1]}xf16"] * (1 if is_turned else 2)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("tile", [(64, 128, 128, 8), (64, 64, 256, 8), (128, 64, 128, 8)])
+def test_backward_has_room(tile, stages):
+    """Whatever overlaps, it takes no more shared memory than there is: stages give way, or nothing overlaps."""
+    d, bm, bn, warps = tile
+    compiled = attention_backward.warmup(*["*fp16:16"] * 4, *["*fp32:16"] * 3, *["*fp16:16"] * 2, "i32:16", "fp32", grid=(1,),
+                                         target="sm_90a", D=d, BLOCK_M=bm, BLOCK_N=bn, CAUSAL=False, num_warps=warps,
+                                         num_stages=stages)
+    assert int(re.search(r" arena=(\d+)", compiled.asm["staged"])[1]) <= 227 * 1024
