@@ -86,16 +86,17 @@ void LoopRings::copyBox(Builder &builder, size_t load, ValueId slot, ValueId cou
   fn_.setAttr(copy, Attr::map, ir::AttrValue(maps_[load]));
 }
 
-// The polynomial's number in 32 bits, the nearest if it has none there: that lies outside of any array, too.
+// The polynomial's number in 32 bits; the least one if it has none there: a box there lies outside of any array, too, and the
+// machine takes it, unlike one that starts at no multiple of 16 bytes.
 ValueId LoopRings::makeCoordinate(Builder &builder, const Polynomial &coordinate, Mapped mapped) const {
   if (coordinate.isConstant()) {
-    return builder.i32(static_cast<int32_t>(std::clamp<int64_t>(coordinate.constant(), INT32_MIN, INT32_MAX)));
+    const int64_t number = coordinate.constant();
+    return builder.i32(number >= INT32_MIN && number <= INT32_MAX ? static_cast<int32_t>(number) : INT32_MIN);
   }
-  const Type wide = Type::scalar(Elem::I64);
-  ValueId sum = makeNumber(builder, coordinate, mapped);
-  sum = builder.make(Opcode::SMin, {sum, builder.constInt(wide, INT32_MAX)});
-  sum = builder.make(Opcode::SMax, {sum, builder.constInt(wide, INT32_MIN)});
-  return builder.make(Opcode::Trunc, {sum}, Type::scalar(Elem::I32));
+  const ValueId number = makeNumber(builder, coordinate, mapped);
+  const ValueId narrow = builder.make(Opcode::Trunc, {number}, Type::scalar(Elem::I32));
+  const ValueId again = builder.make(Opcode::SExt, {narrow}, Type::scalar(Elem::I64));
+  return builder.make(Opcode::Select, {builder.cmp(CmpPred::eq, again, number), narrow, builder.i32(INT32_MIN)});
 }
 
 void LoopRings::readSlot(Builder &builder, size_t load, ValueId slot) const {
