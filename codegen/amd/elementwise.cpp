@@ -2,7 +2,9 @@
 #include "codegen/amd/elementwise.h"
 
 #include "codegen/require_pass.h"
+#include "ir/ops.h"
 
+#include <llvm/IR/IntrinsicsAMDGPU.h>
 #include <llvm/IR/MDBuilder.h>
 
 namespace libtile::codegen::amd {
@@ -28,10 +30,28 @@ llvm::Value *AmdElementwise::fromDouble(ir::Elem elem, llvm::Value *value) {
   return elem == ir::Elem::F16 ? toHalf(value) : Elementwise::fromDouble(elem, value);
 }
 
-// Target::functions has none.
-llvm::Value *AmdElementwise::function(ir::Opcode, llvm::ArrayRef<llvm::Value *>) {
-  requirePass(false, "expand_functions");
-  return nullptr;
+// e^x = 2^n 2^f with n the integer next to x log2(e), kept where 2^n is a number or rounds to one, and f in two steps, so
+// that the error does not grow with x. Beyond, f takes what is left, infinities too, and so does a NaN. What v_exp_f32
+// takes for 0 is a power of 1 or a product that is 0.
+llvm::Value *AmdElementwise::exponential(llvm::Value *x) {
+  llvm::Type *type = x->getType();
+  const auto number = [&](double value) { return llvm::ConstantFP::get(type, value); };
+  llvm::Value *n = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::rint, builder_.CreateFMul(x, number(0x1.715476p+0)));
+  n = builder_.CreateIntrinsic(llvm::Intrinsic::amdgcn_fmed3, {type}, {n, number(-150), number(128)});
+  llvm::Value *f = builder_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, number(0x1.715476p+0), builder_.CreateFNeg(n)});
+  f = builder_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, number(0x1.4ae0cp-26), f});
+  llvm::Value *power = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::amdgcn_exp2, f);
+  llvm::Value *exponent = builder_.CreateFPToSI(n, builder_.getInt32Ty());
+  return builder_.CreateIntrinsic(llvm::Intrinsic::ldexp, {type, exponent->getType()}, {power, exponent});
+}
+
+llvm::Value *AmdElementwise::function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) {
+  if (opcode == ir::Opcode::Exp) {
+    return exponential(operands[0]);
+  }
+  requirePass(opcode == ir::Opcode::Exp2, "expand_functions");
+  // LLVM scales what v_exp_f32 takes for 0.
+  return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::exp2, operands[0]);
 }
 
 // Off by at most 2.5 ulp, by the hardware's reciprocal, where the op does not ask for more.

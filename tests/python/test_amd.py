@@ -100,6 +100,26 @@ def test_reductions_exchange_in_registers(name, moves):
 
 
 @libtile.jit
+def powers(x, z, B: tl.constexpr, OF_TWO: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(x + i)
+    tl.store(z + i, tl.exp2(a) if OF_TWO else tl.exp(a))
+
+
+@pytest.mark.parametrize("of_two, most", [(True, 6), (False, 8)])
+def test_powers_are_the_hardwares(target, of_two, most):
+    """With what results below the least normal number take, which v_exp_f32 gives as 0."""
+    text = powers.warmup("*fp32", "*fp32", B=WAVES[target], OF_TWO=of_two, target=target, grid=(1,), num_warps=1).asm["asm"]
+    taken = re.findall(r"\bv_(?:\w+_f32|cvt_\w+|cndmask_b32)", text)
+    assert sum("v_exp_f32" in each for each in taken) == 1 and len(taken) <= most, taken
+
+
+def test_softmax_takes_the_hardwares_powers(target):
+    text = softmax.warmup("*fp32", "*fp32", "i32", "i32", B=4 * WAVES[target], target=target, grid=(1,), num_warps=1).asm["asm"]
+    assert len(re.findall(r"\bv_exp_f32", text)) == 4
+
+
+@libtile.jit
 def compose(a, b, c, d):
     return a * c, b * c + d
 
