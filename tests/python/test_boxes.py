@@ -247,3 +247,38 @@ def test_rows_are_boxes(tile, tmp_path):
     # b has a batch beside its two axes, the rows one axis less.
     assert ("cp.async.bulk.tensor.2d" in ptx) == bool(reads) and "cp.async.bulk.tensor.3d" in ptx
     assert assemble(ptx, "sm_90a", tmp_path) == 0
+
+
+@libtile.jit
+def by_far_rows(a, b, rows, out, N, far: tl.constexpr, BN: tl.constexpr):
+    """A product, and to each block of columns the numbers that lie `far` times the block's first column further on."""
+    m, d, j = tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, BN)
+    acc = tl.zeros((64, 64), dtype=tl.float32)
+    for first in range(0, N, BN):
+        k = first + j
+        x = tl.load(a + m[:, None] * N + k[None, :], mask=k[None, :] < N, other=0.0)
+        y = tl.load(b + k[:, None] * 64 + d[None, :], mask=k[:, None] < N, other=0.0)
+        at = first.to(tl.int64) * far + j
+        row = tl.load(rows + at, mask=(at >= 0) & (at < N), other=0.0)
+        acc += tl.dot(x, y) + row[None, :]
+    tl.store(out + m[:, None] * 64 + d[None, :], acc)
+
+
+# Coordinates that have no number in 32 bits, either way, are outside of the array as others are.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("far", [1, 0, 1 << 25, 1 << 32, -1, -(1 << 25), -(1 << 32), (1 << 26) + 1])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_far_rows(far, warps, device):
+    rng = np.random.default_rng(10)
+    n, bn = 256, 64
+    a, b = (rng.integers(-5, 6, shape).astype(F16) for shape in ((64, n), (n, 64)))
+    rows = rng.integers(-3, 4, n).astype(F32)
+    on = OnDevice(device)
+    there = [on(v) for v in (a, b, rows, poisoned((64, 64), F32))]
+    by_far_rows[(1,)](*there, n, far=far, BN=bn, num_warps=warps)
+    want = a.astype(F64) @ b.astype(F64)
+    for first in range(0, n, bn):
+        at = first * far + np.arange(bn)
+        inside = (at >= 0) & (at < n)
+        want += np.where(inside, rows[np.where(inside, at, 0)], 0)
+    np.testing.assert_array_equal(on.back(there[3]).astype(F64), want)
