@@ -127,15 +127,24 @@ def without(bytes_, places):
     return bytes(bytes_)
 
 
-def test_sections(three):
+def without_scalar_count(bytes_, section, target):
+    """From gfx10 on the descriptor's number of scalar registers is reserved: LLVM 19's assembler writes another than its code
+    generator."""
+    if section != ".rodata" or not target.startswith("gfx1"):
+        return bytes_
+    return bytes_[:48] + bytes([bytes_[48] & 0x3F, bytes_[49] & 0xFC]) + bytes_[50:]
+
+
+def test_sections(three, target):
     thing, theirs, ours = three
     assert (ours.header[:24], ours.flags) == (theirs.header[:24], theirs.flags), "what it is, and for which GPU"
     held = [section for section in thing.sections if section.flags & ALLOCATED and section.type != NOTE and section.bytes]
     assert {".text", ".rodata"} <= {section.name for section in held}
     for section in held:
         places = [(place, RELOCATIONS[kind][0]) for name, place, kind, _, _ in thing.relocations() if name == section.name]
-        a, b = (without(elf.named(section.name).bytes, places) for elf in (theirs, ours))
-        assert a == b == without(section.bytes, places), section.name
+        a, b, c = (without_scalar_count(without(bytes_, places), section.name, target)
+                   for bytes_ in (theirs.named(section.name).bytes, ours.named(section.name).bytes, section.bytes))
+        assert a == b == c, section.name
         assert ours.named(section.name).flags == theirs.named(section.name).flags
     assert [section.bytes for section in ours.sections if section.type == NOTE] == \
         [section.bytes for section in theirs.sections if section.type == NOTE], "the metadata"
