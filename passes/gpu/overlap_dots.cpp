@@ -22,7 +22,6 @@ namespace {
 using ir::Attr;
 using ir::BlockId;
 using ir::Builder;
-using ir::Effects;
 using ir::Opcode;
 using ir::OpId;
 using ir::Type;
