@@ -173,10 +173,9 @@ llvm::Value *NvidiaElementwise::minMax(bool isMax, bool propagateNan, llvm::Valu
   if (!a->getType()->isFloatTy()) {
     return Elementwise::minMax(isMax, propagateNan, a, b);
   }
-  const std::string text =
-      std::string(isMax ? "max" : "min") + (propagateNan ? ".NaN" : "") + ".f32 $0, $1, $2;";
-  auto *type = llvm::FunctionType::get(a->getType(), {a->getType(), b->getType()}, false);
-  return builder_.CreateCall(type, llvm::InlineAsm::get(type, text, "=f,f,f", false), {a, b});
+  using namespace llvm::Intrinsic; // one node each, where assembly is six
+  const ID max = propagateNan ? maximum : maxnum;
+  return builder_.CreateBinaryIntrinsic(isMax ? max : propagateNan ? minimum : minnum, a, b);
 }
 
 } // namespace libtile::codegen::nvidia
