@@ -6,6 +6,7 @@
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringSet.h>
 
+#include <optional>
 #include <vector>
 
 namespace libtile::codegen::nvidia {
@@ -14,7 +15,6 @@ namespace {
 
 constexpr llvm::StringLiteral kNegations[] = {"neg.s16", "abs.s16", "sub.s16"};
 constexpr llvm::StringLiteral kMinima[] = {"min.s32", "max.s32"};
-constexpr llvm::StringLiteral kFrom64[] = {".u64 \t", ".s64 \t", ".f64 \t"}; // ends of names, among them cvt
 
 // Of a line that is one, as LLVM writes them: `\tname \toperand, operand;`.
 struct Instruction {
@@ -30,6 +30,12 @@ struct Instruction {
   llvm::StringRef name;
   llvm::SmallVector<llvm::StringRef, 4> operands;
 };
+
+// Alone: most lines are none of those that matter.
+llvm::StringRef nameIn(llvm::StringRef line) {
+  const auto isSpace = [](char c) { return c == ' ' || c == '\t'; };
+  return line.drop_while(isSpace).take_until(isSpace);
+}
 
 bool isRegister(llvm::StringRef operand) { return operand.starts_with("%"); }
 
@@ -128,12 +134,16 @@ std::string amongUnsigned(const Instruction &it) {
 }
 
 bool isFloatFrom64(llvm::StringRef name) {
-  if (!name.consume_front("cvt.")) {
+  if (!name.ends_with("64") || !name.consume_front("cvt.")) {
     return false;
   }
   const auto [rest, from] = name.rsplit('.');
   const llvm::StringRef to = rest.rsplit('.').second.empty() ? rest : rest.rsplit('.').second;
-  return from.ends_with("64") && !to.ends_with("64") && (from.starts_with("f") || to.contains('f'));
+  return !to.ends_with("64") && (from.starts_with("f") || to.contains('f'));
+}
+
+bool isSuspect(llvm::StringRef name) {
+  return llvm::is_contained(kNegations, name) || llvm::is_contained(kMinima, name) || isFloatFrom64(name);
 }
 
 // Zeros of all bits become such, whatever the types.
@@ -148,26 +158,32 @@ std::string underPredicate(const Instruction &it) {
 } // namespace
 
 std::string avoidPtxasFaults(llvm::StringRef text) {
-  const auto has = [&](llvm::StringRef name) { return text.contains(name); };
-  const bool hasMinima = llvm::any_of(kMinima, has);
-  if (!hasMinima && llvm::none_of(kNegations, has) && llvm::none_of(kFrom64, has)) {
-    return text.str();
-  }
-  const PossibleNegations negations(hasMinima ? text : "");
+  std::optional<PossibleNegations> negations; // of the whole text, once a line asks
+  const auto mayBeNegation = [&negations, text](const Instruction &it) {
+    if (!negations) {
+      negations.emplace(text);
+    }
+    return negations->contains({it.operands[1], it.operands[2]});
+  };
+  const auto inPlaceOf = [&](const Instruction &it) -> std::string {
+    if (llvm::is_contained(kNegations, it.name)) {
+      return inWords(it);
+    }
+    if (llvm::is_contained(kMinima, it.name)) {
+      return isRegister(it.operands[2]) && mayBeNegation(it) ? amongUnsigned(it) : "";
+    }
+    return isRegister(it.operands[1]) ? underPredicate(it) : "";
+  };
   std::string out;
+  out.reserve(text.size());
   while (!text.empty()) {
     const auto [line, rest] = text.split('\n');
     text = rest;
-    const Instruction it(line);
-    if (llvm::is_contained(kNegations, it.name)) {
-      out += inWords(it);
-    } else if (llvm::is_contained(kMinima, it.name) && isRegister(it.operands[2]) &&
-               negations.contains({it.operands[1], it.operands[2]})) {
-      out += amongUnsigned(it);
-    } else if (isFloatFrom64(it.name) && isRegister(it.operands[1])) {
-      out += underPredicate(it);
-    } else {
+    const std::string other = isSuspect(nameIn(line)) ? inPlaceOf(Instruction(line)) : "";
+    if (other.empty()) {
       out.append(line).push_back('\n');
+    } else {
+      out += other;
     }
   }
   return out;
