@@ -243,13 +243,15 @@ LayoutInverse::LayoutInverse(const Layout &layout) : layout_(layout) {
 }
 
 std::pair<uint64_t, int32_t> LayoutInverse::split(std::span<const int32_t> coords) const {
-  Coords inside(layout_.rank());
+  uint64_t rest = 0;
+  unsigned shift = 0;
   int32_t repeat = 0;
-  for (size_t d = 0; d < inside.size(); ++d) {
-    inside[d] = coords[d] % layout_.subtile()[d];
-    repeat = repeat * layout_.repeats()[d] + coords[d] / layout_.subtile()[d];
+  for (size_t d = 0; d < layout_.rank(); ++d) {
+    const int32_t extent = layout_.subtile()[d]; // a power of two
+    rest |= static_cast<uint64_t>(coords[d] & (extent - 1)) << shift;
+    shift += log2Of(extent);
+    repeat = repeat * layout_.repeats()[d] + (coords[d] >> log2Of(extent));
   }
-  uint64_t rest = pack(inside, layout_.subtile());
   uint64_t bits = 0;
   for (const Row &row : rows_) {
     if ((rest & std::bit_floor(row.value)) != 0) {

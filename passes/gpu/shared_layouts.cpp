@@ -290,22 +290,26 @@ private:
 } // namespace
 
 int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes) {
+  constexpr size_t kBanks = 32;
   const size_t lanesAtOnce = std::min<size_t>(addresses.size(), 128 / std::max(bytes, 4));
   int32_t total = 0;
+  // Of one bank after the other; a lane's words lie side by side.
+  const size_t room = lanesAtOnce * ((static_cast<size_t>(bytes) / 4 + 2) / kBanks + 1);
+  llvm::SmallVector<int32_t, kBanks * 32> words;
+  words.resize_for_overwrite(kBanks * room);
   for (size_t first = 0; first < addresses.size(); first += lanesAtOnce) {
-    // Different words of each bank.
-    std::array<llvm::SmallVector<int32_t, 4>, 32> words;
-    size_t most = 1;
+    std::array<size_t, kBanks> counts = {}; // of different words
     for (size_t i = first; i < std::min(first + lanesAtOnce, addresses.size()); ++i) {
       for (int32_t word = addresses[i] / 4; word <= (addresses[i] + bytes - 1) / 4; ++word) {
-        auto &bank = words[static_cast<size_t>(word) % 32];
-        if (std::find(bank.begin(), bank.end(), word) == bank.end()) {
-          bank.push_back(word);
-          most = std::max(most, bank.size());
+        const size_t bank = static_cast<size_t>(word) % kBanks;
+        int32_t *begin = words.data() + bank * room, *end = begin + counts[bank];
+        if (std::find(begin, end, word) == end) {
+          *end = word;
+          ++counts[bank];
         }
       }
     }
-    total += static_cast<int32_t>(most);
+    total += static_cast<int32_t>(std::max<size_t>(1, *std::ranges::max_element(counts)));
   }
   return total;
 }
