@@ -26,11 +26,15 @@ ROOT = Path(__file__).resolve().parent.parent
 # ordinary arrays has: pointers from an allocator, extents that 16 divides. FLOAT is fp16 on a GPU, else fp32.
 TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8}
 SOFTMAX = ["*fp32:16"] * 2 + ["i32:16"] * 4
+ATTENTION = ["*FLOAT:16"] * 4 + ["*fp32:16", "i32:16", "fp32"]
+HEADS = {"D": 128, "BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 8}
 COMPILES = {
     "add": (kernels.add.add, ["*fp32:16"] * 3 + ["i32:16"], {"BLOCK": 1024}),
     "softmax": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 1024}),
     "softmax_65536": (kernels.softmax.softmax, SOFTMAX, {"BLOCK": 65536}),
     "matmul": (kernels.matmul.matmul, ["*FLOAT:16"] * 3 + ["i32:16"] * 3 + ["i32:16", 1] * 3, TILE),
+    "attention": (kernels.attention_kernels.attention.attention, ATTENTION, {**HEADS, "CAUSAL": False}),
+    "attention_causal": (kernels.attention_kernels.attention.attention, ATTENTION, {**HEADS, "CAUSAL": True}),
     "sort_1024": (row_kernels.sort, ["*fp32:16"] * 2, {"BLOCK": 1024}),
     # Nothing known of pointers and strides: no wide access is possible.
     "matmul_unaligned": (kernels.matmul.matmul, ["*FLOAT"] * 3 + ["i32"] * 3 + ["i32", 1] * 3, TILE),
