@@ -238,7 +238,7 @@ Coords Layout::apply(int32_t reg, int32_t lane, int32_t warp) const {
 LayoutInverse::LayoutInverse(const Layout &layout) : layout_(layout) {
   const Elimination elimination = eliminate(layout);
   for (const auto &[value, combination] : elimination.rows()) {
-    rows_.push_back({value, combination});
+    rows_.push_back({std::bit_floor(value), value, combination});
   }
 }
 
@@ -254,7 +254,7 @@ std::pair<uint64_t, int32_t> LayoutInverse::split(std::span<const int32_t> coord
   }
   uint64_t bits = 0;
   for (const Row &row : rows_) {
-    if ((rest & std::bit_floor(row.value)) != 0) {
+    if ((rest & row.lead) != 0) {
       rest ^= row.value;
       bits ^= row.combination;
     }

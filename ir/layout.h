@@ -136,7 +136,7 @@ public:
 
 private:
   struct Row {
-    uint64_t value, combination;
+    uint64_t lead, value, combination; // lead: the highest bit of value
   };
   // Splits coords into the bits of the coordinate within the subtile and the repeat index.
   [[nodiscard]] std::pair<uint64_t, int32_t> split(std::span<const int32_t> coords) const;

@@ -7,6 +7,7 @@
 #include "passes/polynomial_code.h"
 
 #include <algorithm>
+#include <optional>
 #include <ranges>
 
 namespace libtile::passes {
@@ -38,7 +39,7 @@ struct Comparison {
 
 class MaskSkipper {
 public:
-  MaskSkipper(ir::Function &fn, int32_t threads) : fn_(fn), threads_(threads), facts_(computeFacts(fn)) {}
+  MaskSkipper(ir::Function &fn, int32_t threads) : fn_(fn), threads_(threads) {}
 
   bool run() {
     bool changed = false;
@@ -53,6 +54,14 @@ public:
   }
 
 private:
+  // Of the function as it was: asked first in front of the first change. Most kernels have no candidate.
+  [[nodiscard]] const Facts &facts() const {
+    if (!facts_) {
+      facts_.emplace(computeFacts(fn_));
+    }
+    return *facts_;
+  }
+
   [[nodiscard]] bool isCandidate(OpId op) const {
     if (fn_.opcode(op) != Opcode::Select || fn_.block(op) == fn_.body()) {
       return false;
@@ -97,7 +106,7 @@ private:
   }
 
   [[nodiscard]] std::optional<Side> sideOf(ValueId value) const {
-    const AffineForm *form = facts_.affine(value);
+    const AffineForm *form = facts().affine(value);
     if (form == nullptr || form->base.valid()) {
       return std::nullopt;
     }
@@ -185,7 +194,7 @@ private:
 
   ir::Function &fn_;
   const int32_t threads_;
-  const Facts facts_;
+  mutable std::optional<Facts> facts_;
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "passes/analysis/facts.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace libtile::passes {
 namespace {
@@ -27,7 +28,7 @@ struct Wrapped {
 
 class Unwrapper {
 public:
-  explicit Unwrapper(ir::Function &fn) : fn_(fn), facts_(computeFacts(fn)) {}
+  explicit Unwrapper(ir::Function &fn) : fn_(fn) {}
 
   bool run() {
     std::vector<Wrapped> found;
@@ -41,6 +42,14 @@ public:
   }
 
 private:
+  // Most kernels have no index that wraps, and ask for none.
+  [[nodiscard]] const Facts &facts() const {
+    if (!facts_) {
+      facts_.emplace(computeFacts(fn_));
+    }
+    return *facts_;
+  }
+
   [[nodiscard]] std::optional<Wrapped> match(OpId op) const {
     const Opcode opcode = fn_.opcode(op);
     if ((opcode != Opcode::SRem && opcode != Opcode::URem) || fn_.type(fn_.result(op)).rank() != 1) {
@@ -63,7 +72,7 @@ private:
     }
     const Type type = fn_.type(fn_.result(op));
     const bool ok = wrapped.first.valid() && dividesFirst(wrapped) && type.elementBits() >= 32 &&
-                    isPromisedNatural(facts_.range(fn_.operand(op, 0)), type) && feedsAddresses(fn_.result(op));
+                    isPromisedNatural(facts().range(fn_.operand(op, 0)), type) && feedsAddresses(fn_.result(op));
     return ok ? std::optional(wrapped) : std::nullopt;
   }
 
@@ -80,7 +89,7 @@ private:
 
   // A number among its factors, since no index wraps.
   [[nodiscard]] bool dividesFirst(const Wrapped &wrapped) const {
-    const AffineForm *form = facts_.access().affine(wrapped.first);
+    const AffineForm *form = facts().access().affine(wrapped.first);
     return form != nullptr && !form->base.valid() && form->offset.constant() % wrapped.tile == 0 &&
            std::ranges::all_of(form->offset.monomials(),
                                [&](const Monomial &monomial) { return monomial.coefficient % wrapped.tile == 0; });
@@ -111,7 +120,7 @@ private:
   }
 
   ir::Function &fn_;
-  const Facts facts_;
+  mutable std::optional<Facts> facts_;
 };
 
 bool hasDotInLoop(const ir::Function &fn) {
