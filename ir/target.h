@@ -20,6 +20,7 @@ struct DotPart {
   Elem elem;              // Void: any
   bool inShared = false;  // the whole operand lies in shared memory, else in registers:
   Layout::Bases regs, lanes; // of one instruction: where their bits move (row, column)
+  Layout::Bases warps = {};  // the same of warps that issue it together; empty: each has its rows behind those of the last
   bool alongK = false;       // in shared memory neighbours along k lie side by side: it is read in no other order
   std::optional<Float8> format = {}; // elem is I8, which holds the codes of these
 };

@@ -112,6 +112,25 @@ ir::DotUnit wgmmaAlongK(std::string name, Elem operand, Elem acc, ir::Precision 
   return wgmma(std::move(name), part, part, acc, 256 / static_cast<int32_t>(ir::bitWidth(operand)), precision);
 }
 
+// The same with a from registers, which take it from a buffer whose neighbours lie along m: m's rows may be any, so two of
+// them that lie side by side are a thread's, and lanes have those that lie in banks of their own where four rows of k
+// are swizzled as in passes/gpu/matrix_buffers.h.
+ir::DotUnit wgmmaHeld(ir::DotUnit unit) {
+  const int32_t neighbours = 32 / static_cast<int32_t>(ir::bitWidth(unit.a.elem));
+  const auto rowsOf = [&](int32_t columns) { return Bases{{0, columns}, {0, 2 * columns}, {2, 0}, {16, 0}, {4, 0}}; };
+  unit.name += "_regs";
+  unit.a.inShared = unit.a.alongK = false;
+  for (int32_t step = 1; step < neighbours; step *= 2) {
+    unit.a.regs.push_back({0, step});
+  }
+  unit.a.regs.insert(unit.a.regs.end(), {{1, 0}, {0, 4 * neighbours}});
+  unit.a.lanes = rowsOf(neighbours);
+  unit.acc.regs = {{0, 1}, {1, 0}};
+  unit.acc.lanes = rowsOf(2);
+  unit.a.warps = unit.acc.warps = {{8, 0}, {32, 0}};
+  return unit;
+}
+
 // 8-bit floats, of one format or two. Of a running sum it keeps 13 bits of mantissa (arXiv:2412.19437, section 3.3).
 std::vector<ir::DotUnit> wgmmaFloat8() {
   constexpr std::pair<ir::Float8, const char *> kFormats[] = {{ir::Float8::e4nv, "e4m3"}, {ir::Float8::e5, "e5m2"}};
@@ -144,10 +163,11 @@ ir::DotUnit multiplyAdds() {
 std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
   std::vector<ir::DotUnit> units;
   if (hasWgmma) {
+    const ir::DotUnit tf32 = wgmmaAlongK("wgmma_m64k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32);
     units = {wgmma("wgmma_m64k16_f16", Elem::F16, true), wgmma("wgmma_m64k16_bf16", Elem::BF16, true),
              wgmma("wgmma_m64k16_f16_regs", Elem::F16, false), wgmma("wgmma_m64k16_bf16_regs", Elem::BF16, false),
              wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32),
-             wgmmaAlongK("wgmma_m64k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32)};
+             tf32, wgmmaHeld(tf32)};
     std::ranges::move(wgmmaFloat8(), std::back_inserter(units));
   }
   const ir::DotUnit others[] = {

@@ -112,8 +112,9 @@ public:
       }
     }
     std::string others;
-    for (size_t i = 0; i < code.fragments.size(); i += 2) {
-      operands.push_back(wordOf(e, e.fn_.operand(op, 0), {code.fragments[i], code.fragments[i + 1]}));
+    const auto perWord = 32 / ir::bitWidth(unit.a.elem);
+    for (auto left = llvm::ArrayRef(code.fragments); !left.empty(); left = left.drop_front(perWord)) {
+      operands.push_back(wordOf(e, e.fn_.operand(op, 0), left.take_front(perWord)));
       others += "r,";
     }
     for (const unsigned operand : {0U, 1U}) {

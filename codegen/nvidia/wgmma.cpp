@@ -17,6 +17,7 @@ using ir::HwDim;
 using ir::Layout;
 
 constexpr int32_t kWidest = 256; // columns of one instruction
+constexpr int32_t kWords = 4;    // of a that one instruction takes from registers
 
 // How an instruction is written for operands of a type. Those of two formats differ in the names alone.
 struct Kind {
@@ -78,7 +79,7 @@ public:
     // Of a thread: the accumulators that the text takes, and the words of a.
     const int32_t sums = m_ / rows_ * n_ / 2;
     words_ = !place.empty() ? 0 : fromZero_ ? sums : 2 * sums;
-    addresses_ = words_ + (unit_.a.inShared ? 0 : m_ / rows_ * k_ / 4);
+    addresses_ = words_ + (unit_.a.inShared ? 0 : m_ / rows_ * (k_ / unit_.k) * kWords);
     if (!unit_.a.inShared) {
       a_ = registersOf(layoutOf(fn.operand(dot, 0)));
     }
@@ -146,11 +147,24 @@ private:
     return found->second;
   }
 
+  // What thread 0 has in a register of the instruction whose part starts there.
+  static Coords elementOf(const Layout::Bases &registers, int32_t number, int32_t row, int32_t column) {
+    Coords coords = {row, column};
+    for (const Coords &basis : registers) {
+      coords[0] += number % 2 * basis[0];
+      coords[1] += number % 2 * basis[1];
+      number /= 2;
+    }
+    return coords;
+  }
+
   // `{$0, $1, ...}` of one instruction: pairs of columns, eight rows below, the next columns.
   std::string accumulatorsOf(int32_t row, int32_t column, int32_t columns) {
     std::string list;
     for (int32_t i = 0; i < columns / 2; ++i) {
-      const int32_t found = registerAt(acc_, {row + i / 2 % 2 * 8, column + i / 4 * 8 + i % 2});
+      Coords coords = elementOf(unit_.acc.regs, i % 4, row, column);
+      coords[1] += i / 4 * unit_.n;
+      const int32_t found = registerAt(acc_, coords);
       list += list.empty() ? "{" : ", ";
       list += place_.empty() ? "$" + std::to_string(code_.registers.size()) : place_ + std::to_string(found);
       if (place_.empty()) {
@@ -160,13 +174,14 @@ private:
     return list + "}";
   }
 
-  // The words of one instruction's part of a: neighbours along k, eight rows below, the other half of k.
+  // The words of one instruction's part of a.
   std::string fragmentOf(int32_t row, int32_t k) {
+    const int32_t elements = (1 << unit_.a.regs.size()) / kWords;
     std::string list;
-    for (int32_t word = 0; word < 4; ++word) {
-      list += (list.empty() ? "{$" : ", $") + std::to_string(words_ + code_.fragments.size() / 2);
-      for (const int32_t neighbour : {0, 1}) {
-        code_.fragments.push_back(registerAt(a_, {row + word % 2 * 8, k + word / 2 * 8 + neighbour}));
+    for (int32_t word = 0; word < kWords; ++word) {
+      list += (list.empty() ? "{$" : ", $") + std::to_string(words_ + code_.fragments.size() / static_cast<size_t>(elements));
+      for (int32_t i = word * elements; i < (word + 1) * elements; ++i) {
+        code_.fragments.push_back(registerAt(a_, elementOf(unit_.a.regs, i, row, k)));
       }
     }
     return list + "}";

@@ -17,7 +17,7 @@ struct WgmmaCode {
   // shared memory. Into a place there is no wait, and the words of a come first.
   std::string text;
   std::vector<int32_t> registers; // the accumulator's, in the order of $0, $1, ...; of a place none
-  std::vector<int32_t> fragments; // a's registers, in the order of the words: two neighbours each
+  std::vector<int32_t> fragments; // a's registers, in the order of the words, as many neighbours each as have room
   int64_t descriptors[2] = {};    // of a and of b but for the address: bits 0..13 are it, in units of 16 bytes
   std::vector<int32_t> warps[2];  // bytes by which the bits of the warp's number move a's address, and b's
 };

@@ -23,6 +23,7 @@ public:
     subtile_[rank - 1] = cols;
     add(HwDim::Reg, part.regs);
     add(HwDim::Lane, part.lanes);
+    add(HwDim::Warp, part.warps);
   }
   // Doubles the subtile `times` powers of two along the axis.
   Fragment &grow(HwDim dim, unsigned axis, int32_t times) {
@@ -87,6 +88,23 @@ int64_t gridCost(std::span<const int32_t> acc, const WarpGrid &grid, UnitExtents
   return slices * (extents[0] * extents[1] * 1024 + extents[0] + extents[1]);
 }
 
+// Warps along the axes before the last two.
+void growSlices(Fragment &part, const WarpGrid &grid) {
+  for (unsigned axis = 0; axis + 2 < grid.size(); ++axis) {
+    part.grow(HwDim::Warp, axis, grid[axis]);
+  }
+}
+
+// A part of a unit that holds rows, by one warp of it or, where it says so, by all; then by the grid's warps along the rows.
+Fragment rowsOf(const ir::DotUnit &unit, const ir::DotPart &part, int32_t cols, const WarpGrid &grid) {
+  const size_t rank = grid.size();
+  const int32_t together = warpsTogether(unit), held = part.warps.empty() ? 1 : together;
+  Fragment rows(rank, unit.m / together * held, cols, part);
+  growSlices(rows, grid);
+  rows.grow(HwDim::Warp, static_cast<unsigned>(rank - 2), grid[rank - 2] / held);
+  return rows;
+}
+
 // Calls `visit` for every grid of powers of two of at most `warps`, the last axis counting fastest.
 template <class Visit>
 void forEachGrid(WarpGrid &grid, size_t axis, int32_t warps, const Visit &visit) {
@@ -95,13 +113,6 @@ void forEachGrid(WarpGrid &grid, size_t axis, int32_t warps, const Visit &visit)
   }
   for (grid[axis] = 1; grid[axis] <= warps; grid[axis] *= 2) {
     forEachGrid(grid, axis + 1, warps / grid[axis], visit);
-  }
-}
-
-// Warps along the axes before the last two.
-void growSlices(Fragment &part, const WarpGrid &grid) {
-  for (unsigned axis = 0; axis + 2 < grid.size(); ++axis) {
-    part.grow(HwDim::Warp, axis, grid[axis]);
   }
 }
 
@@ -159,9 +170,8 @@ Layout leftLayout(const ir::DotUnit &unit, std::span<const int32_t> acc, int32_t
                   int32_t warps) {
   const auto rank = static_cast<unsigned>(acc.size());
   const unsigned row = rank - 2, column = rank - 1;
-  Fragment a(rank, unit.m / warpsTogether(unit), unit.k, unit.a);
-  growSlices(a, grid);
-  a.grow(HwDim::Warp, row, grid[row]).replicate(HwDim::Warp, grid[column] * (warps / warpsOf(grid)));
+  Fragment a = rowsOf(unit, unit.a, unit.k, grid);
+  a.replicate(HwDim::Warp, grid[column] * (warps / warpsOf(grid)));
   std::vector<int32_t> left(acc.begin(), acc.end());
   left[column] = k;
   return a.fill(column, k).fill(row, acc[row]).cover(left);
@@ -187,9 +197,7 @@ Layout accumulatorLayout(const ir::DotUnit &unit, std::span<const int32_t> acc,
   }
   const auto rank = static_cast<unsigned>(acc.size());
   const unsigned row = rank - 2, column = rank - 1;
-  Fragment sums(rank, unit.m / warpsTogether(unit), unit.n, unit.acc);
-  growSlices(sums, grid);
-  sums.grow(HwDim::Warp, row, grid[row]);
+  Fragment sums = rowsOf(unit, unit.acc, unit.n, grid);
   if (readsByItself(unit)) {
     sums.fill(column, acc[column] / grid[column]); // one instruction takes columns side by side
   }

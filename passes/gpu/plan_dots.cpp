@@ -176,9 +176,12 @@ WarpGrid gridTogether(const DotUnit &unit, const Demand &dot) {
   return {};
 }
 
+// Registers hold the unit's left operand as they hold its sums.
+bool continuesSums(const DotUnit &unit) { return !unit.a.inShared && unit.a.lanes == unit.acc.lanes; }
+
 // Why a unit that reads its operands by itself is not planned for the dot; empty: it may be. What it reads is copied
 // there from memory, or had to be transposed by way of it; what it takes from registers is there: sums, if all warps
-// stand along the rows.
+// stand along the rows; or threads read it where it was copied to.
 std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
   const WarpGrid grid = dot.rank == 2 ? gridTogether(unit, dot) : WarpGrid();
   if (dot.rank != 2) {
@@ -197,7 +200,8 @@ std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
     return "it reads neighbours along k side by side, and memory has them along the other axis";
   }
   if (!unit.a.inShared) {
-    return isThere && dot.fromB == Source::Memory ? "" : "its left operand is not what threads have of another dot's sums";
+    const bool isHeld = continuesSums(unit) ? isThere : dot.fromA == Source::Memory;
+    return isHeld && dot.fromB == Source::Memory ? "" : "its left operand is not what it takes from registers";
   }
   return dot.fromA != Source::Other && !isThere && dot.fromB == Source::Memory
              ? ""

@@ -80,6 +80,28 @@ public:
     }
   }
 
+  // The tile transposed. What is not of the chain is made behind the tile.
+  ValueId of(ValueId tile) {
+    if (turned_[tile].valid()) {
+      return turned_[tile];
+    }
+    const OpId op = fn_.def(tile);
+    if (op.valid() && swapsAxes(fn_, op)) {
+      return fn_.operand(op, 0);
+    }
+    if (isSameEverywhere(tile) && fn_.type(tile) == swapped(fn_.type(tile))) {
+      return tile;
+    }
+    const auto point = builder_.point();
+    const auto loc = builder_.loc;
+    builder_.setBefore(op.valid() ? fn_.next(op) : fn_.first(fn_.defBlock(tile)));
+    builder_.loc = op.valid() ? fn_.loc(op) : loc;
+    turned_.set(tile, isMadeOfAxes(tile) ? anew(op) : trans(tile));
+    builder_.setPoint(point);
+    builder_.loc = loc;
+    return turned_[tile];
+  }
+
 private:
   ValueId made(OpId like, std::span<const ValueId> operands) {
     const Type type = swapped(fn_.type(fn_.result(like)));
@@ -110,28 +132,6 @@ private:
       fn_.setAttr(fn_.def(result), Attr::axis, ir::AttrValue(1 - fn_.getInt(op, Attr::axis)));
     }
     return result;
-  }
-
-  // The tile transposed. What is not of the chain is made behind the tile.
-  ValueId of(ValueId tile) {
-    if (turned_[tile].valid()) {
-      return turned_[tile];
-    }
-    const OpId op = fn_.def(tile);
-    if (op.valid() && swapsAxes(fn_, op)) {
-      return fn_.operand(op, 0);
-    }
-    if (isSameEverywhere(tile) && fn_.type(tile) == swapped(fn_.type(tile))) {
-      return tile;
-    }
-    const auto point = builder_.point();
-    const auto loc = builder_.loc;
-    builder_.setBefore(op.valid() ? fn_.next(op) : fn_.first(fn_.defBlock(tile)));
-    builder_.loc = op.valid() ? fn_.loc(op) : loc;
-    turned_.set(tile, isMadeOfAxes(tile) ? anew(op) : trans(tile));
-    builder_.setPoint(point);
-    builder_.loc = loc;
-    return turned_[tile];
   }
 
   ValueId trans(ValueId tile) {
@@ -275,6 +275,80 @@ bool turnIn(ir::Function &fn, BlockId body, const PassContext &context) {
   return changed;
 }
 
+// Dots of the body whose units read by themselves, as they would be planned.
+size_t dotsByThemselves(ir::Function fn, BlockId body, const PassContext &context) {
+  planDots(fn, context);
+  return static_cast<size_t>(std::ranges::count_if(fn.opsIn(body), [&](OpId op) {
+    return fn.opcode(op) == Opcode::Dot && readsByItself(unitOf(fn, op, context.target));
+  }));
+}
+
+// A unit of the dot's types reads by itself what lies along k alone, but takes its left operand from registers.
+bool asksForOneOrder(const ir::Function &fn, OpId dot, const ir::Target &target) {
+  return std::ranges::any_of(target.units, [&](const ir::DotUnit &unit) {
+    return readsByItself(unit) && !unit.a.inShared && unit.b.alongK && unit.a.elem == fn.type(fn.operand(dot, 0)).elem() &&
+           (unit.precision == ir::Precision::ieee || unit.precision == fn.getEnum<ir::Precision>(dot, Attr::precision));
+  });
+}
+
+// The position of what the loop carries for the chain alone: dots, of which the first takes it and the last gives it back.
+std::optional<unsigned> carriedFor(const ir::Function &fn, OpId loop, const Chain &chain) {
+  const BlockId body = fn.region(loop);
+  ValueId sum = fn.operand(chain.front(), 2);
+  if (!fn.isArg(sum) || fn.defBlock(sum) != body) {
+    return std::nullopt;
+  }
+  const unsigned position = fn.defIndex(sum) - 1;
+  for (const OpId op : chain) {
+    if (!isDot(fn, op) || isPinned(fn, op) || fn.operand(op, 2) != sum || fn.uses(sum).size() != 1) {
+      return std::nullopt;
+    }
+    sum = fn.result(op);
+  }
+  const auto uses = fn.uses(sum);
+  const bool isGivenBack = uses.size() == 1 && uses[0].op == fn.last(body) && uses[0].operand == position;
+  return isGivenBack ? std::optional(position) : std::nullopt;
+}
+
+// With what the loop carries for it.
+void turnCarried(ir::Function &fn, OpId loop, const Chain &chain, unsigned position) {
+  turnChain(fn, chain);
+  const BlockId body = fn.region(loop);
+  const ValueId carried = fn.args(body)[position + 1], result = fn.results(loop)[position];
+  const Type type = swapped(fn.type(carried));
+  const OpId there = fn.uses(carried)[0].op, back = fn.def(fn.operand(fn.last(body), position));
+  fn.setType(carried, type);
+  fn.replaceAllUses(fn.result(there), carried);
+  fn.erase(there);
+  fn.setOperand(fn.last(body), position, fn.operand(back, 0));
+  fn.erase(back);
+  fn.setOperand(loop, 3 + position, Turner(fn, {}).of(fn.operand(loop, 3 + position)));
+  const std::vector<ir::Use> uses(fn.uses(result).begin(), fn.uses(result).end());
+  fn.setType(result, type);
+  const ValueId whole = Turner(fn, {}).of(result);
+  for (const ir::Use use : uses) {
+    fn.setOperand(use.op, use.operand, whole);
+  }
+}
+
+bool turnSumsOf(ir::Function &fn, OpId loop, const PassContext &context) {
+  const BlockId body = fn.region(loop);
+  bool changed = false;
+  for (const Chain &chain : dotChains(fn, body)) {
+    const auto position = carriedFor(fn, loop, chain);
+    if (!position || !std::ranges::all_of(chain, [&](OpId dot) { return asksForOneOrder(fn, dot, context.target); })) {
+      continue;
+    }
+    ir::Function other = fn.clone();
+    turnCarried(other, loop, chain, *position);
+    if (dotsByThemselves(other.clone(), body, context) >= dotsByThemselves(fn.clone(), body, context) + chain.size()) {
+      fn = std::move(other);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
 } // namespace
 
 std::vector<Chain> dotChains(const ir::Function &fn, BlockId block) {
@@ -318,7 +392,10 @@ bool turnDots(ir::Function &fn, const PassContext &context) {
   }
   bool changed = false;
   for (const OpId op : fn.walk()) {
-    changed = (fn.opcode(op) == Opcode::For && turnIn(fn, fn.region(op), context)) || changed;
+    if (fn.opcode(op) == Opcode::For) {
+      changed = turnIn(fn, fn.region(op), context) || changed;
+      changed = turnSumsOf(fn, op, context) || changed;
+    }
   }
   if (changed) {
     eliminateDeadCode(fn, context);

@@ -15,11 +15,13 @@ struct Nest {
   std::string inside = "";      // behind the dots
   std::string result = "%d0"; // what goes on as the first accumulator
   bool bounded = false; // the index stays below 1024, so that loads may be boxes
+  bool held = false;    // tf32, of which threads read the left operands from their slots
 };
 
 inline std::string textOf(const Nest &nest) {
+  const std::string elem = nest.held ? "f32" : "f16", unit = nest.held ? "wgmma_m64k8_tf32_regs\", precision=tf32" : "wgmma_m64k16_f16\"";
   std::string text = R"(
-func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %flag: ptr<i32>, %n: i32) {
+func @dot stage=tile warps=4 stages=3 (%a: ptr<)" + elem + R"(> {divisible=16}, %c: ptr<f32> {divisible=16}, %flag: ptr<i32>, %n: i32) {
   %i = arange {start=0} : tile<64xi32>
   %r = expand_dims %i {axis=1} : tile<64x1xi32>
   %c1 = expand_dims %i {axis=0} : tile<1x64xi32>
@@ -28,9 +30,9 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32>
   %rb = broadcast %rw : tile<64x64xi32>
   %cb = broadcast %c1 : tile<64x64xi32>
   %off = add %rb, %cb : tile<64x64xi32>
-  %as = splat %a : tile<64x64xptr<f16>>
+  %as = splat %a : tile<64x64xptr<)" + elem + R"(>>
   %cs = splat %c : tile<64x64xptr<f32>>
-  %ap = ptr_add %as, %off : tile<64x64xptr<f16>>
+  %ap = ptr_add %as, %off : tile<64x64xptr<)" + elem + R"(>>
   %cp = ptr_add %cs, %off : tile<64x64xptr<f32>>
   %zero = constant {value=0.0} : tile<64x64xf32>
   %half = constant {value=0.5} : tile<64x64xf32>
@@ -51,20 +53,21 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32>
     for (const std::string &name : {"x" + n, "y" + n}) {
       block += 4096;
       body += "    %at" + name + " = constant {value=" + std::to_string(block) + "} : tile<64x64xi32>\n    %p" + name +
-              " = ptr_add %pa, %at" + name + " : tile<64x64xptr<f16>>\n    %" + name + " = load %p" + name +
-              " : tile<64x64xf16>\n";
+              " = ptr_add %pa, %at" + name + " : tile<64x64xptr<" + elem + ">>\n    %" + name + " = load %p" + name +
+              " : tile<64x64x" + elem + ">\n";
     }
+    body += nest.held ? "    %t" + n + " = trans %y" + n + " {order=[1, 0]} : tile<64x64xf32>\n" : "";
     const bool scaled = i == 0 && !nest.scale.empty();
     body += scaled ? nest.scale + "\n" : "";
-    body += "    %d" + n + " = dot %x" + n + ", %y" + n + (scaled ? ", %scaled" : ", %acc" + n) +
-            " {unit=\"wgmma_m64k16_f16\"" + nest.attributes + "} " + tile + "\n";
+    body += "    %d" + n + " = dot %x" + n + (nest.held ? ", %t" : ", %y") + n + (scaled ? ", %scaled" : ", %acc" + n) + " {unit=\"" + unit +
+            nest.attributes + "} " + tile + "\n";
     yields += comma + (i == 0 ? nest.result : "%d" + n);
     stores += "  store %cp, %sum" + n + "\n";
   }
   text += nest.bounded ? "  %most = constant {value=1024} : i32\n  %end = smin %n, %most : i32\n" : "";
   text += nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "";
   text += "  " + results + " = for %lo, " + (nest.bounded ? "%end" : "%n") + ", %step" + inits + " : " + types + " {\n  ^(%k: i32" + args +
-          "):\n    %ks = splat %k : tile<64x64xi32>\n    %pa = ptr_add %ap, %ks : tile<64x64xptr<f16>>\n" + body +
+          "):\n    %ks = splat %k : tile<64x64xi32>\n    %pa = ptr_add %ap, %ks : tile<64x64xptr<" + elem + ">>\n" + body +
           nest.inside + "\n    yield " + yields + "\n  }\n" + stores;
   return text + (nest.outer ? "  yield\n  }\n" : "") + "  return\n}\n";
 }

@@ -2,10 +2,13 @@
 // Law of the buffers that wgmma reads by itself: where the layout puts an element is where the descriptor makes
 // the unit read it. The unit's addressing is written out here, from its fields alone.
 #include "codegen/codegen.h"
+#include "passes/gpu/fragments.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 using namespace libtile;
 using ir::Coords;
@@ -112,6 +115,74 @@ TEST(MatrixBuffers, OthersAreRefused) {
   // The swizzle of the unit, a unit of 16 bytes further.
   EXPECT_FALSE(passes::matrixWalk(passes::bufferLayout(shape, shape, order, {3, 3, 6, 1}), {0, 0}, {64, 16}, kBytes));
   EXPECT_TRUE(passes::matrixWalk(passes::bufferLayout(shape, shape, order, {3, 3, 6, 0}), {0, 0}, {64, 16}, kBytes));
+}
+
+// The row of the tile that a unit's instruction has in each of its 64 rows, as its accumulator says: eight rows of lanes, eight
+// rows below, the next warp. Columns are as the instruction has them.
+std::vector<int32_t> rowsOf(const ir::DotUnit &unit) {
+  const int32_t acc[] = {unit.m, unit.n};
+  const Layout sums = passes::accumulatorLayout(unit, acc, {4, 1}, 4);
+  std::vector<int32_t> rows(static_cast<size_t>(unit.m), -1);
+  for (int32_t warp = 0; warp < 4; ++warp) {
+    for (int32_t lane = 0; lane < 32; ++lane) {
+      for (int32_t reg = 0; reg < 4; ++reg) {
+        const Coords element = sums.apply(reg, lane, warp);
+        EXPECT_EQ(element[1], lane % 4 * 2 + reg % 2) << unit.name;
+        int32_t &row = rows[static_cast<size_t>(16 * warp + lane / 4 + reg / 2 * 8)];
+        EXPECT_TRUE(row == -1 || row == element[0]) << unit.name;
+        row = element[0];
+      }
+    }
+  }
+  return rows;
+}
+
+// Four words of a thread: neighbours along k, eight rows below, the other half of k.
+TEST(MatrixBuffers, RegistersHoldTheRowsOfTheSums) {
+  for (const ir::DotUnit &unit : codegen::findTarget("sm_90a").units) {
+    if (!passes::readsByItself(unit) || unit.a.inShared) {
+      continue;
+    }
+    std::vector<int32_t> rows = rowsOf(unit);
+    const int32_t acc[] = {unit.m, unit.n}, perWord = 4 / static_cast<int32_t>(ir::byteSize(unit.a.elem));
+    const Layout a = passes::leftLayout(unit, acc, unit.k, {4, 1}, 4);
+    for (int32_t warp = 0; warp < 4; ++warp) {
+      for (int32_t lane = 0; lane < 32; ++lane) {
+        for (int32_t reg = 0; reg < 4 * perWord; ++reg) {
+          const Coords element = a.apply(reg, lane, warp);
+          const int32_t word = reg / perWord;
+          EXPECT_EQ(element[0], rows[static_cast<size_t>(16 * warp + lane / 4 + word % 2 * 8)]) << unit.name;
+          EXPECT_EQ(element[1], lane % 4 * perWord + reg % perWord + word / 2 * 4 * perWord) << unit.name;
+        }
+      }
+    }
+    std::ranges::sort(rows);
+    for (int32_t row = 0; row < unit.m; ++row) {
+      EXPECT_EQ(rows[static_cast<size_t>(row)], row) << unit.name;
+    }
+  }
+}
+
+// What threads read of it lies along the rows of a.
+TEST(MatrixBuffers, ThreadsReadRowsWithoutConflicts) {
+  for (const ir::DotUnit &unit : codegen::findTarget("sm_90a").units) {
+    if (unit.name != "wgmma_m64k8_tf32_regs") {
+      continue;
+    }
+    for (const int32_t m : {64, 128, 192, 256}) {
+      for (const int32_t k : {8, 16, 32, 64}) {
+        for (const int32_t warps : {4, 8}) {
+          const int32_t acc[] = {m, 128}, shape[] = {m, k};
+          const passes::WarpGrid grid = m % 128 == 0 ? passes::WarpGrid{warps, 1} : passes::WarpGrid{4, warps / 4};
+          const Layout held = passes::leftLayout(unit, acc, k, grid, warps);
+          const Layout buffer = passes::matrixLayout(shape, 0, 4, std::array{held, writerOf(shape, 0, warps, 4)});
+          const passes::BufferAccess access = passes::readAccess(held, buffer, 4);
+          EXPECT_EQ(access.elements, 2) << buffer.str();
+          EXPECT_EQ(passes::bankConflicts(held, buffer, 4, access), 0) << held.str() << buffer.str();
+        }
+      }
+    }
+  }
 }
 
 TEST(MatrixBuffers, UnitsSayHowManyWarpsIssue) {

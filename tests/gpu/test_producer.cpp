@@ -48,11 +48,11 @@ ir::Function compiled(Nest nest, int32_t stages, bool specialises = true, int32_
 using Place = std::pair<uint32_t, int64_t>; // of an alloc: a slot, or a counter
 
 struct Event {
-  enum class Kind : uint8_t { Wait, Copy, Start, DotsEnd, Arrive, Meet, Take, Give } kind;
+  enum class Kind : uint8_t { Wait, Copy, Read, Start, DotsEnd, Arrive, Meet, Take, Give } kind;
   Place place = {};            // counter; of a copy its slot
   Place counter = {};          // of a copy
   int64_t number = 0;          // parity, or how many dots may be under way
-  std::vector<Place> reads = {}; // of a dot
+  std::vector<Place> reads = {}; // of a dot, or of threads
 };
 
 // What one role does, from its first op on.
@@ -88,6 +88,8 @@ private:
       events_.push_back({.kind = Event::Kind::Copy, .place = placeOf(op, 0), .counter = placeOf(op, 1)});
     } else if (opcode == Opcode::Arrive && number(op, 1) != 0) {
       events_.push_back({.kind = Event::Kind::Arrive, .place = placeOf(op, 0)});
+    } else if (opcode == Opcode::BufferRead && places_.contains(fn_.operand(op, 0).index)) {
+      events_.push_back({.kind = Event::Kind::Read, .reads = {placeOf(op, 0)}});
     } else if (opcode == Opcode::Dot) {
       events_.push_back({.kind = Event::Kind::Start, .reads = slotsOf(op)});
       if (!passes::startsDot(fn_, op)) {
@@ -188,7 +190,7 @@ private:
       });
     case Event::Kind::Take:
       return isTurn(index);
-    case Event::Kind::Copy: case Event::Kind::Start: case Event::Kind::DotsEnd: case Event::Kind::Arrive: case Event::Kind::Give:
+    case Event::Kind::Copy: case Event::Kind::Read: case Event::Kind::Start: case Event::Kind::DotsEnd: case Event::Kind::Arrive: case Event::Kind::Give:
       return true;
     }
     return false;
@@ -213,6 +215,7 @@ private:
     case Event::Kind::Wait:
       return;
     case Event::Kind::Copy: return startCopy(event);
+    case Event::Kind::Read: return read(agent, event);
     case Event::Kind::Start: return startDot(agent, event);
     case Event::Kind::DotsEnd:
       while (static_cast<int64_t>(agent.underWay.size()) > event.number) {
@@ -259,11 +262,15 @@ private:
     arrive(counter);
   }
 
-  void startDot(Agent &agent, const Event &event) {
+  void read(Agent &agent, const Event &event) {
     for (const Place &place : event.reads) {
       EXPECT_TRUE(slots_[place].landed) << "the box has not arrived";
       EXPECT_EQ(slots_[place].number, agent.reads[place.first]++ / readers_) << "another iteration's box";
     }
+  }
+
+  void startDot(Agent &agent, const Event &event) {
+    read(agent, event);
     agent.underWay.push_back(event.reads);
   }
 
@@ -310,6 +317,26 @@ TEST(Producer, KeepsToItsProtocolInAnyOrder) {
     }
   }
   EXPECT_GE(seed, 9000U);
+}
+
+TEST(Producer, KeepsToItsProtocolWhereThreadsReadSlots) {
+  uint32_t seed = 50000;
+  for (const int dots : {1, 2}) {
+    for (const bool outer : {false, true}) {
+      for (const int32_t stages : {2, 3}) {
+        const ir::Function fn = compiled({.dots = dots, .outer = outer, .held = true}, stages);
+        ASSERT_EQ(count(fn, Opcode::Producer), 1U) << fn.str();
+        // Of slots, and on the way of sums to memory.
+        EXPECT_EQ(count(fn, Opcode::BufferRead), static_cast<size_t>(2 * dots)) << fn.str();
+        for (int round = 0; round < 300; ++round) {
+          const int64_t trips = round % 10;
+          SCOPED_TRACE(std::to_string(dots) + " dots, " + std::to_string(stages) + " stages, " + std::to_string(trips) + " trips, order " +
+                       std::to_string(seed));
+          ASSERT_TRUE(Block(fn, 64 * trips, ++seed).run()) << "nobody can go on\n" << fn.str();
+        }
+      }
+    }
+  }
 }
 
 TEST(Producer, KeepsToItsProtocolWhereOneDotIsLate) {

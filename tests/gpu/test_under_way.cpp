@@ -73,6 +73,11 @@ private:
     const Opcode opcode = fn_.opcode(op);
     if (opcode == Opcode::BufferSlot) {
       slots_[fn_.result(op).index] = {passes::allocOf(fn_, fn_.operand(op, 0)).index, number(op, 1)};
+    } else if (opcode == Opcode::Trans && slots_.contains(fn_.operand(op, 0).index)) {
+      slots_[fn_.result(op).index] = slots_.at(fn_.operand(op, 0).index);
+    } else if (opcode == Opcode::BufferRead && slots_.contains(fn_.operand(op, 0).index)) {
+      read(slots_.at(fn_.operand(op, 0).index));
+      ended_.insert(slots_.at(fn_.operand(op, 0).index));
     } else if (opcode == Opcode::AsyncCopy) {
       startCopy(slots_.at(fn_.operand(op, 1).index));
     } else if (opcode == Opcode::AsyncCommit) {
@@ -118,13 +123,18 @@ private:
     }
   }
 
+  void read(const Slot &slot) {
+    EXPECT_TRUE(contents_[slot].seen) << "not all warps know that it has arrived";
+    EXPECT_EQ(contents_[slot].number, rings_[slot.first].reads++) << "another block";
+  }
+
   void startDot(OpId op) {
     Dot dot{ir::placeOf(fn_, fn_.operand(op, 2)), {}};
     for (const unsigned operand : {0U, 1U}) {
-      const Slot slot = slots_.at(fn_.operand(op, operand).index);
-      EXPECT_TRUE(contents_[slot].seen) << "not all warps know that it has arrived";
-      EXPECT_EQ(contents_[slot].number, rings_[slot.first].reads++) << "another block";
-      dot.slots.push_back(slot);
+      if (!fn_.type(fn_.operand(op, operand)).isTile()) {
+        dot.slots.push_back(slots_.at(fn_.operand(op, operand).index));
+        read(dot.slots.back());
+      }
     }
     ++dots;
     const bool starts = passes::startsDot(fn_, op);
@@ -145,7 +155,7 @@ private:
   std::vector<Slot> group_;
   std::deque<std::vector<Slot>> groups_;
   std::deque<Dot> underWay_;
-  std::set<Slot> ended_; // read by dots that have ended since the last barrier
+  std::set<Slot> ended_; // read by threads, or by dots that have ended, since the last barrier
 };
 
 TEST(UnderWay, NobodyTouchesWhatADotWorksOn) {
@@ -165,6 +175,24 @@ TEST(UnderWay, NobodyTouchesWhatADotWorksOn) {
             const auto together = static_cast<int64_t>(dots) * std::min<int64_t>(trips, 2);
             EXPECT_EQ(static_cast<int64_t>(machine.mostUnderWay), later ? together : std::min<int64_t>(trips, 1));
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(UnderWay, ThreadsReadSlotsThatAreThere) {
+  for (const int dots : {1, 2}) {
+    for (const bool outer : {false, true}) {
+      for (const int32_t stages : {2, 3, 4}) {
+        const ir::Function fn = compiled({.dots = dots, .outer = outer, .held = true}, stages);
+        // Of slots, and on the way of sums to memory.
+        EXPECT_EQ(std::ranges::count_if(fn.walk(), [&](OpId op) { return fn.opcode(op) == Opcode::BufferRead; }), 2 * dots) << fn.str();
+        for (int64_t trips = 0; trips <= 9; ++trips) {
+          SCOPED_TRACE(std::to_string(dots) + " dots, " + std::to_string(stages) + " stages, " + std::to_string(trips) + " trips");
+          Machine machine(fn, 64 * trips);
+          machine.run();
+          EXPECT_EQ(machine.dots, static_cast<size_t>(dots * trips * (outer ? 3 : 1)));
         }
       }
     }
