@@ -141,6 +141,7 @@ std::vector<ir::DotUnit> wgmmaFloat8() {
       units.back().a.format = a;
       units.back().b.format = b;
       units.back().imprecise = true;
+      units.push_back(wgmmaHeld(units.back()));
     }
   }
   return units;
@@ -163,10 +164,11 @@ ir::DotUnit multiplyAdds() {
 std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
   std::vector<ir::DotUnit> units;
   if (hasWgmma) {
+    const ir::DotUnit i8 = wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32);
     const ir::DotUnit tf32 = wgmmaAlongK("wgmma_m64k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32);
     units = {wgmma("wgmma_m64k16_f16", Elem::F16, true), wgmma("wgmma_m64k16_bf16", Elem::BF16, true),
              wgmma("wgmma_m64k16_f16_regs", Elem::F16, false), wgmma("wgmma_m64k16_bf16_regs", Elem::BF16, false),
-             wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32),
+             i8, wgmmaHeld(i8),
              tf32, wgmmaHeld(tf32)};
     std::ranges::move(wgmmaFloat8(), std::back_inserter(units));
   }

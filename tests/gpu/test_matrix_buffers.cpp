@@ -163,22 +163,24 @@ TEST(MatrixBuffers, RegistersHoldTheRowsOfTheSums) {
   }
 }
 
-// What threads read of it lies along the rows of a.
-TEST(MatrixBuffers, ThreadsReadRowsWithoutConflicts) {
+// What threads read of it lies along the rows of a: two of them at once. Of bytes the words of a pair of rows of k that lie 8
+// apart are in the same banks.
+TEST(MatrixBuffers, ThreadsReadRowsInFewParts) {
   for (const ir::DotUnit &unit : codegen::findTarget("sm_90a").units) {
-    if (unit.name != "wgmma_m64k8_tf32_regs") {
+    if (!passes::readsByItself(unit) || unit.a.inShared || !unit.b.alongK) {
       continue;
     }
+    const auto bytes = static_cast<int32_t>(ir::byteSize(unit.a.elem));
     for (const int32_t m : {64, 128, 192, 256}) {
-      for (const int32_t k : {8, 16, 32, 64}) {
+      for (const int32_t k : {unit.k, 2 * unit.k, 4 * unit.k}) {
         for (const int32_t warps : {4, 8}) {
           const int32_t acc[] = {m, 128}, shape[] = {m, k};
           const passes::WarpGrid grid = m % 128 == 0 ? passes::WarpGrid{warps, 1} : passes::WarpGrid{4, warps / 4};
           const Layout held = passes::leftLayout(unit, acc, k, grid, warps);
-          const Layout buffer = passes::matrixLayout(shape, 0, 4, std::array{held, writerOf(shape, 0, warps, 4)});
-          const passes::BufferAccess access = passes::readAccess(held, buffer, 4);
+          const Layout buffer = passes::matrixLayout(shape, 0, bytes, std::array{held, writerOf(shape, 0, warps, bytes)});
+          const passes::BufferAccess access = passes::readAccess(held, buffer, bytes);
           EXPECT_EQ(access.elements, 2) << buffer.str();
-          EXPECT_EQ(passes::bankConflicts(held, buffer, 4, access), 0) << held.str() << buffer.str();
+          EXPECT_EQ(passes::bankConflicts(held, buffer, bytes, access), bytes == 1 ? 1 : 0) << held.str() << buffer.str();
         }
       }
     }

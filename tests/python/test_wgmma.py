@@ -162,6 +162,25 @@ def test_units_of_8_bit_floats(target, formats, imprecise, option, unit, tmp_pat
             assert_assembles(asm, tmp_path)
 
 
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tile", [(128, 128, 64, 4), (128, 256, 128, 8), (64, 64, 32, 4)])
+@pytest.mark.parametrize("imprecise", [None, 0])
+def test_code_of_8_bit_floats(tile, turned, imprecise, tmp_path):
+    bm, bn, bk, warps = tile
+    strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
+    kernel = matmul.warmup("*fp8e4nv:16", "*fp8e5:16", "*fp32:16", *["i32:16"] * 3, *strides[0], *strides[1], grid=(1,), target="sm_90a",
+                           BM=bm, BN=bn, BK=bk, IMPRECISE=imprecise, num_warps=warps)
+    ptx, held = kernel.asm["ptx"], is_held(turned, bn)
+    formats = "e5m2.e4m3" if turned == (False, False) else "e4m3.e5m2"
+    columns = [int(n) for n in re.findall(rf"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k32\.f32\.{formats} ", ptx)]
+    if (turned == (False, True) or held) and imprecise is None:
+        assert sum(columns) * 64 * 32 * (warps // 4) == bm * bn * bk
+        assert ("_regs" in kernel.asm["staged"]) == held and "mma.sync" not in ptx
+        assert_assembles(ptx, tmp_path)
+    else:
+        assert not columns and "mma.sync" in ptx
+
+
 TF32_TILES = [(64, 64, 8, 4), (64, 96, 32, 4), (128, 72, 16, 4), (128, 256, 32, 8), (256, 64, 64, 8), (64, 128, 32, 8)]
 
 
@@ -232,18 +251,26 @@ def test_code(tile, dtype, turned, tmp_path):
     assert_assembles(ptx, tmp_path)
 
 
+def is_held(turned, columns):
+    """Of operands that have no 16 bits the unit takes one whose rows lie across k from registers: a, or b as the left operand of
+    the product transposed, if its columns are a multiple of 64."""
+    return turned == (True, True) or (turned == (False, False) and columns % 64 == 0)
+
+
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("tile", BYTE_TILES)
 def test_code_of_bytes(tile, turned, tmp_path):
-    """By wgmma where memory has neighbours along k side by side, which it cannot turn; else by mma.sync."""
+    """By wgmma where memory has neighbours along k side by side in one operand; else by mma.sync."""
     bm, bn, bk, warps = tile
     strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
     kernel = matmul.warmup(*["*i8:16"] * 2, "*i32:16", *["i32:16"] * 3, *strides[0], *strides[1], grid=(1,), target="sm_90a",
                            BM=bm, BN=bn, BK=bk, ACC=tl.int32, num_warps=warps)
     ptx = kernel.asm["ptx"]
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k32\.s32\.s8\.s8", ptx)]
-    if turned == (False, True):
+    held = is_held(turned, bn)
+    if turned == (False, True) or held:
         assert sum(columns) * 64 * 32 * (warps // 4) == bm * bn * bk
+        assert ("_regs" in kernel.asm["staged"]) == held
         assert "mma.sync" not in ptx and "ldmatrix" not in ptx and "cp.async.bulk.tensor" in ptx
     else:
         assert not columns and "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in ptx
@@ -271,11 +298,10 @@ def test_code_of_tf32(tile, turned, precision, tmp_path):
                            BM=bm, BN=bn, BK=bk, PRECISION=precision, num_warps=warps)
     ptx = kernel.asm["ptx"]
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k8\.f32\.tf32\.tf32", ptx)]
-    # Registers take either operand where rows lie side by side, b as the transpose of a; not both, nor rows that are no multiple of 64.
-    is_held = turned == (True, True) or (turned == (False, False) and bn % 64 == 0)
-    if (turned == (False, True) or is_held) and precision:
+    held = is_held(turned, bn)
+    if (turned == (False, True) or held) and precision:
         assert sum(columns) * 64 * 8 * (warps // 4) == bm * bn * bk
-        assert ("_regs" in kernel.asm["staged"]) == is_held
+        assert ("_regs" in kernel.asm["staged"]) == held
         assert "mma.sync" not in ptx and "cvt.rna.tf32" not in ptx and "cp.async.bulk.tensor" in ptx
         assert_assembles(ptx, tmp_path)
     else:
@@ -313,7 +339,7 @@ def test_code_of_wrapping_rows(size, tmp_path):
 
 
 @libtile.jit
-def both_sides(a, b, c, d, K, S: tl.constexpr, OUTSIDE: tl.constexpr):
+def both_sides(a, b, c, d, K, S: tl.constexpr, OUTSIDE: tl.constexpr, NEGATED: tl.constexpr = False):
     """One tile is the left operand of a dot and the right one of another: neighbours along k are its rows and its columns."""
     m, n = tl.arange(0, S), tl.arange(0, S)
     first, second = tl.zeros((S, S), dtype=tl.int32), tl.zeros((S, S), dtype=tl.int32)
@@ -324,29 +350,34 @@ def both_sides(a, b, c, d, K, S: tl.constexpr, OUTSIDE: tl.constexpr):
         if not OUTSIDE:
             x = tl.load(a + m[:, None] * K + (i + n)[None, :])
         first = tl.dot(x, y, first)
-        second = tl.dot(z, x, second)
+        if NEGATED:
+            second = -tl.dot(z, x, -second)
+        else:
+            second = tl.dot(z, x, second)
     tl.store(c + m[:, None] * S + n[None, :], first)
     tl.store(d + m[:, None] * S + n[None, :], second)
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("outside", [False, True])
-def test_both_sides(outside, device):
+def test_both_sides(outside, negated, device):
     rng = np.random.default_rng(11)
     k, on = 320, OnDevice(device)
     a, b = (rng.integers(-128, 128, (64, k)).astype(np.int8) for _ in range(2))
     there = [on(v) for v in (a, b, np.zeros((64, 64), np.int32), np.zeros((64, 64), np.int32))]
-    both_sides[(1,)](*there, k, S=64, OUTSIDE=outside, num_warps=4)
+    both_sides[(1,)](*there, k, S=64, OUTSIDE=outside, NEGATED=negated, num_warps=4)
     parts = [(a[:, 0 if outside else i:][:, :64].astype(np.int32), b[:, i:i + 64].astype(np.int32)) for i in range(0, k, 64)]
     np.testing.assert_array_equal(on.back(there[2]), sum(x @ y.T for x, y in parts))
-    np.testing.assert_array_equal(on.back(there[3]), sum(y @ x for x, y in parts))
+    np.testing.assert_array_equal(on.back(there[3]), sum(y @ x for x, y in parts) * (-1 if negated else 1))
 
 
 def test_code_of_both_sides(tmp_path):
-    """Before the loop threads write the tile twice; copied ahead it lies in one order, and other units multiply across it."""
-    for outside, expected in [(True, {"wgmma"}), (False, {"wgmma", "mma"})]:
+    """Before the loop threads write the tile twice; copied ahead it lies in one order, and threads bring it to a unit that takes
+    it from registers. Where the loop looks at the sum, which is not turned then, other units multiply across it."""
+    for outside, negated, expected in [(True, False, {"wgmma"}), (False, False, {"wgmma"}), (False, True, {"wgmma", "mma"})]:
         kernel = both_sides.warmup(*["*i8:16"] * 2, *["*i32:16"] * 2, "i32:16", grid=(1,), target="sm_90a", S=64,
-                                   OUTSIDE=outside, num_warps=4)
+                                   OUTSIDE=outside, NEGATED=negated, num_warps=4)
         ptx = kernel.asm["ptx"]
         assert set(re.findall(r"\b(wgmma|mma)\.(?:mma_async|sync)", ptx)) == expected
         assert_assembles(ptx, tmp_path)
