@@ -57,7 +57,7 @@ def expected(kind, a, b, bias, bk, bn):
     return c.T if kind == "transposed" else c, top
 
 
-DTYPES = {"tf32": F32, "int8": np.int8, "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
+DTYPES = {"tf32": F32, "int8": np.int8, "e4m3": np.dtype(ml_dtypes.float8_e4m3fn)}
 # M, N, K of a tile, warps.
 TILES = [(64, 64, 32, 4), (128, 128, 32, 8), (128, 256, 64, 8), (256, 64, 64, 8), (64, 128, 128, 4)]
 
@@ -81,7 +81,7 @@ def test_products(dtype, tile, kind, device):
         out = np.full((n, m) if kind == "transposed" else (m, n), 77, sums)
         there = [on(v) for v in (a, b, bias, out, np.full(m, 77, sums))]
         grid = (-(-m // bm), 1 if kind == "outer" else -(-n // bn))
-        for stages in (1, 3):
+        for stages in (1, 3) if m == 256 else (3,):
             product[grid](*there, m, n, k, BM=bm, BN=bn, BK=bk, KIND=kind, ACC=tl.int32 if is_int else tl.float32, num_warps=warps,
                           num_stages=stages)
             want, top = expected(kind, a.astype(F64), b.astype(F64), bias.astype(F64), bk, bn)
