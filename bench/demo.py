@@ -24,18 +24,20 @@ TUTORIALS = Path(__file__).resolve().parent.parent / "python" / "tutorials"
 
 
 def run(path, device, points):
-    """(its output, [x, line, line, ...] names, unit, rows of numbers) of a lesson on a device; no rows if it failed."""
+    """(its output, [x, line, line, ...] names, unit, rows of numbers, other pictures) of a lesson on a device; no rows if it
+    failed."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, path, "--device", device, "--plot", folder]
         command += ["--points", str(points)] if points else []
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         tables = list(Path(folder).glob("*.csv"))
         if result.returncode != 0 or len(tables) != 1:
-            return result.stdout, [], "", []
+            return result.stdout, [], "", [], []
         (x, *lines), *rows = csv.reader(tables[0].open())
+        pictures = [path.read_text() for path in Path(folder).glob("*.svg")]
     unit = re.search(r" \(([^)]*)\)$", lines[0])[1]
     names = [x, *(line.removesuffix(f" ({unit})") for line in lines)]
-    return result.stdout, names, unit, [[float(value) for value in row] for row in rows]
+    return result.stdout, names, unit, [[float(value) for value in row] for row in rows], pictures
 
 
 def verdict(names, unit, rows):
@@ -52,10 +54,11 @@ def card(path, devices, points):
     figures, is_right = [], True
     for device in devices:
         start = time.time()
-        output, names, unit, rows = run(path, device, points)
+        output, names, unit, rows, pictures = run(path, device, points)
         if rows:
             note = verdict(names, unit, rows)
             figures.append(gallery.figure(device, html.escape(note), names[0], names[1:], unit, rows))
+            figures += [f"<figure>{picture}</figure>" for picture in pictures]
         else:
             note, is_right = f"FAILED\n{output}", False
             figures.append(gallery.failure(device, output))

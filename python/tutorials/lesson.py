@@ -104,12 +104,30 @@ def rate(call, work, device, provider):
     return work / milliseconds(call, device, provider) * 1e-6
 
 
-def main(check, measure, title, x, values, unit, lines=None):
+def heat_map(names, values):
+    """A picture (SVG) of a square of numbers up to 1: the larger, the darker."""
+    cell, left, top = 13, 150, 150
+    size = cell * len(names)
+    marks = [f"<rect x='{left + j * cell}' y='{top + i * cell}' width='{cell}' height='{cell}' fill-opacity='{max(value, 0):.2f}'>"
+             f"<title>{names[i]}, {names[j]}: {value:.2f}</title></rect>"
+             for i, row in enumerate(values) for j, value in enumerate(row)]
+    for i, name in enumerate(names):
+        place = i * cell + cell * 0.75
+        marks.append(f"<text x='{left - 6}' y='{top + place}' text-anchor='end'>{name}</text>")
+        marks.append(f"<text transform='translate({left + place},{top - 6}) rotate(-60)'>{name}</text>")
+    return (f"<svg xmlns='http://www.w3.org/2000/svg' class='heat' viewBox='0 0 {left + size + 90} {top + size + 6}'>"
+            "<style>.heat rect { fill: var(--ours, #1f5fd0) } .heat text { font: 11px sans-serif; fill: var(--soft, #5d6673) }</style>"
+            f"{''.join(marks)}</svg>\n")
+
+
+def main(check, measure, title, x, values, unit, lines=None, picture=None):
     """The command line of a lesson.
 
     - `check(device)` compares the kernels with NumPy and raises AssertionError if they are wrong.
     - `measure(x, provider, device)` gives one point of the plot `title`: its axes are the argument named `x`, which has
-      `values`, and a number in `unit`. `lines`: the providers, if they are not libtile and its peers.
+      `values`, and a number in `unit`. `lines`: the providers, if they are not libtile and its peers, or a function
+      from the device to them.
+    - `picture(device)` gives another picture for the folder (SVG), or None.
     """
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -119,9 +137,12 @@ def main(check, measure, title, x, values, unit, lines=None):
     options = parser.parse_args()
     check(options.device)
     if options.plot:
-        lines = lines or providers(options.device)
+        lines = (lines or providers)(options.device) if lines is None or callable(lines) else lines
         benchmark = libtile.testing.Benchmark(
             x_names=[x], x_vals=values[:options.points], x_log=values[-1] > 8 * values[0], line_arg="provider",
             line_vals=lines, line_names=lines, plot_name=title, ylabel=unit, args={})
         report = libtile.testing.perf_report(benchmark)(measure)
         report.run(print_data=True, save_path=options.plot, device=options.device)
+        drawn = picture(options.device) if picture else None
+        if drawn:
+            Path(options.plot, f"{title}.svg").write_text(drawn)

@@ -15,6 +15,8 @@ add = importlib.import_module("01_vector_add")
 softmax = importlib.import_module("02_fused_softmax")
 layer_norm = importlib.import_module("05_layer_norm")
 matmul = importlib.import_module("03_matmul")
+search = importlib.import_module("13_semantic_search")
+minilm = importlib.import_module("minilm")
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 FLOATS = [torch.float32, torch.float16, torch.bfloat16]
@@ -124,3 +126,14 @@ def test_dlpack_gives_its_capsules_back():
     add.add[(1,)](OnlyDLPack(x), OnlyDLPack(x), OnlyDLPack(torch.zeros(10)), 10, BLOCK=16)
     del x
     assert ref() is None
+
+
+@on_each_device
+def test_a_whole_model_and_its_peer(device):
+    weights = minilm.small()
+    tokens = [minilm.random_tokens(length) for length in (1, 15, 16, 17, 40)]
+    want = torch.from_numpy(minilm.by_numpy(weights, tokens))
+    theirs = minilm.by_torch(weights, device, torch.float64)(*minilm.padded(tokens, device))
+    assert_near(theirs.cpu(), want, 1e-6)  # its last steps are in float32
+    ours = torch.from_numpy(search.Model(weights, device).embeddings(tokens))
+    assert_near(ours, want, 1e-5 if device == "cpu" else 5e-3)

@@ -12,9 +12,9 @@ from test_ptx import PTXAS, assemble
 import libtile.language as tl
 from libtile.tools.tensor_descriptor import TensorDescriptor
 
-layer_norm, attention, libdevice, grouped, persistent, scaled, scans = (importlib.import_module(name) for name in (
+layer_norm, attention, libdevice, grouped, persistent, scaled, scans, search = (importlib.import_module(name) for name in (
     "05_layer_norm", "06_attention", "07_libdevice", "08_grouped_gemm", "09_persistent_matmul", "10_block_scaled_matmul",
-    "11_scan_and_sort"))
+    "11_scan_and_sort", "13_semantic_search"))
 
 
 def descriptor(*block):
@@ -46,6 +46,14 @@ KERNELS = {
     "scaled_e2m1": (scaled.scaled_matmul, ["*u8:16"] * 4 + ["*fp32:16"] + ["i32:16"] * 3, {**TILE, "FORMAT": "e2m1"}),
     "recurrence": (scans.recurrence, ["*fp32:16"] * 3 + ["i32", "i32"], {"ROWS": 4, "BLOCK": 128}),
     "nucleus": (scans.nucleus, ["*fp32:16"] * 2 + ["i32:16", "fp32"], {"BLOCK": 4096, "num_warps": 16}),
+    "model_embed": (search.embed, ["*i32:16"] * 2 + ["*fp16:16"] * 5 + ["i32", "fp32"], {"WIDTH": 384, "ROWS": 4}),
+    "model_norm": (search.layer_norm, ["*fp16:16"] * 4 + ["i32", "fp32"], {"WIDTH": 384, "ROWS": 4}),
+    "model_linear": (search.linear, ["*fp16:16"] * 5 + ["i32", "i32:16", "i32:16"],
+                     {"ACTIVATION": search.gelu, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}),
+    "model_attention": (search.attention, ["*fp16:16", "*i32:16", "*fp16:16", "fp32"],
+                        {"WIDTH": 384, "HEAD": 32, "BLOCK": 16}),
+    "model_pool": (search.pool, ["*fp16:16", "*i32:16", "*fp32:16"], {"WIDTH": 384, "BLOCK": 16}),
+    "model_similarity": (search.similarity, ["*fp32:16"] * 3 + ["i32"], {"WIDTH": 384, "BLOCK": 16}),
 }
 
 
@@ -57,5 +65,5 @@ def test_assembles_without_spills(name, target, tmp_path):
     compiled = kernel.warmup(*types, grid=(1,), target=target, **constants)
     assert assemble(compiled.asm["ptx"], target, tmp_path) == 0
     assert list(compiled.fallbacks) == []
-    is_dot = name in ("activation", "grouped", "persistent") or name.startswith(("attention", "scaled"))
+    is_dot = name in ("activation", "grouped", "persistent", "model_linear", "model_attention") or name.startswith(("attention", "scaled"))
     assert bool(re.search(r"mma\.sync|wgmma\.mma_async", compiled.asm["ptx"])) == is_dot
