@@ -216,7 +216,7 @@ class Model:
         return lesson.host(out)
 
 
-QUERIES = {  # and the topic of the lines that answer it; hardly a word of it stands in them
+QUERIES = {  # and the topic of the lines that answer it
     "Why does my kitten make that rumbling noise?": "cats and dogs",
     "How do athletes get stronger?": "running and cycling",
     "What makes dough grow before it is baked?": "bread and baking",
