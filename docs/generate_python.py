@@ -25,6 +25,7 @@ SECTIONS = [
     ("Measuring", "testing", ["do_bench", "do_bench_cudagraph", "assert_close", "get_dram_gbps",
                               "get_max_simd_tflops", "get_max_tensorcore_tflops"]),
     ("", "testing_reports", ["perf_report", "Benchmark", "Mark"]),
+    ("", "profiling", ["profile", "Profile", "roofline", "Roofline"]),
     ("Errors", "errors", ["Error", "CompilationError", "OutOfBoundsError", "KernelAssertionError", "KernelFaultError", "UnsupportedError", "OutOfResources", "InternalError",
                           "DeviceError", "AutotunerError"]),
 ]
@@ -62,7 +63,7 @@ def members(tree, name):
 
 
 def entry(node, module):
-    full = f"libtile.{'' if module in ('__init__', 'jit', 'device', 'math', 'errors', 'aggregates', 'tuning') else module.partition('_')[0] + '.'}{node.name}"
+    full = f"libtile.{'' if module in ('__init__', 'jit', 'device', 'math', 'errors', 'aggregates', 'tuning', 'profiling') else module.partition('_')[0] + '.'}{node.name}"
     if isinstance(node, ast.FunctionDef):
         return [f"### `{full}({signature(node, False)})`", "", doc_of(node, full), ""]
     lines = [f"### `{full}`", "", doc_of(node, full), ""]

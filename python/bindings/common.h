@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include "runtime/bindings/cache.h"
+#include "runtime/bindings/counting.h"
 
 #include <unistd.h>
 #include <utility>

@@ -226,6 +226,9 @@ void addDeviceFunctions(py::module_ &module) {
              "Whether the interpreter looks for what only libtile defines.");
   module.def("check_portability", [](bool wanted) { lt_check_portability(wanted ? 1 : 0); },
              "check_portability(wanted)");
+  module.def("begin_counting", lt_begin_counting,
+             "begin_counting(most_programs): what this thread has interpreted from here on is counted.");
+  module.def("end_counting", [] { return orThrowSet(lt_end_counting()); }, "What was counted since, as text (bindings.h).");
   module.def("set_home", [](const py::object &wanted) { home = wanted.is_none() ? nullptr : Ref::borrowed(wanted.ptr()).release(); },
              "set_home(function): function() is (device, stream) for launches without arrays; None: the CPU.");
   module.def("set_num_threads", setNumThreads, "Threads that CPU kernels use; 0: all cores.");

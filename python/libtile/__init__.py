@@ -123,6 +123,7 @@ def targets() -> list[str]:
 
 # Imported when they are first asked for.
 _TUNING = ("Autotuner", "Config", "Heuristics", "autotune", "heuristics")
+_PROFILING = ("Profile", "Roofline", "profile", "roofline")
 
 
 def __getattr__(name: str):
@@ -131,4 +132,6 @@ def __getattr__(name: str):
         return importlib.import_module("." + name, __name__)
     if name in _TUNING:
         return getattr(importlib.import_module(".tuning", __name__), name)
+    if name in _PROFILING:
+        return getattr(importlib.import_module(".profiling", __name__), name)
     raise errors.missing("libtile", name, _LATER)

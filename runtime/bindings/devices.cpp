@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bindings.h: devices, facts about compiled kernels, and the process.
 #include "runtime/bindings/cache.h"
+#include "runtime/bindings/counting.h"
 #include "runtime/bindings/internal.h"
 #include "runtime/cache/cache_settings.h"
 #include "runtime/cache/kernel_state.h"
@@ -8,6 +9,7 @@
 #include "runtime/drivers/thread_pool.h"
 #include "runtime/fork.h"
 #include "runtime/interpreter/interpreter.h"
+#include "runtime/interpreter/work.h"
 
 #include <algorithm>
 
@@ -256,6 +258,22 @@ int lt_check_portability(int wanted) {
   const bool before = runtime::interpreter::isPortabilityChecked();
   runtime::interpreter::checkPortability(wanted < 0 ? before : wanted != 0);
   return before ? 1 : 0;
+}
+void lt_begin_counting(int64_t most_programs) {
+  runtime::interpreter::beginCounting(static_cast<uint64_t>(most_programs));
+}
+const char *lt_end_counting(void) {
+  return guarded<const char *>(nullptr, [] {
+    const runtime::interpreter::Work work = runtime::interpreter::endCounting();
+    std::string text = "programs " + std::to_string(work.programs) + "\n";
+    for (const auto &array : work.arrays) {
+      text += "array " + std::to_string(array.loaded) + " " + std::to_string(array.stored) + " " + std::to_string(array.extent) + "\n";
+    }
+    for (const auto &[type, count] : work.operations) {
+      text += "operations " + type + " " + std::to_string(count) + "\n";
+    }
+    return keepText(text);
+  });
 }
 int lt_num_threads(void) {
   return guarded(-1, [] { return runtime::poolThreads(); });

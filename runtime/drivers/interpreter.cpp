@@ -6,6 +6,7 @@
 #include "runtime/drivers/watch.h"
 #include "runtime/interpreter/allocations.h"
 #include "runtime/interpreter/interpreter.h"
+#include "runtime/interpreter/work.h"
 
 #include <algorithm>
 #include <cstring>
@@ -63,7 +64,7 @@ public:
                                      .grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
                                      .arguments = {args, numArgs},
                                      .extents = findings != nullptr ? findings->extents : nullptr,
-                                     .portable = interpreter::isPortabilityChecked(),
+                                     .portable = interpreter::isPortabilityChecked() && !interpreter::isCounting(),
                                      .print = printMessage,
                                      .caller = interruptible.whole()};
     try {

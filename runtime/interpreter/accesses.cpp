@@ -143,7 +143,11 @@ void Evaluator::checkRaces(const Access &access, size_t i) {
 
 uint8_t *Evaluator::reach(const Access &access, size_t i) {
   checkPlace(access, i);
-  checkRaces(access, i);
+  if (work_ != nullptr) {
+    countAccess(access, i);
+  } else {
+    checkRaces(access, i);
+  }
   if (fn_.opInfo(access.op).effects.has(Effects::WritesGlobal)) {
     noteWritten(access.pointers[i], access.element.elementBytes());
   }
@@ -176,7 +180,7 @@ void Evaluator::storeElement(const Access &access, const Value &value, size_t i)
   const uint64_t address = access.pointers[i];
   const uint32_t bytes = access.element.elementBytes();
   auto *to = reinterpret_cast<uint8_t *>(address);
-  if (!access.isAtomic && races_.storedBefore(address, bytes) && std::memcmp(to, &value.bits[value.at(i)], bytes) != 0) {
+  if (!access.isAtomic && work_ == nullptr && races_.storedBefore(address, bytes) && std::memcmp(to, &value.bits[value.at(i)], bytes) != 0) {
     Finding conflict = findingAt(Kind::Conflict, access, i);
     for (size_t before = 0; before < i; ++before) {
       const uint64_t there = access.pointers[before];

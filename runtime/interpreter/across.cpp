@@ -170,6 +170,9 @@ Value Evaluator::dot(OpId op) const {
     throw ir::Unsupported("the interpreter does not multiply codes of 8-bit floats", fn_.locationOf(op));
   }
   const Type a = fn_.type(fn_.operand(op, 0)), b = fn_.type(fn_.operand(op, 1)), type = fn_.type(fn_.result(op));
+  if (work_ != nullptr) {
+    countDot(op);
+  }
   const Value &left = operand(op, 0), &right = operand(op, 1), &acc = operand(op, 2);
   const auto n = static_cast<size_t>(type.dim(type.rank() - 1)), m = static_cast<size_t>(type.dim(type.rank() - 2));
   const auto depth = static_cast<size_t>(a.dim(a.rank() - 1));

@@ -50,7 +50,10 @@ Outcome run(const Launch &launch) {
   return {};
 }
 
-Evaluator::Evaluator(const Launch &launch) : launch_(launch), fn_(launch.fn) { findLastUses(); }
+Evaluator::Evaluator(const Launch &launch) : launch_(launch), fn_(launch.fn) {
+  findLastUses();
+  prepareCounting();
+}
 
 // Of a value that is used inside of an op's regions, that op is the user.
 void Evaluator::findLastUses() {
@@ -89,7 +92,9 @@ void Evaluator::run() {
   for (program_[2] = 0; program_[2] < launch_.grid[2]; ++program_[2]) {
     for (program_[1] = 0; program_[1] < launch_.grid[1]; ++program_[1]) {
       for (program_[0] = 0; program_[0] < launch_.grid[0]; ++program_[0]) {
-        runProgram(number++);
+        if (number++ % stride_ == 0) {
+          runProgram(number - 1);
+        }
       }
     }
   }
@@ -97,6 +102,9 @@ void Evaluator::run() {
 
 void Evaluator::runProgram(uint32_t number) {
   races_.beginProgram(number);
+  if (work_ != nullptr) {
+    ++work_->programs;
+  }
   for (unsigned i = 0; i < fn_.params.size(); ++i) {
     const ValueId param = fn_.arg(fn_.body(), i);
     const ir::Type &type = fn_.type(param);
@@ -127,11 +135,11 @@ Evaluator::Values Evaluator::runBlock(BlockId block) {
 }
 
 void Evaluator::attend(uint64_t elements) {
-  work_ += elements;
-  if (work_ < kElementsBetweenLooks) {
+  looked_ += elements;
+  if (looked_ < kElementsBetweenLooks) {
     return;
   }
-  work_ = 0;
+  looked_ = 0;
   const Caller &caller = launch_.caller;
   const uint64_t now = nanoseconds();
   if (polledAt_ == 0) {

@@ -115,6 +115,9 @@ Value Evaluator::arithmetic(OpId op) {
 #define CAST(...)
 #define ARITHMETIC(Name, ...) case Opcode::Name:
 #include "ir/ops.def"
+    if (work_ != nullptr) {
+      countArithmetic(op, count(op));
+    }
     return fn_.type(fn_.operand(op, 0)).isFloating() ? floats(op) : integers(op);
 #define ELEMENTWISE(Name, ...) case Opcode::Name:
 #define ARITHMETIC(...)

@@ -7,6 +7,7 @@
 #include "runtime/interpreter/interpreter.h"
 #include "runtime/interpreter/races.h"
 #include "runtime/interpreter/value.h"
+#include "runtime/interpreter/work.h"
 
 #include <vector>
 
@@ -94,6 +95,12 @@ private:
   // "one address" for all elements of a tile: they order programs together.
   [[nodiscard]] static uint64_t orderKey(const Access &access);
 
+  // ---- work.cpp; where work_ is not null, but for the first
+  void prepareCounting();
+  void countAccess(const Access &access, size_t i);
+  void countArithmetic(ir::OpId op, size_t elements) const;
+  void countDot(ir::OpId op) const;
+
   // ---- messages.cpp
   void runPrint(ir::OpId op);
   void runAssert(ir::OpId op);
@@ -116,7 +123,9 @@ private:
   ir::IndexMap<ir::ValueId, Value> values_;
   ir::IndexMap<ir::OpId, std::vector<ir::ValueId>> dead_; // behind the op nobody needs these
   int32_t program_[3] = {};
-  uint64_t work_ = 0;     // elements since the clock was read last
+  Work *work_ = nullptr;  // null: the launch is not counted
+  uint64_t stride_ = 1;   // of the programs that run
+  uint64_t looked_ = 0;   // elements since the clock was read last
   uint64_t polledAt_ = 0; // 0: the launch does not last yet
 };
 
