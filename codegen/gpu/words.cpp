@@ -20,28 +20,16 @@ llvm::Value *withoutCasts(llvm::Value *bits) {
   return bits;
 }
 
-// Vectors that unpackWords has made of one word, in this block: instruction selection, which goes block by block, mostly
-// finds that as well, by combining nodes again and again.
-bool areOneWord(const llvm::Value *a, const llvm::Value *b, const llvm::BasicBlock *here) {
-  const auto *first = llvm::dyn_cast<llvm::BitCastInst>(a), *second = llvm::dyn_cast<llvm::BitCastInst>(b);
-  return first != nullptr && second != nullptr && first->getOperand(0) == second->getOperand(0) &&
-         first->getParent() == here && second->getParent() == here;
-}
-
 // The vector that the elements are taken from, all of it in its order; null: they are not.
-llvm::Value *unpackedFrom(llvm::ArrayRef<llvm::Value *> elements, const llvm::BasicBlock *here) {
+llvm::Value *unpackedFrom(llvm::ArrayRef<llvm::Value *> elements) {
   llvm::Value *vector = nullptr;
   for (size_t i = 0; i < elements.size(); ++i) {
     auto *extract = llvm::dyn_cast<llvm::ExtractElementInst>(withoutCasts(elements[i]));
     const auto *index = extract != nullptr ? llvm::dyn_cast<llvm::ConstantInt>(extract->getIndexOperand()) : nullptr;
-    if (index == nullptr || index->getZExtValue() != i) {
+    if (index == nullptr || index->getZExtValue() != i || (vector != nullptr && vector != extract->getVectorOperand())) {
       return nullptr;
     }
-    llvm::Value *from = extract->getVectorOperand();
-    if (vector != nullptr && vector != from && !areOneWord(vector, from, here)) {
-      return nullptr;
-    }
-    vector = from;
+    vector = extract->getVectorOperand();
   }
   const auto *type = llvm::cast<llvm::FixedVectorType>(vector->getType());
   return type->getNumElements() == elements.size() ? vector : nullptr;
@@ -85,7 +73,7 @@ Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elem
   Regs words;
   for (size_t first = 0; first < elements.size(); first += perWord) {
     // What has been a word before is that word.
-    llvm::Value *before = perWord == 1 ? nullptr : unpackedFrom(elements.slice(first, perWord), builder_.GetInsertBlock());
+    llvm::Value *before = perWord == 1 ? nullptr : unpackedFrom(elements.slice(first, perWord));
     if (before != nullptr && before->getType()->getPrimitiveSizeInBits() == 8 * wordBytes) {
       llvm::Value *bits = withoutCasts(before);
       words.push_back(builder_.CreateBitCast(bits, builder_.getIntNTy(8 * wordBytes)));
