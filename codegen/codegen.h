@@ -67,6 +67,7 @@ struct KernelInfo {
   bool cooperative = false;            // NVIDIA: a launch is refused unless all programs run at once
   std::vector<DeviceLine> records;     // AMD: what it may say, by number
   std::vector<ir::TensorMap> maps;     // NVIDIA: descriptors that it takes behind its arguments
+  bool sharesBlocks = false;           // NVIDIA: blocks run programs in turn; it takes the grid's extents behind them, i32
 };
 
 struct Code {
@@ -98,7 +99,7 @@ struct Code {
 // The function made:
 //   CPU     a libtile_entry (codegen/cpu/frame.h): it runs a range of programs of a launch, whose frame
 //           has the arguments and the grid.
-//   NVIDIA  a kernel with one parameter an argument (i1 as i8), and one a tensor map, dynamic shared memory.
+//   NVIDIA  a kernel with one parameter an argument (i1 as i8), one a tensor map, maybe the grid, dynamic shared memory.
 //           Others launch it too, so there is no frame: docs/abi.md.
 [[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,
                             const CodeOptions &options = {});

@@ -75,16 +75,16 @@ inline llvm::Value *bufferResource(llvm::IRBuilderBase &builder, llvm::Module &m
   return builder.CreateCall(make, {base, builder.getInt16(0), llvm::ConstantInt::get(count, static_cast<uint64_t>(bytes)), builder.getInt32(word)});
 }
 
-// NVIDIA: the kernel's arguments from `first` on are memory of the launch, which nobody copies.
-inline void markGridConstants(llvm::Function &kernel, unsigned first) {
+// NVIDIA: the kernel's arguments `first` to `end` are memory of the launch, which nobody copies.
+inline void markGridConstants(llvm::Function &kernel, unsigned first, unsigned end) {
   llvm::LLVMContext &context = kernel.getContext();
 #if LLVM_VERSION_MAJOR >= 21
-  for (unsigned i = first; i < kernel.arg_size(); ++i) {
+  for (unsigned i = first; i < end; ++i) {
     kernel.addParamAttr(i, llvm::Attribute::get(context, "nvvm.grid_constant"));
   }
 #else
   llvm::SmallVector<llvm::Metadata *, 4> numbers; // from 1
-  for (unsigned i = first; i < kernel.arg_size(); ++i) {
+  for (unsigned i = first; i < end; ++i) {
     numbers.push_back(llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), i + 1)));
   }
   if (!numbers.empty()) {

@@ -21,7 +21,7 @@
 //  12  Casts keep shape and layout and go between the right sorts and widths.
 // Ops (verify_ops.cpp)
 //  13  constant: a number of the result's sort, in its canonical form; a pointer only 0.
-//  14  program_id, num_programs: axis 0 to 2, an i32.
+//  14  program_id, num_programs: axis 0 to 2, an i32; worker, num_workers: an i32.
 //  15  arange: a 1-D i32 tile whose numbers fit i32.
 //  16  splat and broadcast: from a scalar; from extents that are 1 or the result's.
 //  17  expand_dims, reshape, trans, slice: the result's shape follows from operand and attribute.

@@ -133,8 +133,13 @@ template <> void OpChecks::check<Opcode::Constant>(OpId op) {
   c.require(ok, 13, op, "the value is no number of this type");
 }
 
-template <> void OpChecks::check<Opcode::ProgramId>(OpId op) { axis(op); }
+template <> void OpChecks::check<Opcode::ProgramId>(OpId op) {
+  axis(op);
+  c.require(fn.numOperands(op) == 0 || c.operandType(op, 0) == kI32, 14, op, "a program's number is an i32");
+}
 template <> void OpChecks::check<Opcode::NumPrograms>(OpId op) { axis(op); }
+template <> void OpChecks::check<Opcode::Worker>(OpId op) { c.require(c.resultType(op) == kI32, 14, op, "the result is an i32"); }
+template <> void OpChecks::check<Opcode::NumWorkers>(OpId op) { c.require(c.resultType(op) == kI32, 14, op, "the result is an i32"); }
 
 template <> void OpChecks::check<Opcode::Arange>(OpId op) {
   const Type type = c.resultType(op);

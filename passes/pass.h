@@ -32,6 +32,8 @@ struct PassContext {
   bool copiesBoxes = false;
   // GPU: a warp of its own copies them where it can (gpu/plan_producer.h).
   bool specialises = false;
+  // GPU: blocks run programs in turn where they can (gpu/share_blocks.h).
+  bool sharesBlocks = false;
 };
 
 // Returns whether it changed anything.

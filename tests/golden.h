@@ -11,7 +11,7 @@
 //
 // Instead of passes, `run:` may name one of the texts that a runner offers, such as `verify`: the
 // violations, one a line. A thrown error gives "error: message". Options after the passes:
-// target=NAME (default x86-64-v3), warps=N, stages=N (0: the compiler's choice), check, copy_boxes, warp_specialize.
+// target=NAME (default x86-64-v3), warps=N, stages=N (0: the compiler's choice), check, copy_boxes, warp_specialize, share_blocks.
 //
 // LIBTILE_BLESS=1 writes what was seen into the files. A mismatch prints a diff and that command.
 #pragma once
@@ -37,6 +37,7 @@ struct GoldenRun {
   bool check = false;
   bool copyBoxes = false;
   bool specialises = false;
+  bool sharesBlocks = false;
 };
 // The text that a run gives for one input.
 using GoldenRunner = std::function<std::string(const GoldenRun &, const std::string &input)>;
@@ -67,6 +68,8 @@ inline GoldenRun parseGoldenRun(const std::string &line) {
       run.copyBoxes = true;
     } else if (word == "warp_specialize") {
       run.specialises = true;
+    } else if (word == "share_blocks") {
+      run.sharesBlocks = true;
     } else if (!word.empty()) {
       run.passes = splitText(word, ',');
     }

@@ -16,9 +16,29 @@ void Emitter::lowerConstant(ir::OpId op) {
   }
 }
 
-void Emitter::lowerProgramId(ir::OpId op) { set(fn_.result(op), programIndex(fn_.getInt(op, Attr::axis))); }
+void Emitter::lowerProgramId(ir::OpId op) {
+  const int64_t axis = fn_.getInt(op, Attr::axis);
+  if (fn_.numOperands(op) == 0) {
+    return set(fn_.result(op), programIndex(axis));
+  }
+  llvm::Value *number = scalar(fn_.operand(op, 0));
+  for (int64_t faster = 0; faster < axis; ++faster) {
+    number = builder_.CreateUDiv(number, gridExtent(faster));
+  }
+  set(fn_.result(op), axis == 2 ? number : builder_.CreateURem(number, gridExtent(axis)));
+}
 
-void Emitter::lowerNumPrograms(ir::OpId op) { set(fn_.result(op), programCount(fn_.getInt(op, Attr::axis))); }
+void Emitter::lowerNumPrograms(ir::OpId op) { set(fn_.result(op), gridExtent(fn_.getInt(op, Attr::axis))); }
+
+// Of the user's grid: where programs share blocks, that of blocks is another one.
+llvm::Value *Emitter::gridExtent(int64_t axis) {
+  const size_t others = fn_.params.size() + fn_.maps.size();
+  return kernel_->arg_size() > others ? kernel_->getArg(static_cast<unsigned>(others + static_cast<size_t>(axis))) : programCount(axis);
+}
+
+void Emitter::lowerWorker(ir::OpId op) { set(fn_.result(op), programIndex(0)); }
+
+void Emitter::lowerNumWorkers(ir::OpId op) { set(fn_.result(op), programCount(0)); }
 
 // Each thread would read another time.
 void Emitter::lowerClock(ir::OpId op) { set(fn_.result(op), tellOthers(op, clock())); }

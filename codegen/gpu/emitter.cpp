@@ -3,6 +3,7 @@
 
 #include "codegen/gpu/elementwise_runs.h"
 #include "ir/ops.h"
+#include "passes/gpu/shared_accesses.h"
 
 #include <llvm/Transforms/Utils/Local.h>
 
@@ -62,13 +63,17 @@ Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOpt
       builder_(context_), elementwise_(elementwise), facts_(passes::computeFacts(fn)),
       values_(fn.numValues()), contracts_(options.contracts) {}
 
-// One parameter an argument, where i1 travels as i8, and behind them one a tensor map.
+// One parameter an argument, where i1 travels as i8, and behind them one a tensor map; then, where programs share blocks, the
+// grid's extents.
 void Emitter::declareKernel(const std::string &symbol) {
   llvm::SmallVector<llvm::Type *, 16> params;
   for (ir::ValueId arg : fn_.args(fn_.body())) {
     params.push_back(elementwise_.memoryType(fn_.type(arg)));
   }
   params.resize(params.size() + fn_.maps.size(), llvm::PointerType::get(context_, 0));
+  if (passes::sharesBlocks(fn_)) {
+    params.append(3, builder_.getInt32Ty());
+  }
   auto *type = llvm::FunctionType::get(builder_.getVoidTy(), params, false);
   kernel_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, module_);
   markKernel();

@@ -195,6 +195,7 @@ protected:
   llvm::BasicBlock *newBlock(const char *name);
   // ---- emit_shape.cpp
   void renameRegisters(ir::OpId op);
+  llvm::Value *gridExtent(int64_t axis);
 
   // ---- buffer_addresses.cpp, emit_buffers.cpp
   // Where the registers of a layout lie in a buffer: byte offset = (the thread's part, one value made in
@@ -208,8 +209,7 @@ protected:
   };
   BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer, unsigned elementBytes);
   // The same with other bits of the lane: columns of the lane's bits, in elements.
-  BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer,
-                              unsigned elementBytes, std::span<const int32_t> laneColumns);
+  BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer, unsigned elementBytes, std::span<const int32_t> laneColumns);
   // Address of the register's element: ptr addrspace(3), and bytes to add.
   std::pair<llvm::Value *, int32_t> bufferAddress(llvm::Value *buffer, BufferOffsets &offsets,
                                                   int32_t reg);

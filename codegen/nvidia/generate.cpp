@@ -130,6 +130,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.lines = options.lines;
   code.info.cooperative = options.cooperative;
   code.info.maps = fn.maps;
+  code.info.sharesBlocks = passes::sharesBlocks(fn);
   code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });
   NvidiaEmitter(fn, target, options, *module).run(code.info.symbol);
   gpu::eraseDead(*module->getFunction(code.info.symbol));

@@ -30,11 +30,12 @@ void NvidiaEmitter::markKernel() {
   annotate("kernel", 1);
   annotate("maxntidx", threads);
   auto *descriptor = llvm::ArrayType::get(builder_.getInt8Ty(), ir::TensorMap::kBytes);
-  for (unsigned i = fn_.params.size(); i < kernel_->arg_size(); ++i) {
+  const auto firstMap = static_cast<unsigned>(fn_.params.size()), end = firstMap + static_cast<unsigned>(fn_.maps.size());
+  for (unsigned i = firstMap; i < end; ++i) {
     kernel_->addParamAttr(i, llvm::Attribute::getWithByValType(context_, descriptor));
     kernel_->addParamAttr(i, llvm::Attribute::getWithAlignment(context_, llvm::Align(ir::TensorMap::kAlign)));
   }
-  compat::markGridConstants(*kernel_, static_cast<unsigned>(fn_.params.size()));
+  compat::markGridConstants(*kernel_, firstMap, end);
   if (fn_.resident > 0) {
     kernel_->addFnAttr("nvvm.minctasm", std::to_string(fn_.resident));
     annotate("minctasm", fn_.resident);

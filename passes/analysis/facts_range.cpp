@@ -137,10 +137,10 @@ IntRange FactsBuilder::rangeOf(OpId op, Trust trust) const {
     const int64_t value = fn_.constantInt(result).value_or(0);
     return type.isBool() ? IntRange{value & 1, value & 1} : IntRange{value, value};
   }
-  if (opcode == Opcode::ProgramId) {
+  if (opcode == Opcode::ProgramId || opcode == Opcode::Worker) {
     return {0, kMaxGrid - 1};
   }
-  if (opcode == Opcode::NumPrograms) {
+  if (opcode == Opcode::NumPrograms || opcode == Opcode::NumWorkers) {
     return {1, kMaxGrid};
   }
   if (opcode == Opcode::Arange) {

@@ -25,6 +25,7 @@ using ir::ValueId;
 // Loads whose slots are filled and freed together.
 struct Group {
   std::vector<size_t> loads;
+  OpId last; // of the loads, in the loop's order: where it stands they are copied
   SlotReaders readers;
   ValueId filled, freed; // counters
 };
@@ -88,11 +89,15 @@ private:
       };
       auto found = std::ranges::find_if(rings.groups, same);
       if (found == rings.groups.end()) {
-        found = rings.groups.insert(found, {{}, readers, {}, {}});
+        found = rings.groups.insert(found, {{}, {}, readers, {}, {}});
       }
       found->loads.push_back(i);
     }
     for (Group &group : rings.groups) {
+      for (const OpId op : fn_.opsIn(fn_.region(rings.plan.loop))) {
+        const auto isThis = [&](size_t load) { return rings.plan.loads[load].load == op; };
+        group.last = std::ranges::any_of(group.loads, isThis) ? op : group.last;
+      }
       group.filled = rings.rings.makeCounters(top, static_cast<int64_t>(group.loads.size()));
       group.freed = rings.rings.makeCounters(top, fn_.numWarps);
       end.op(Opcode::ArrivalsEnd, std::array{group.filled});
@@ -109,6 +114,8 @@ private:
         copyLoop(op, builder);
       } else if (slice_.ops.contains(op)) {
         builder.insert(fn_.copyOp(op, map_));
+      } else {
+        copyBoxes(op, builder);
       }
     }
   }
@@ -156,7 +163,7 @@ private:
     copyBlock(from, inside);
     for (Rings *rings : within) {
       if (rings->plan.loop == op) {
-        copyBoxes(*rings, inside);
+        rings->turn = nextTurn(*rings, rings->turn, inside);
       }
     }
     finishLoop(op, loop, within, inside);
@@ -178,15 +185,20 @@ private:
     inside.yield(yielded);
   }
 
-  void copyBoxes(Rings &rings, Builder &builder) {
+  // Those of the groups that end with this load.
+  void copyBoxes(OpId op, Builder &builder) {
     const auto of = [&](ValueId value) { return mapped(value); };
-    for (const Group &group : rings.groups) {
-      builder.op(Opcode::ArrivalsWait, std::array{rings.rings.counterOf(builder, group.freed, rings.turn.slot), rings.turn.parity});
-      for (const size_t load : group.loads) {
-        rings.rings.copyBox(builder, load, rings.turn.slot, group.filled, yes(builder), of);
+    for (const Rings &rings : all_) {
+      for (const Group &group : rings.groups) {
+        if (group.last != op) {
+          continue;
+        }
+        builder.op(Opcode::ArrivalsWait, std::array{rings.rings.counterOf(builder, group.freed, rings.turn.slot), rings.turn.parity});
+        for (const size_t load : group.loads) {
+          rings.rings.copyBox(builder, load, rings.turn.slot, group.filled, yes(builder), of);
+        }
       }
     }
-    rings.turn = nextTurn(rings, rings.turn, builder);
   }
 
   static ValueId yes(Builder &builder) { return builder.constInt(Type::scalar(Elem::I1), 1); }

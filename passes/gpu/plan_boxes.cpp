@@ -8,6 +8,7 @@
 #include "passes/op_properties.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace libtile::passes {
 namespace {
@@ -177,6 +178,17 @@ private:
 };
 
 } // namespace
+
+static bool isZero(const ir::Function &fn, ValueId value) {
+  const OpId op = fn.def(value);
+  if (op.valid() && fn.opcode(op) == Opcode::Splat) {
+    return isZero(fn, fn.operand(op, 0));
+  }
+  const std::optional<double> number = fn.constantFloat(value);
+  return fn.constantInt(value) == int64_t{0} || (number == 0.0 && !std::signbit(*number));
+}
+
+bool isZeroOutside(const ir::Function &fn, OpId load) { return fn.numOperands(load) <= 2 || isZero(fn, fn.operand(load, 2)); }
 
 std::vector<ir::Layout> convertedLayouts(const ir::Function &fn, ValueId tile) {
   std::vector<ir::Layout> layouts;

@@ -16,6 +16,9 @@ namespace libtile::passes {
 // The layouts into which a tile is converted: under them it is read from a buffer, should there be one.
 [[nodiscard]] std::vector<ir::Layout> convertedLayouts(const ir::Function &fn, ir::ValueId tile);
 
+// What a load gives where its mask is false is 0, or may be.
+[[nodiscard]] bool isZeroOutside(const ir::Function &fn, ir::OpId load);
+
 inline constexpr int32_t kRowAlignment = 128; // of a box that is not swizzled; bytes
 
 // A load as a copy of a box.

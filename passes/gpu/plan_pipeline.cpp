@@ -12,6 +12,7 @@
 #include "passes/gpu/plan_producer.h"
 #include "passes/gpu/plan_residency.h"
 #include "passes/gpu/plan_under_way.h"
+#include "passes/gpu/share_blocks.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
 
@@ -44,7 +45,7 @@ public:
       return {};
     }
     for (const OpId op : fn_.walk()) {
-      if (fn_.opcode(op) == Opcode::For) {
+      if (fn_.opcode(op) == Opcode::For && fn_.defOpcode(fn_.operand(op, 0)) != Opcode::Worker) {
         planLoop(op);
       }
     }
@@ -61,6 +62,9 @@ private:
   void chooseProducer() {
     planProducer(fn_, facts_, context_, plan_);
     restBytes_ = restBytes();
+    if (!fits() && std::erase_if(plan_.loops, [](const LoopPlan &loop) { return loop.stages == 1; }) > 0) {
+      restBytes_ = restBytes();
+    }
     const auto several = std::ranges::count_if(plan_.loops, [](const LoopPlan &loop) { return loop.byProducer; }) > 1;
     if (several && !fits()) {
       for (LoopPlan &loop : plan_.loops) {
@@ -128,7 +132,7 @@ private:
       return;
     }
     for (const OpId op : fn_.opsIn(body)) {
-      if (fn_.opcode(op) == Opcode::Load && isRow(op) && !fn_.ownEffects(op).has(ir::Effects::Ordered) && zeroWhereMasked(op) &&
+      if (fn_.opcode(op) == Opcode::Load && isRow(op) && !fn_.ownEffects(op).has(ir::Effects::Ordered) && isZeroOutside(fn_, op) &&
           !mayWriteTo(fn_, body, op, facts_)) {
         std::string why;
         planBoxed(plan, body, op, why);
@@ -145,7 +149,6 @@ private:
     };
     return type.isTile() && type.rank() == 1 && !fn_.unused(value) && std::ranges::all_of(fn_.uses(value), isShared);
   }
-  [[nodiscard]] bool zeroWhereMasked(OpId load) const { return fn_.numOperands(load) <= 2 || isZero(fn_.operand(load, 2)); }
 
   [[nodiscard]] bool reachesDot(ValueId value) const {
     return std::any_of(fn_.uses(value).begin(), fn_.uses(value).end(), [&](ir::Use use) {
@@ -194,7 +197,7 @@ private:
     if (fn_.ownEffects(load).has(ir::Effects::Ordered)) {
       return refuse(load, "no copy ahead: a volatile load");
     }
-    if (!zeroWhereMasked(load)) {
+    if (!isZeroOutside(fn_, load)) {
       return refuse(load, "no copy ahead: masked-off elements are not 0");
     }
     if (mayWriteTo(fn_, body, load, facts_)) {
@@ -239,21 +242,9 @@ private:
       why = "where it lies depends on what the loop computes";
       return false;
     }
-    PlannedLoad planned{.load = load, .slot = box->slot, .align = box->slot.rank() == 1 ? kRowAlignment : kMatrixAlignment, .box = {}, .noBox = {}};
-    planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * fn_.type(fn_.result(load)).elementBytes();
-    planned.box = std::move(box);
-    plan.loads.push_back(std::move(planned));
+    plan.loads.push_back(boxedLoad(fn_, load, std::move(*box)));
     ++numBoxes_;
     return true;
-  }
-
-  [[nodiscard]] bool isZero(ValueId value) const {
-    const OpId op = fn_.def(value);
-    if (op.valid() && fn_.opcode(op) == Opcode::Splat) {
-      return isZero(fn_.operand(op, 0));
-    }
-    const std::optional<double> number = fn_.constantFloat(value);
-    return fn_.constantInt(value) == int64_t{0} || (number == 0.0 && !std::signbit(*number));
   }
 
   [[nodiscard]] std::optional<PlannedLoad> layOut(OpId load) const {
@@ -448,12 +439,14 @@ private:
         endAtOnce(fn_, *largest);
       }
       if (largest->stages < 2) {
+        plan_.lacksRoom = true;
         refuse(largest->loop, "no copies ahead: no room for them in shared memory");
         plan_.loops.erase(largest);
       }
     }
     for (const LoopPlan &loop : plan_.loops) {
       if (loop.slots() < wanted[loop.loop]) {
+        plan_.lacksRoom = true;
         refuse(loop.loop, std::to_string(loop.stages) + " stages instead of " +
                               std::to_string(wanted[loop.loop]) + ": no room in shared memory");
       }
@@ -478,13 +471,31 @@ int64_t LoopPlan::slotBytes() const {
   return bytes;
 }
 
+PlannedLoad boxedLoad(const ir::Function &fn, OpId load, PlannedBox box) {
+  PlannedLoad planned{.load = load, .slot = box.slot, .align = box.slot.rank() == 1 ? kRowAlignment : kMatrixAlignment, .box = {}, .noBox = {}};
+  planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * fn.type(fn.result(load)).elementBytes();
+  planned.box = std::move(box);
+  return planned;
+}
+
 Plan planPipeline(const ir::Function &fn, const Facts &facts, const PassContext &context) {
   return Planner(fn, facts, context).run();
 }
 
 bool pipelineLoops(ir::Function &fn, const PassContext &context) {
-  const Facts facts = computeFacts(fn);
-  const Plan plan = planPipeline(fn, facts, context);
+  Plan plan;
+  OpId programs;
+  if (mayShareBlocks(fn, context)) {
+    programs = loopOverPrograms(fn);
+    plan = planPipeline(fn, computeFacts(fn), context);
+  }
+  const bool copies = std::ranges::any_of(plan.loops, [](const LoopPlan &loop) { return loop.byProducer; });
+  if (programs.valid() && (!copies || plan.lacksRoom)) {
+    leaveLoopOverPrograms(fn, std::exchange(programs, {}));
+  }
+  if (!programs.valid()) {
+    plan = planPipeline(fn, computeFacts(fn), context);
+  }
   applyPlan(fn, plan);
   fn.fallbacks.insert(fn.fallbacks.end(), plan.refusals.begin(), plan.refusals.end());
   return !plan.loops.empty() || !plan.refusals.empty();

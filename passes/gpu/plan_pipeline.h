@@ -61,9 +61,11 @@ struct PlannedLoad {
   std::string noBox;             // and why, in words; "": nobody asked
 };
 
+[[nodiscard]] PlannedLoad boxedLoad(const ir::Function &fn, ir::OpId load, PlannedBox box);
+
 struct LoopPlan {
   ir::OpId loop;
-  int32_t stages = 0;
+  int32_t stages = 0; // 1: it brings what inner loops read (plan_around.h)
   [[nodiscard]] int64_t slotBytes() const; // of all loads
   std::vector<PlannedLoad> loads;
   // Ops of the body that run ahead, in order, and positions among the carried values that they use.
@@ -92,6 +94,7 @@ struct Plan {
   std::vector<LoopPlan> loops;
   ProducerSlice producer;
   ProducerTeam team; // of 0 warps: there is no producer
+  bool lacksRoom = false; // a loop has fewer stages than it should
   // Why a loop with dots has loads that do not run ahead, in words.
   std::vector<std::string> refusals;
   // "for at matmul.py:30: 3 stages in 4 slots, 5 ops and 1 carried values run ahead, 1 dots end one

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
 #include "passes/gpu/matrix_buffers.h"
+#include "passes/gpu/plan_around.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_residency.h"
 
@@ -156,15 +157,49 @@ std::optional<SlotReaders> slotReaders(const ir::Function &fn, const LoopPlan &p
   addReaders(fn, fn.result(load.load), readers);
   const BlockId body = fn.region(plan.loop);
   SlotReaders found;
+  for (OpId &reader : readers) {
+    found.delayed |= std::ranges::find(plan.underWay, reader) != plan.underWay.end();
+    while (fn.block(reader) != body) {
+      reader = fn.parentOp(fn.block(reader));
+      if (fn.opcode(reader) != Opcode::For) {
+        return std::nullopt;
+      }
+    }
+  }
   for (const OpId op : fn.opsIn(body)) {
     if (std::ranges::find(readers, op) != readers.end()) {
       found.first = found.first.valid() ? found.first : op;
       found.last = op;
-      found.delayed |= std::ranges::find(plan.underWay, op) != plan.underWay.end();
     }
   }
-  const bool inBody = std::ranges::all_of(readers, [&](OpId op) { return fn.block(op) == body; });
-  return inBody && found.first.valid() ? std::optional(found) : std::nullopt;
+  return found.first.valid() ? std::optional(found) : std::nullopt;
+}
+
+// What the loops around those that a producer copies for bring for them.
+static void addAround(const ir::Function &fn, const Facts &facts, const PassContext &context, Plan &plan) {
+  std::vector<OpId> outer;
+  size_t boxes = 0;
+  for (const LoopPlan &loop : plan.loops) {
+    boxes += static_cast<size_t>(std::ranges::count_if(loop.loads, [](const PlannedLoad &load) { return load.box.has_value(); }));
+    if (loop.byProducer && fn.block(loop.loop) != fn.body() && std::ranges::find(outer, fn.parentOp(fn.block(loop.loop))) == outer.end()) {
+      outer.push_back(fn.parentOp(fn.block(loop.loop)));
+    }
+  }
+  for (const OpId loop : outer) {
+    LoopPlan around = planAround(fn, loop, facts, context);
+    boxes += around.loads.size();
+    Slicer slicer(fn, facts, plan.producer);
+    if (around.loads.empty() || boxes > ir::TensorMap::kMost || !slicer.add(around).empty()) {
+      continue;
+    }
+    std::vector<LoopPlan> loops = plan.loops;
+    loops.insert(loops.begin(), std::move(around)); // outer loops first
+    const auto team = producerTeam(fn, loops, context);
+    if (team && team->resident == plan.team.resident) {
+      plan.loops = std::move(loops);
+      plan.producer = slicer.take();
+    }
+  }
 }
 
 void planProducer(const ir::Function &fn, const Facts &facts, const PassContext &context, Plan &plan) {
@@ -185,7 +220,7 @@ void planProducer(const ir::Function &fn, const Facts &facts, const PassContext 
   }
   if (const auto team = producerTeam(fn, plan.loops, context)) {
     plan.team = *team;
-    return;
+    return addAround(fn, facts, context, plan);
   }
   for (LoopPlan &loop : plan.loops) {
     if (std::exchange(loop.byProducer, false)) {

@@ -77,6 +77,10 @@ int32_t blockWarps(const ir::Function &fn) {
   return fn.numWarps;
 }
 
+bool sharesBlocks(const ir::Function &fn) {
+  return std::ranges::any_of(fn.opsIn(fn.body()), [&](OpId op) { return fn.opcode(op) == Opcode::Worker; });
+}
+
 bool startsDot(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::Dot && fn.type(fn.operand(op, 2)).isPlace();
 }

@@ -36,6 +36,8 @@ struct SharedAccess {
 [[nodiscard]] ir::OpId producerAround(const ir::Function &fn, ir::OpId op);
 // Warps of the block: those of the function, and of a producer.
 [[nodiscard]] int32_t blockWarps(const ir::Function &fn);
+// Blocks run programs in turn (op worker).
+[[nodiscard]] bool sharesBlocks(const ir::Function &fn);
 // A dot into a place (ir/places.h): its buffers are read until a dot_wait ends it.
 [[nodiscard]] bool startsDot(const ir::Function &fn, ir::OpId op);
 // Accesses of the op itself, not of its regions.

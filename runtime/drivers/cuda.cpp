@@ -169,7 +169,7 @@ std::string assemblerName() {
 class CudaModule : public LoadedCode {
 public:
   // `architecture`: the device's, as ptxas names it.
-  CudaModule(cuda::Context context, const codegen::Code &code, const std::string &architecture)
+  CudaModule(cuda::Context context, const codegen::Code &code, const std::string &architecture, int multiprocessors)
       : info(code.info), context_(context) {
     const Use use(context);
     use.orThrow();
@@ -183,6 +183,11 @@ public:
         require(api().cuFuncSetAttribute(function, cuda::kFunctionMaxDynamicShared,
                                          static_cast<int>(info.sharedBytes)),
                 ("asking for " + std::to_string(info.sharedBytes) + " bytes of shared memory").c_str());
+      }
+      if (info.sharesBlocks) {
+        require(api().cuOccupancyMaxActiveBlocksPerMultiprocessor(&workers, function, info.threads, static_cast<size_t>(info.sharedBytes)),
+                "asking how many blocks run at once");
+        workers *= multiprocessors;
       }
       api().cuFuncGetAttribute(&registers_, cuda::kFunctionRegisters, function);
       api().cuFuncGetAttribute(&localBytes_, cuda::kFunctionLocalBytes, function);
@@ -206,6 +211,7 @@ public:
 
   const codegen::KernelInfo info;
   cuda::Function function = nullptr;
+  int workers = 0; // blocks that the device runs at once, of code whose programs share them
 
 private:
   void load(const std::string &ptx, const std::string &architecture) {
@@ -266,7 +272,8 @@ public:
   [[nodiscard]] std::shared_ptr<LoadedCode> load(const codegen::Code &code) override {
     // Kernels that only one architecture runs are those of the best target.
     const char *suffix = target_.ends_with("a") ? "a" : "";
-    return std::make_shared<CudaModule>(context_, code, "sm_" + std::to_string(capability_) + suffix);
+    return std::make_shared<CudaModule>(context_, code, "sm_" + std::to_string(capability_) + suffix,
+                                        attribute(cuda::kAttributeMultiprocessors));
   }
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
@@ -279,7 +286,7 @@ public:
     if (shape.grid[1] > 65535 || shape.grid[2] > 65535) {
       return "the second and third extent of a grid are at most 65535 on this device";
     }
-    void *slots[kMaxArgs + ir::TensorMap::kMost];
+    void *slots[kMaxArgs + ir::TensorMap::kMost + 3];
     for (size_t i = 0; i < numArgs; ++i) {
       slots[i] = const_cast<uint64_t *>(&args[i]);
     }
@@ -299,7 +306,19 @@ public:
       caller.lasts(caller.context); // the queue may be full
     }
     const codegen::KernelInfo &info = loaded.info;
-    const auto [x, y, z] = shape.grid;
+    int32_t grid[] = {shape.grid[0], shape.grid[1], shape.grid[2]};
+    if (info.sharesBlocks) {
+      for (size_t axis = 0; axis < 3; ++axis) {
+        slots[numArgs + numMaps + axis] = const_cast<int32_t *>(&shape.grid[axis]);
+      }
+      const int64_t programs = int64_t{grid[0]} * grid[1] * grid[2];
+      if (programs > INT32_MAX - loaded.workers) {
+        return "programs that share blocks are fewer than 2^31: more of them take the option share_blocks=False";
+      }
+      grid[0] = static_cast<int32_t>(std::min<int64_t>(programs, loaded.workers));
+      grid[1] = grid[2] = 1;
+    }
+    const auto [x, y, z] = grid;
     const auto queue = static_cast<cuda::Stream>(stream);
     const cuda::Result result =
         info.cooperative

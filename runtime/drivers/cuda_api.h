@@ -63,6 +63,7 @@ enum : int {
   F(cuLaunchKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
     unsigned, Stream, void **, void **)                                                            \
   F(cuLaunchCooperativeKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **) \
+  F(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *, Function, int, size_t) \
   F(cuTensorMapEncodeTiled, void *, int, unsigned, void *, const uint64_t *, const uint64_t *,     \
     const uint32_t *, const uint32_t *, int, int, int, int)                                        \
   F(cuStreamSynchronize, Stream)                                                                   \

@@ -99,6 +99,7 @@ constexpr Flag kFlags[] = {
     {"--check", [](ToolOptions &o) { o.check = true; }},
     {"--copy-boxes", [](ToolOptions &o) { o.copyBoxes = true; }},
     {"--warp-specialize", [](ToolOptions &o) { o.specialises = true; }},
+    {"--share-blocks", [](ToolOptions &o) { o.sharesBlocks = true; }},
     {"--verify-each", [](ToolOptions &o) { o.run.verifyEach = true; }},
 };
 

@@ -29,6 +29,7 @@ struct ToolOptions {
   bool check = false;
   bool copyBoxes = false;
   bool specialises = false;
+  bool sharesBlocks = false;
   // ---- tile-opt reduce
   bool reduces = false;
   std::string command; // that succeeds while the failure is there; "": the run above ends with an internal error

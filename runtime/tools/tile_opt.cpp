@@ -112,7 +112,7 @@ template <class Work> auto timed(const ToolOptions &options, const char *what, W
 
 passes::PassContext contextOf(const ToolOptions &options, const ir::Target &target) {
   return {target, options.warps, options.stages, passes::Reliance::WholeTiles,
-          &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises};
+          &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises, options.sharesBlocks};
 }
 
 void runPasses(ir::Function &fn, const ToolOptions &options, const ir::Target &target) {

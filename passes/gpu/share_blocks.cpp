@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/share_blocks.h"
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "passes/gpu/matrix_buffers.h"
+#include "passes/gpu/plan_dots.h"
+#include "passes/op_properties.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <vector>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Attr;
+using ir::BlockId;
+using ir::Builder;
+using ir::Opcode;
+using ir::OpId;
+using ir::ValueId;
+
+// Another program could find out when this one ran: by what it reads, or by waiting.
+bool knowsOthers(const ir::Function &fn, OpId op) {
+  if (fn.opcode(op) == Opcode::While) {
+    return true;
+  }
+  if (!fn.ownEffects(op).has(ir::Effects::Ordered)) {
+    return false;
+  }
+  const bool onlyAdds = fn.opcode(op) == Opcode::AtomicRmw && fn.unused(fn.result(op)) && !acquires(fn, op);
+  return !onlyAdds;
+}
+
+// Whether programs of a launch may have different numbers there.
+class Differs {
+public:
+  explicit Differs(const ir::Function &fn) : fn_(fn) {}
+  bool operator()(ValueId value) {
+    if (!seen_.insert(value.index).second) {
+      return false;
+    }
+    if (fn_.isArg(value)) {
+      return fn_.defBlock(value) != fn_.body();
+    }
+    const OpId op = fn_.def(value);
+    const bool sameForAll = fn_.effects(op).pure() && fn_.regions(op).empty() && fn_.opcode(op) != Opcode::ProgramId;
+    return !sameForAll || std::ranges::any_of(fn_.operands(op), [&](ValueId operand) { return (*this)(operand); });
+  }
+
+private:
+  const ir::Function &fn_;
+  std::set<uint32_t> seen_;
+};
+
+bool hasDotsByItself(const ir::Function &fn, OpId loop, const ir::Target &target) {
+  return std::ranges::any_of(fn.walk(fn.region(loop)),
+                             [&](OpId op) { return fn.opcode(op) == Opcode::Dot && readsByItself(unitOf(fn, op, target)); });
+}
+
+std::vector<OpId> opsOf(const ir::Function &fn, BlockId block) {
+  const auto range = fn.opsIn(block);
+  return {range.begin(), range.end()};
+}
+
+} // namespace
+
+bool mayShareBlocks(const ir::Function &fn, const PassContext &context) {
+  const ir::Target &target = context.target;
+  if (!context.sharesBlocks || !context.specialises || !context.copiesBoxes || target.registerTeam == 0 ||
+      fn.numWarps < 2 * target.registerTeam) {
+    return false;
+  }
+  bool multiplies = false;
+  for (const OpId op : fn.opsIn(fn.body())) {
+    if (fn.opcode(op) == Opcode::For && hasDotsByItself(fn, op, target)) {
+      multiplies = true;
+      Differs differs(fn);
+      if (std::ranges::any_of(fn.operands(op).first(3), differs)) {
+        return false;
+      }
+    }
+  }
+  return multiplies && std::ranges::none_of(fn.walk(), [&](OpId op) { return knowsOthers(fn, op); });
+}
+
+OpId loopOverPrograms(ir::Function &fn) {
+  std::vector<OpId> ops = opsOf(fn, fn.body());
+  ops.pop_back(); // return
+  Builder top(fn, fn.first(fn.body()));
+  const ir::Type i32 = ir::Type::scalar(ir::Elem::I32);
+  ValueId programs;
+  for (const int64_t axis : {0, 1, 2}) {
+    const ValueId extent = top.make(Opcode::NumPrograms, {}, i32);
+    fn.setAttr(fn.def(extent), Attr::axis, ir::AttrValue(axis));
+    programs = axis == 0 ? extent : top.make(Opcode::Mul, {programs, extent});
+  }
+  const ValueId worker = top.make(Opcode::Worker, {}, i32), step = top.make(Opcode::NumWorkers, {}, i32);
+  const OpId loop = top.op(Opcode::For, std::array{worker, programs, step});
+  const BlockId body = fn.region(loop);
+  const ValueId number = fn.addArg(body, i32);
+  for (const OpId op : ops) {
+    fn.unlink(op);
+    fn.append(body, op);
+  }
+  Builder(fn, body).yield({});
+  for (const OpId op : fn.walk(body)) {
+    if (fn.opcode(op) == Opcode::ProgramId) {
+      fn.addOperand(op, number);
+    }
+  }
+  return loop;
+}
+
+void leaveLoopOverPrograms(ir::Function &fn, OpId loop) {
+  for (const OpId op : fn.walk(fn.region(loop))) {
+    if (fn.opcode(op) == Opcode::ProgramId) {
+      fn.eraseOperand(op, 0);
+    }
+  }
+  std::vector<OpId> ops = opsOf(fn, fn.region(loop));
+  ops.pop_back(); // yield
+  for (const OpId op : ops) {
+    fn.unlink(op);
+    fn.insertBefore(loop, op);
+  }
+  fn.erase(loop);
+}
+
+} // namespace libtile::passes
