@@ -11,9 +11,11 @@
 #include "ir/ops.h"
 #include "passes/gpu/loop_rings.h"
 #include "passes/gpu/plan_producer.h"
+#include "passes/gpu/share_blocks.h"
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace libtile::passes {
 namespace {
@@ -222,6 +224,26 @@ void applyPlan(ir::Function &fn, const Plan &plan) {
       Rewriter(fn, loop).run();
     }
   }
+}
+
+// Blocks are shared where that costs no ring: what threads bring for each program would be waited for by all of them.
+bool pipelineLoops(ir::Function &fn, const PassContext &context) {
+  Plan plan;
+  OpId programs;
+  if (mayShareBlocks(fn, context)) {
+    programs = loopOverPrograms(fn);
+    plan = planPipeline(fn, computeFacts(fn), context);
+  }
+  const bool copies = std::ranges::any_of(plan.loops, [](const LoopPlan &loop) { return loop.byProducer; });
+  if (programs.valid() && (!copies || plan.lacksRoom)) {
+    leaveLoopOverPrograms(fn, std::exchange(programs, {}));
+  }
+  if (!programs.valid()) {
+    plan = planPipeline(fn, computeFacts(fn), context);
+  }
+  applyPlan(fn, plan);
+  fn.fallbacks.insert(fn.fallbacks.end(), plan.refusals.begin(), plan.refusals.end());
+  return !plan.loops.empty() || !plan.refusals.empty();
 }
 
 } // namespace libtile::passes

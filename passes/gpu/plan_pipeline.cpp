@@ -12,7 +12,6 @@
 #include "passes/gpu/plan_producer.h"
 #include "passes/gpu/plan_residency.h"
 #include "passes/gpu/plan_under_way.h"
-#include "passes/gpu/share_blocks.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
 
@@ -63,6 +62,7 @@ private:
     planProducer(fn_, facts_, context_, plan_);
     restBytes_ = restBytes();
     if (!fits() && std::erase_if(plan_.loops, [](const LoopPlan &loop) { return loop.stages == 1; }) > 0) {
+      plan_.lacksRoom = true;
       restBytes_ = restBytes();
     }
     const auto several = std::ranges::count_if(plan_.loops, [](const LoopPlan &loop) { return loop.byProducer; }) > 1;
@@ -480,25 +480,6 @@ PlannedLoad boxedLoad(const ir::Function &fn, OpId load, PlannedBox box) {
 
 Plan planPipeline(const ir::Function &fn, const Facts &facts, const PassContext &context) {
   return Planner(fn, facts, context).run();
-}
-
-bool pipelineLoops(ir::Function &fn, const PassContext &context) {
-  Plan plan;
-  OpId programs;
-  if (mayShareBlocks(fn, context)) {
-    programs = loopOverPrograms(fn);
-    plan = planPipeline(fn, computeFacts(fn), context);
-  }
-  const bool copies = std::ranges::any_of(plan.loops, [](const LoopPlan &loop) { return loop.byProducer; });
-  if (programs.valid() && (!copies || plan.lacksRoom)) {
-    leaveLoopOverPrograms(fn, std::exchange(programs, {}));
-  }
-  if (!programs.valid()) {
-    plan = planPipeline(fn, computeFacts(fn), context);
-  }
-  applyPlan(fn, plan);
-  fn.fallbacks.insert(fn.fallbacks.end(), plan.refusals.begin(), plan.refusals.end());
-  return !plan.loops.empty() || !plan.refusals.empty();
 }
 
 } // namespace libtile::passes

@@ -94,7 +94,7 @@ struct Plan {
   std::vector<LoopPlan> loops;
   ProducerSlice producer;
   ProducerTeam team; // of 0 warps: there is no producer
-  bool lacksRoom = false; // a loop has fewer stages than it should
+  bool lacksRoom = false; // a loop has fewer stages than it should, or no ring for what it reads in each iteration
   // Why a loop with dots has loads that do not run ahead, in words.
   std::vector<std::string> refusals;
   // "for at matmul.py:30: 3 stages in 4 slots, 5 ops and 1 carried values run ahead, 1 dots end one

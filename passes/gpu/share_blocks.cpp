@@ -5,7 +5,6 @@
 #include "ir/ops.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
-#include "passes/op_properties.h"
 
 #include <algorithm>
 #include <array>
@@ -22,16 +21,11 @@ using ir::Opcode;
 using ir::OpId;
 using ir::ValueId;
 
-// Another program could find out when this one ran: by what it reads, or by waiting.
-bool knowsOthers(const ir::Function &fn, OpId op) {
-  if (fn.opcode(op) == Opcode::While) {
-    return true;
-  }
-  if (!fn.ownEffects(op).has(ir::Effects::Ordered)) {
-    return false;
-  }
-  const bool onlyAdds = fn.opcode(op) == Opcode::AtomicRmw && fn.unused(fn.result(op)) && !acquires(fn, op);
-  return !onlyAdds;
+// Another program could find out when this one ran, by what it reads or by waiting; or may not start before this one ends.
+// Additions tell nobody anything, but a loop with their addresses has no registers left for one around it: attention's way back
+// spills.
+bool tellsOrder(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::While || fn.ownEffects(op).has(ir::Effects::Ordered);
 }
 
 // Whether programs of a launch may have different numbers there.
@@ -83,7 +77,7 @@ bool mayShareBlocks(const ir::Function &fn, const PassContext &context) {
       }
     }
   }
-  return multiplies && std::ranges::none_of(fn.walk(), [&](OpId op) { return knowsOthers(fn, op); });
+  return multiplies && std::ranges::none_of(fn.walk(), [&](OpId op) { return tellsOrder(fn, op); });
 }
 
 OpId loopOverPrograms(ir::Function &fn) {

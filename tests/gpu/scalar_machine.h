@@ -53,6 +53,8 @@ protected:
       given(number(op, 0) + number(op, 1));
     } else if (opcode == ir::Opcode::Sub) {
       given(number(op, 0) - number(op, 1));
+    } else if (opcode == ir::Opcode::Mul) {
+      given(number(op, 0) * number(op, 1));
     } else if (opcode == ir::Opcode::SMin) {
       given(std::min(number(op, 0), number(op, 1)));
     } else if (opcode == ir::Opcode::Select) {

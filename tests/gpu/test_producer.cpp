@@ -28,12 +28,14 @@ using tests::Nest;
 namespace {
 
 constexpr int32_t kWarps = 8, kTeams = 2;
+constexpr int64_t kPrograms = 11; // of which the second of three blocks runs four
 
-ir::Function compiledText(const std::string &text, int32_t stages, bool specialises = true, int32_t warps = kWarps) {
+ir::Function compiledText(const std::string &text, int32_t stages, bool specialises = true, int32_t warps = kWarps, bool shares = false) {
   ir::Function fn = ir::parse(text);
   passes::PassContext context{codegen::findTarget("sm_90a"), warps, stages};
   context.copiesBoxes = true;
   context.specialises = specialises;
+  context.sharesBlocks = shares;
   passes::PipelineOptions options;
   options.verifyEach = true;
   passes::runPipeline(fn, context, options);
@@ -101,6 +103,10 @@ private:
       events_.push_back({.kind = Event::Kind::Meet});
     } else if (opcode == Opcode::TakeTurn || opcode == Opcode::GiveTurn) {
       events_.push_back({.kind = opcode == Opcode::TakeTurn ? Event::Kind::Take : Event::Kind::Give});
+    } else if (opcode == Opcode::NumPrograms) {
+      set(fn_.result(op), fn_.getInt(op, Attr::axis) == 0 ? kPrograms : 1);
+    } else if (opcode == Opcode::Worker || opcode == Opcode::NumWorkers) {
+      set(fn_.result(op), opcode == Opcode::Worker ? 1 : 3);
     } else if (opcode != Opcode::Producer) {
       compute(op);
     }
@@ -369,6 +375,27 @@ TEST(Producer, KeepsToItsProtocolWhereDotsOverlap) {
         const int64_t trips = round % 6;
         SCOPED_TRACE(std::to_string(stages) + " stages, " + std::to_string(trips) + " trips, order " + std::to_string(seed));
         ASSERT_TRUE(Block(fn, nest.width * trips, ++seed, 2).run()) << "nobody can go on\n" << fn.str();
+      }
+    }
+  }
+}
+
+TEST(Producer, KeepsToItsProtocolWhereBlocksAreShared) {
+  uint32_t seed = 400000;
+  for (const int dots : {1, 2}) {
+    for (const std::string &scale : {std::string(), kScale}) {
+      for (const int32_t stages : {2, 3}) {
+        Nest nest{.dots = dots, .scale = scale, .bounded = true};
+        const ir::Function fn = compiledText(tests::textOf(nest), stages, true, kWarps, true);
+        // Dots that end later have something to hide now.
+        ASSERT_EQ(count(fn, Opcode::Producer), 1U) << fn.str();
+        ASSERT_EQ(count(fn, Opcode::Worker), 2U) << "the producer's, and the others'\n" << fn.str();
+        for (int round = 0; round < 300; ++round) {
+          const int64_t trips = round % 10;
+          SCOPED_TRACE(std::to_string(dots) + " dots, " + std::to_string(stages) + " stages, " + std::to_string(trips) + " trips, order " +
+                       std::to_string(seed));
+          ASSERT_TRUE(Block(fn, 64 * trips, ++seed).run()) << "nobody can go on\n" << fn.str();
+        }
       }
     }
   }

@@ -199,3 +199,33 @@ def test_the_option_turns_it_off(case):
     staged = CASES[case](warp_specialize=False).asm["staged"]
     assert "producer" not in staged and "turn" not in staged.replace("return", "") and "copy_box" in staged
     assert "setmaxnreg" not in CASES[case](maxnreg=168).asm["ptx"], "the user's number of registers stands"
+
+
+# ---- blocks that run programs in turn (option share_blocks)
+
+
+def test_blocks_are_shared_where_programs_know_nothing_of_each_other():
+    """Attention's queries are copied for the next program while the last one is computed; no thread loads a tile. How many keys
+    there are is read from memory in another kernel: its programs may be of unequal length."""
+    staged = CASES["softmax"](share_blocks=True).asm["staged"]
+    assert "= worker" in staged and staged.count("copy_box") == 3 and " load " not in staged
+    assert staged.count("    barrier\n") == 2, "the one way through shared memory is that of what is stored"
+    assert "= worker" not in CASES["softmax"]().asm["staged"]
+    assert "= worker" not in CASES["softmax"](share_blocks=True, warp_specialize=False).asm["staged"]
+    for case in ("lengths", "rounds"):
+        assert "= worker" not in CASES[case](share_blocks=True).asm["staged"], case
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("d", [64, 128])
+def test_shared_blocks(d, device):
+    """More programs than blocks: each has its own queries, sums and turns."""
+    rng = np.random.default_rng(6)
+    for heads, n in ((1, 128), (60, 700), (300, 60)) if device == "cuda" else ((2, 300),):
+        q, k, v = (rng.standard_normal((heads, n, d)).astype(F16) for _ in range(3))
+        on = OnDevice(device)
+        there = [on(x) for x in (q, k, v, poisoned((heads, n, d), F32))]
+        softmax_sums[(-(-n // 128), heads)](*there, n, D=d, BM=128, BN=128, num_warps=8, num_stages=2, share_blocks=True)
+        scores = q.astype(F64) @ k.astype(F64).swapaxes(1, 2) * 0.25
+        p = np.exp2(scores - scores.max(axis=2, keepdims=True))
+        np.testing.assert_allclose(on.back(there[3]), p @ v.astype(F64) / p.sum(axis=2, keepdims=True), rtol=2e-3, atol=2e-3)
