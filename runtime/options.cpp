@@ -50,7 +50,7 @@ const Values &standardValues() {
     made[static_cast<size_t>(Option::debug)] = environmentNumber("LIBTILE_DEBUG", 1) | tritonDebug();
     made[static_cast<size_t>(Option::line_info)] = environmentNumber("LIBTILE_LINE_INFO", 1);
     made[static_cast<size_t>(Option::copy_boxes)] = environmentNumber("LIBTILE_COPY_BOXES", 1, 1);
-    made[static_cast<size_t>(Option::share_blocks)] = environmentNumber("LIBTILE_SHARE_BLOCKS", 0, 1);
+    made[static_cast<size_t>(Option::share_blocks)] = environmentNumber("LIBTILE_SHARE_BLOCKS", 1);
     made[static_cast<size_t>(Option::warp_specialize)] = environmentNumber("LIBTILE_WARP_SPECIALIZE", 1, 1);
     return made;
   }();
