@@ -14,7 +14,7 @@ def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-declared = {name for header, api in (("bindings/bindings.h", "LT_API"), ("bindings/cache.h", "LT_API"),
+declared = {name for header, api in (("bindings/bindings.h", "LT_API"), ("bindings/cache.h", "LT_API"), ("bindings/counting.h", "LT_API"),
                                               ("libtile_c.h", "LIBTILE_API"))
             for name in re.findall(rf"^{api} [^;]*?\b(\w+)\(", (ROOT / "runtime" / header).read_text(), re.M)}
 exported = {line.split(" ", 2)[2] for line in output("nm", "-D", "--defined-only", library).splitlines()}
