@@ -7,7 +7,6 @@
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
-#include <llvm/Transforms/Utils/Local.h>
 
 #include <cctype>
 #include <map>
@@ -76,16 +75,6 @@ void finish(const llvm::Module &module, const ir::Function &fn, const CodeOption
   if (options.keepLlvm) {
     llvm::raw_string_ostream stream(code.llvm);
     module.print(stream, nullptr);
-  }
-}
-
-void eraseDead(llvm::Function &kernel) {
-  for (llvm::BasicBlock &block : llvm::reverse(kernel)) {
-    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::reverse(block))) {
-      if (llvm::isInstructionTriviallyDead(&instruction)) {
-        instruction.eraseFromParent();
-      }
-    }
   }
 }
 

@@ -25,9 +25,6 @@ namespace libtile::codegen::gpu {
 // Throws InternalError if it is not well formed; `code` gets its text if that is wanted.
 void finish(const llvm::Module &module, const ir::Function &fn, const CodeOptions &options, Code &code);
 
-// Erases what nothing uses: instruction selection goes through it as through the rest.
-void eraseDead(llvm::Function &kernel);
-
 struct Emitted {
   std::string bytes;
   std::string error; // the first one that LLVM found; "": none

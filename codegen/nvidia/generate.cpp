@@ -133,7 +133,6 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.sharesBlocks = passes::sharesBlocks(fn);
   code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });
   NvidiaEmitter(fn, target, options, *module).run(code.info.symbol);
-  gpu::eraseDead(*module->getFunction(code.info.symbol));
   gpu::finish(*module, fn, options, code);
   const auto [text, error] =
       gpu::emit(machine, *module, std::make_unique<Passes>(*module), llvm::CodeGenFileType::AssemblyFile);
