@@ -203,8 +203,7 @@ static void addAround(const ir::Function &fn, const Facts &facts, const PassCont
 }
 
 void planProducer(const ir::Function &fn, const Facts &facts, const PassContext &context, Plan &plan) {
-  // Of one team nobody drifts apart.
-  if (!context.specialises || context.target.registerTeam == 0 || fn.numWarps < 2 * context.target.registerTeam) {
+  if (!hasTeams(fn, context)) {
     return;
   }
   for (LoopPlan &loop : plan.loops) {

@@ -55,6 +55,11 @@ int64_t programsByRegisters(const Held &held, int32_t warps, const ir::Target &t
 
 } // namespace
 
+bool hasTeams(const ir::Function &fn, const PassContext &context) {
+  const int32_t team = context.target.registerTeam;
+  return context.specialises && team != 0 && fn.numWarps >= 2 * team;
+}
+
 std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const LoopPlan> loops, const PassContext &context) {
   const ir::Target &target = context.target;
   ProducerTeam team{.warps = target.registerTeam, .own = kLeastRegisters};

@@ -10,6 +10,9 @@
 
 namespace libtile::passes {
 
+// Teams of warps may have roles and turns, and there are two at least: of one nobody drifts apart.
+[[nodiscard]] bool hasTeams(const ir::Function &fn, const PassContext &context);
+
 // The team of a producer for these loops. nullopt: the target has none for so many warps, or its registers would push the last
 // neighbour off or leave the others too few.
 [[nodiscard]] std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const LoopPlan> loops,

@@ -5,6 +5,7 @@
 #include "ir/ops.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/plan_residency.h"
 
 #include <algorithm>
 #include <array>
@@ -63,8 +64,7 @@ std::vector<OpId> opsOf(const ir::Function &fn, BlockId block) {
 
 bool mayShareBlocks(const ir::Function &fn, const PassContext &context) {
   const ir::Target &target = context.target;
-  if (!context.sharesBlocks || !context.specialises || !context.copiesBoxes || target.registerTeam == 0 ||
-      fn.numWarps < 2 * target.registerTeam) {
+  if (!context.sharesBlocks || !context.copiesBoxes || !hasTeams(fn, context)) {
     return false;
   }
   bool multiplies = false;

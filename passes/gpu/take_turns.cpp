@@ -5,6 +5,7 @@
 #include "ir/ops.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/plan_residency.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/op_properties.h"
 
@@ -139,8 +140,7 @@ private:
 } // namespace
 
 bool takeTurns(ir::Function &fn, const PassContext &context) {
-  const int32_t team = context.target.registerTeam;
-  if (!context.specialises || team == 0 || fn.numWarps < 2 * team || fn.numWarps % team != 0) {
+  if (!hasTeams(fn, context) || fn.numWarps % context.target.registerTeam != 0) {
     return false;
   }
   return TurnTaker(fn, context).run();
