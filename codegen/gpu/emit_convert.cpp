@@ -34,6 +34,31 @@ llvm::Value *Emitter::shuffle(const ir::Type &element, llvm::Value *value, const
   return elementwise_.fromMemory(element, moved);
 }
 
+// Words of neighbouring registers, of which half change places with another lane's in each step.
+Regs Emitter::exchangeRegisters(const ir::Type &element, const Regs &from, const passes::Conversion &plan) {
+  const auto perWord = static_cast<unsigned>(plan.perWord);
+  const unsigned wordBytes = perWord * element.elementBytes();
+  const ir::Type word = perWord > 1 ? ir::Type::scalar(wordBytes == 4 ? ir::Elem::I32 : ir::Elem::I16) : element;
+  Regs words = perWord > 1 ? packWords(element, from, wordBytes) : from;
+  for (const passes::Conversion::Exchange &step : plan.exchanges) {
+    const int32_t lanes = 1 << step.laneBit;
+    const size_t stride = (size_t{1} << step.registerBit) / perWord;
+    llvm::Value *upper = builder_.CreateICmpNE(builder_.CreateAnd(lane_, i32(lanes)), i32(0));
+    const LaneExchange exchange{LaneExchange::Mode::Xor, i32(lanes),
+                                laneSources(target_.warpSize, [&](int32_t lane) { return onlyLane(lane ^ lanes); })};
+    for (size_t low = 0; low < words.size(); ++low) {
+      if ((low & stride) != 0) {
+        continue;
+      }
+      llvm::Value *&first = words[low], *&second = words[low + stride];
+      llvm::Value *come = shuffle(word, builder_.CreateSelect(upper, first, second), exchange);
+      first = builder_.CreateSelect(upper, come, first);
+      second = builder_.CreateSelect(upper, second, come);
+    }
+  }
+  return perWord > 1 ? unpackWords(element, words, wordBytes, static_cast<unsigned>(from.size())) : words;
+}
+
 void Emitter::lowerConvertLayout(ir::OpId op) {
   const ir::ValueId value = fn_.operand(op, 0), result = fn_.result(op);
   const ir::Type type = fn_.type(value);
@@ -41,9 +66,10 @@ void Emitter::lowerConvertLayout(ir::OpId op) {
       layoutOf(value), layoutOf(result), type.shape(), static_cast<int32_t>(type.elementBytes()));
   const Regs &from = regs(value);
   Regs out;
-  if (plan.kind == passes::Conversion::Kind::Registers) {
+  if (plan.kind == passes::Conversion::Kind::Registers || plan.kind == passes::Conversion::Kind::Exchanges) {
+    const Regs held = exchangeRegisters(type.element(), from, plan);
     for (const int32_t reg : plan.registers) {
-      out.push_back(from[static_cast<size_t>(reg)]);
+      out.push_back(held[static_cast<size_t>(reg)]);
     }
     return set(result, std::move(out));
   }

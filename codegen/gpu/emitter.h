@@ -30,9 +30,10 @@
 #include <map>
 #include <vector>
 
-namespace libtile::ir {
-enum class MemOrder : uint8_t; // ir/ops.h
-}
+namespace libtile {
+namespace ir { enum class MemOrder : uint8_t; } // ir/ops.h
+namespace passes { struct Conversion; }
+} // namespace libtile
 
 namespace libtile::codegen::gpu {
 
@@ -157,8 +158,7 @@ protected:
   llvm::Value *sharedBase();
   // Elements (register form) as `count` words of `wordBytes`, and back.
   Regs packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elements, unsigned wordBytes);
-  Regs unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> words, unsigned wordBytes,
-                   unsigned count);
+  Regs unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> words, unsigned wordBytes, unsigned count);
 
   // ---- tile_addresses.cpp
   // Makes the TileAddress of the op's result, a pointer tile; false: it has none.
@@ -227,10 +227,10 @@ protected:
   llvm::Value *loadShared(const ir::Type &element, llvm::Value *pointer);
   void storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer);
   // Neighbours at once; only where the predicate holds, if there is one.
-  void storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements,
-                   llvm::Value *pointer, llvm::Value *predicate);
+  void storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements, llvm::Value *pointer, llvm::Value *predicate);
   // ---- emit_convert.cpp: the value of another lane
   llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const LaneExchange &exchange);
+  Regs exchangeRegisters(const ir::Type &element, const Regs &from, const passes::Conversion &plan);
   // ---- emit_messages.cpp
   Regs programIndices();
   void printElements(ir::ValueId value, const ir::PrintFormat &format, const std::string &text);

@@ -74,6 +74,7 @@ bool planShuffles(const Layout &from, const Layout &to, Conversion &plan) {
     return false;
   }
   LaneMap sendLinear{0, *send};
+  std::vector<Conversion::Shuffle> shuffles;
   for (int32_t reg = 0; reg < to.size(HwDim::Reg); ++reg) {
     const auto holder = source.holderOf(to.applyOne(HwDim::Reg, reg)).value_or(ir::Holder{});
     if (holder.warp != 0) {
@@ -86,17 +87,55 @@ bool planShuffles(const Layout &from, const Layout &to, Conversion &plan) {
     // The receiver wants register (holder.reg XOR regs * l) of lane (holder.lane XOR lanes * l).
     shuffle.send.columns = *send;
     shuffle.send.base = holder.reg % subRegs ^ sendLinear.at(holder.lane);
-    plan.shuffles.push_back(shuffle);
+    shuffles.push_back(shuffle);
   }
+  plan.shuffles = std::move(shuffles);
+  plan.kind = Conversion::Kind::Shuffles;
   return true;
 }
 
-// A shuffle moves at most 4 bytes of a lane and costs about as much as an access of a warp to
-// shared memory; the way through memory adds a barrier.
-bool shufflesPay(const Conversion &plan, const Layout &from, const Layout &to,
-                 int32_t elementBytes) {
+bool planExchanges(const Layout &from, const Layout &to, int32_t elementBytes, Conversion &plan) {
+  if (to.bases(HwDim::Warp) != from.bases(HwDim::Warp) || to.bases(HwDim::Lane).size() != from.bases(HwDim::Lane).size() ||
+      !std::ranges::equal(to.subtile(), from.subtile()) || !std::ranges::equal(to.repeats(), from.repeats())) {
+    return false;
+  }
+  Layout::Bases lanes = from.bases(HwDim::Lane), registers = from.bases(HwDim::Reg);
+  std::vector<Conversion::Exchange> exchanges;
+  int32_t perWord = std::max(1, 4 / elementBytes);
+  for (size_t bit = 0; bit < lanes.size(); ++bit) {
+    const Coords &wanted = to.bases(HwDim::Lane)[bit];
+    if (lanes[bit] == wanted) {
+      continue;
+    }
+    const auto held = std::ranges::find(registers, wanted);
+    if (held == registers.end()) {
+      return false;
+    }
+    std::swap(lanes[bit], *held);
+    const auto registerBit = static_cast<int32_t>(held - registers.begin());
+    exchanges.push_back({static_cast<int32_t>(bit), registerBit});
+    perWord = std::min(perWord, 1 << registerBit);
+  }
+  const auto copied = [](std::span<const int32_t> values) { return std::vector<int32_t>(values.begin(), values.end()); };
+  const Layout behind(copied(from.subtile()), copied(from.repeats()), {registers, lanes, from.bases(HwDim::Warp), {}, {}});
+  auto renamed = registerMap(to, behind);
+  if (!renamed) {
+    return false;
+  }
+  plan.registers = std::move(*renamed);
+  plan.exchanges = std::move(exchanges);
+  plan.perWord = perWord;
+  plan.kind = Conversion::Kind::Exchanges;
+  return true;
+}
+
+// A shuffle moves at most 4 bytes of a lane and costs about as much as an access of a warp to shared memory; the way
+// through memory adds a barrier. An exchange is a shuffle and three selections, which cost half of one, for two words.
+bool staysInWarps(const Conversion &plan, const Layout &from, const Layout &to, int32_t elementBytes) {
   constexpr int64_t kBarrier = 16;
-  const int64_t shuffles = int64_t(plan.shuffles.size()) * (elementBytes > 4 ? 2 : 1);
+  const auto words = int64_t{from.size(HwDim::Reg)} / plan.perWord;
+  const auto moved = static_cast<int64_t>(plan.shuffles.size()) + static_cast<int64_t>(plan.exchanges.size()) * words * 3 / 4;
+  const int64_t shuffles = moved * (elementBytes > 4 ? 2 : 1);
   const int64_t memory = accessCost(from, plan.buffer, elementBytes, plan.write) +
                          accessCost(to, plan.buffer, elementBytes, plan.read) + kBarrier;
   return shuffles <= memory;
@@ -125,12 +164,12 @@ Conversion planConversion(const Layout &from, const Layout &to, std::span<const 
       shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = elementBytes});
   plan.write = writeAccess(from, plan.buffer, elementBytes);
   plan.read = readAccess(to, plan.buffer, elementBytes);
-  plan.kind = Conversion::Kind::Shared;
-  if (planShuffles(from, to, plan) && shufflesPay(plan, from, to, elementBytes)) {
-    plan.kind = Conversion::Kind::Shuffles;
-  } else {
-    plan.shuffles.clear();
+  Conversion inWarps = plan;
+  if ((planShuffles(from, to, inWarps) || planExchanges(from, to, elementBytes, inWarps)) &&
+      staysInWarps(inWarps, from, to, elementBytes)) {
+    return inWarps;
   }
+  plan.kind = Conversion::Kind::Shared;
   return plan;
 }
 
@@ -141,7 +180,20 @@ std::vector<int64_t> simulate(const Conversion &conversion, const Layout &from, 
   const auto index = [&](int32_t regs, int32_t reg, int32_t lane, int32_t warp) {
     return (static_cast<size_t>(warp) * lanes + lane) * regs + reg;
   };
-  std::vector<int64_t> memory;
+  std::vector<int64_t> exchanged(data.begin(), data.end()), memory;
+  for (const Conversion::Exchange &step : conversion.exchanges) {
+    const std::vector<int64_t> before = exchanged;
+    for (int32_t warp = 0; warp < warps; ++warp) {
+      for (int32_t lane = 0; lane < lanes; ++lane) {
+        for (int32_t reg = 0; reg < fromRegs; ++reg) {
+          const bool goes = (reg >> step.registerBit & 1) != (lane >> step.laneBit & 1);
+          exchanged[index(fromRegs, reg, lane, warp)] =
+              goes ? before[index(fromRegs, reg ^ 1 << step.registerBit, lane ^ 1 << step.laneBit, warp)]
+                   : before[index(fromRegs, reg, lane, warp)];
+        }
+      }
+    }
+  }
   if (conversion.kind == Conversion::Kind::Shared) {
     const ir::LayoutInverse buffer(conversion.buffer);
     memory.assign(static_cast<size_t>(conversion.buffer.size(HwDim::Offset)), -1);
@@ -161,8 +213,8 @@ std::vector<int64_t> simulate(const Conversion &conversion, const Layout &from, 
     for (int32_t lane = 0; lane < lanes; ++lane) {
       for (int32_t reg = 0; reg < toRegs; ++reg) {
         int64_t &out = result[index(toRegs, reg, lane, warp)];
-        if (conversion.kind == Conversion::Kind::Registers) {
-          out = data[index(fromRegs, conversion.registers[static_cast<size_t>(reg)], lane, warp)];
+        if (conversion.kind == Conversion::Kind::Registers || conversion.kind == Conversion::Kind::Exchanges) {
+          out = exchanged[index(fromRegs, conversion.registers[static_cast<size_t>(reg)], lane, warp)];
         } else if (conversion.kind == Conversion::Kind::Shuffles) {
           const auto &shuffle = conversion.shuffles[static_cast<size_t>(reg)];
           const int32_t source = shuffle.lane.at(lane);

@@ -4,10 +4,11 @@
 // is taken:
 //
 //   Registers  every thread already holds what it needs: registers are renamed
-//   Shuffles   the data stays inside each warp: one shuffle for each register. The lane that
-//   receives
-//              names the lane it takes from; the lane that sends chooses which register it shows.
-//              Both are affine maps of the lane over F2
+//   Shuffles   the data stays inside each warp: one shuffle for each register. The lane that receives names the lane it
+//              takes from; the lane that sends chooses which register it shows. Both are affine maps of the lane over F2
+//   Exchanges  the data stays inside each warp, and a lane needs several registers of another one: bits of the lane change
+//              places with bits of the register, one after the other. Each time lanes that differ in the bit swap half of
+//              their registers, by a shuffle for two registers. Elements side by side in a word stay together
 //   Shared     written to a buffer under one layout and read under the other
 #pragma once
 
@@ -31,19 +32,25 @@ struct LaneMap {
 };
 
 struct Conversion {
-  enum class Kind : uint8_t { Registers, Shuffles, Shared };
+  enum class Kind : uint8_t { Registers, Shuffles, Exchanges, Shared };
   // For one register of the result: the lane l gets the register firstRegister + send.at(source) of
   // the lane source = lane.at(l).
   struct Shuffle {
     int32_t firstRegister = 0;
     LaneMap lane, send;
   };
+  // The register whose bit differs from the lane's goes to the lane that differs in its bit, and one of that lane's comes.
+  struct Exchange {
+    int32_t laneBit = 0, registerBit = 0;
+  };
 
   Kind kind = Kind::Registers;
-  std::vector<int32_t> registers; // Registers: for each register of the result its source
-  std::vector<Shuffle> shuffles;  // Shuffles: for each register of the result
-  ir::Layout buffer;              // Shared
-  BufferAccess write, read;       // Shared
+  std::vector<int32_t> registers;  // Registers, Exchanges (behind them): for each register of the result its source
+  std::vector<Shuffle> shuffles;   // Shuffles: for each register of the result
+  std::vector<Exchange> exchanges; // Exchanges
+  int32_t perWord = 1;             // Exchanges: registers that stay together, a power of two
+  ir::Layout buffer;               // Shared
+  BufferAccess write, read;        // Shared
 };
 
 // Both layouts cover the shape.

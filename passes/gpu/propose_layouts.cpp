@@ -2,6 +2,7 @@
 #include "passes/gpu/propose_layouts.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/access_layouts.h"
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/separate_stores.h"
@@ -149,20 +150,6 @@ int32_t ceilPowerOfTwo(int64_t x) {
   return x < 1 ? 1 : static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(x)));
 }
 
-// Axes from the one with the longest runs of consecutive addresses to the one with the shortest.
-std::vector<int32_t> orderByRuns(const ir::Function &fn, ValueId pointers, const Facts &facts) {
-  const Type type = fn.type(pointers);
-  std::vector<int32_t> order(type.rank());
-  for (unsigned i = 0; i < order.size(); ++i) {
-    order[i] = static_cast<int32_t>(type.rank() - 1 - i);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return facts.access().run(pointers, static_cast<unsigned>(a)).elements >
-           facts.access().run(pointers, static_cast<unsigned>(b)).elements;
-  });
-  return order;
-}
-
 // A reduction or scan, of which a thread, or else a warp, best has whole rows.
 bool isAlongAxis(const ir::Function &fn, OpId op) {
   const Opcode opcode = fn.opcode(op);
@@ -212,6 +199,11 @@ public:
       }
     }
     for (const OpId op : ops) {
+      if (fn_.opcode(op) == Opcode::Dot) {
+        proposeDot(op);
+      }
+    }
+    for (const OpId op : ops) {
       propose(op);
     }
     return std::move(problem_);
@@ -238,19 +230,27 @@ private:
       const int32_t widest = isAtomic ? static_cast<int32_t>(accessed.elementBytes())
                                       : context_.target.maxVectorBytes;
       const double cost = isAtomic && facts_.access().run(pointers, longestRun(pointers)).elements > 1 ? 4 : 1;
+      const auto inWarps = opcode == Opcode::Store ? layoutInWarps(op, widest) : std::nullopt;
       component(pointers).proposals.push_back(
-          {memoryLayout(fn_, pointers, facts_, warps_, context_.target.warpSize, widest,
-                        reducedAxis_[componentIndex(pointers)]),
+          {inWarps ? *inWarps
+                   : memoryLayout(fn_, pointers, facts_, warps_, context_.target.warpSize, widest,
+                                  reducedAxis_[componentIndex(pointers)]),
            cost * static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
-    } else if (opcode == Opcode::Dot) {
-      proposeDot(op);
     } else if (isAlongAxis(fn_, op)) {
       proposeAlongAxis(op);
     }
   }
 
   [[nodiscard]] unsigned longestRun(ValueId pointers) const {
-    return static_cast<unsigned>(orderByRuns(fn_, pointers, facts_)[0]);
+    return static_cast<unsigned>(axesByRuns(fn_, pointers, facts_)[0]);
+  }
+
+  // Where a dot decides how the stored value is held.
+  std::optional<Layout> layoutInWarps(OpId store, int32_t widest) {
+    const std::vector<LayoutProposal> &proposals = component(fn_.operand(store, 1)).proposals;
+    const auto dot = std::ranges::find_if(proposals, [](const LayoutProposal &each) { return each.strict; });
+    return dot == proposals.end() ? std::nullopt
+                                  : passes::layoutInWarps(fn_, fn_.operand(store, 0), facts_, dot->layout, widest);
   }
 
   void proposeDot(OpId op) {
@@ -338,22 +338,6 @@ double frequency(const ir::Function &fn, OpId op) {
     result *= isLoop(opcode) ? 10 : 1;
   }
   return std::min(result, 1e6);
-}
-
-Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts, int32_t warps,
-                    int32_t warpSize, int32_t maxVectorBytes, int32_t reducedAxis) {
-  const Type type = fn.type(pointers);
-  const std::vector<int32_t> order = orderByRuns(fn, pointers, facts);
-  const int64_t widest =
-      facts.access().maxVectorElements(pointers, static_cast<unsigned>(order[0]), maxVectorBytes);
-  const int64_t perThread = type.numElements() / (int64_t{warps} * warpSize);
-  const int32_t vector = floorPowerOfTwo(std::min(widest, perThread));
-  std::vector<int32_t> warpOrder = order;
-  if (reducedAxis >= 0) {
-    std::stable_partition(warpOrder.begin(), warpOrder.end(),
-                          [&](int32_t axis) { return axis != reducedAxis; });
-  }
-  return Layout::blocked(type.shape(), order, vector, warps, warpOrder, warpSize);
 }
 
 int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {

@@ -54,9 +54,5 @@ struct LayoutProblem {
 
 // How often an op runs, as far as the loops around it tell.
 [[nodiscard]] double frequency(const ir::Function &fn, ir::OpId op);
-// The layout for accesses through these pointers.
-[[nodiscard]] ir::Layout memoryLayout(const ir::Function &fn, ir::ValueId pointers,
-                                      const Facts &facts, int32_t warps, int32_t warpSize, int32_t maxVectorBytes,
-                                      int32_t reducedAxis = -1);
 
 } // namespace libtile::passes

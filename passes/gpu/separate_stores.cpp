@@ -54,6 +54,68 @@ std::vector<OpId> loadsOf(const ir::Function &fn, ValueId value) {
   return loads;
 }
 
+// The value is, element by element, a dot's sums, those of a loop's last iteration too.
+bool areSums(const ir::Function &fn, ValueId value) {
+  std::vector<ValueId> open = {value};
+  std::set<uint32_t> seen;
+  while (!open.empty() && seen.size() < kMostBetween) {
+    const ValueId next = open.back();
+    const OpId op = fn.def(next);
+    open.pop_back();
+    if (!op.valid() || !seen.insert(next.index).second) {
+      continue;
+    }
+    const Opcode opcode = fn.opcode(op);
+    if (opcode == Opcode::Dot) {
+      return true;
+    }
+    if (opcode == Opcode::For) {
+      const auto results = fn.results(op);
+      const auto index = static_cast<size_t>(std::ranges::find(results, next) - results.begin());
+      const size_t first = fn.getBool(op, ir::Attr::stop) ? 1 : 0;
+      open.push_back(fn.operands(fn.last(fn.region(op)))[first + index]);
+    } else if (ir::isElementwise(opcode)) {
+      std::ranges::copy_if(fn.operands(op), std::back_inserter(open), [&](ValueId v) { return fn.type(v).isTile(); });
+    }
+  }
+  return false;
+}
+
+// Others use what the store's pointers and mask are computed from element by element: all of it has one layout.
+bool sharesPointers(const ir::Function &fn, OpId store) {
+  std::vector<OpId> open = {store};
+  std::set<uint32_t> seen = {store.index};
+  std::vector<ValueId> values;
+  while (!open.empty() && seen.size() < kMostAgain) {
+    const OpId op = open.back();
+    open.pop_back();
+    for (unsigned i = 0; i < fn.numOperands(op); ++i) {
+      const ValueId value = fn.operand(op, i);
+      if (!fn.type(value).isTile() || (op == store && i == 1)) {
+        continue;
+      }
+      values.push_back(value);
+      const OpId def = fn.def(value);
+      if (def.valid() && ir::isElementwise(fn.opcode(def)) && seen.insert(def.index).second) {
+        open.push_back(def);
+      }
+    }
+  }
+  return std::ranges::any_of(values, [&](ValueId value) {
+    return std::ranges::any_of(fn.uses(value), [&](ir::Use use) { return !seen.contains(use.op.index); });
+  });
+}
+
+// Pointers and mask are cheap to compute again.
+bool hasCheapPlace(const ir::Function &fn, OpId store) {
+  int32_t budget = kMostAgain;
+  return isCheap(fn, fn.operand(store, 0), budget) && (fn.numOperands(store) < 3 || isCheap(fn, fn.operand(store, 2), budget));
+}
+
+bool isStoreOfTile(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::Store && fn.type(fn.operand(op, 0)).isTile() && fn.type(fn.operand(op, 0)).rank() >= 2;
+}
+
 // Copies what is computed from tiles, each op behind the original.
 class Copier {
 public:
@@ -105,8 +167,7 @@ bool isCheap(const ir::Function &fn, ValueId value, int32_t &budget) {
 }
 
 bool goesAcross(const ir::Function &fn, const Facts &facts, OpId store) {
-  if (fn.opcode(store) != Opcode::Store || !fn.type(fn.operand(store, 0)).isTile() ||
-      fn.type(fn.operand(store, 0)).rank() < 2) {
+  if (!isStoreOfTile(fn, store)) {
     return false;
   }
   const int32_t axis = runAxis(fn, facts, fn.operand(store, 0));
@@ -118,15 +179,16 @@ bool goesAcross(const ir::Function &fn, const Facts &facts, OpId store) {
     const int32_t other = runAxis(fn, facts, fn.operand(load, 0));
     return other >= 0 && other != axis;
   };
-  int32_t budget = kMostAgain;
-  return !loads.empty() && std::ranges::all_of(loads, isAcross) && isCheap(fn, fn.operand(store, 0), budget) &&
-         (fn.numOperands(store) < 3 || isCheap(fn, fn.operand(store, 2), budget));
+  return !loads.empty() && std::ranges::all_of(loads, isAcross) && hasCheapPlace(fn, store);
 }
 
 bool separateStores(ir::Function &fn, const Facts &facts) {
-  std::vector<OpId> across = fn.walk();
-  std::erase_if(across, [&](OpId op) { return !goesAcross(fn, facts, op); });
-  for (const OpId store : across) {
+  std::vector<OpId> stores = fn.walk();
+  std::erase_if(stores, [&](OpId op) {
+    const bool ofSums = isStoreOfTile(fn, op) && areSums(fn, fn.operand(op, 1)) && sharesPointers(fn, op) && hasCheapPlace(fn, op);
+    return !ofSums && !goesAcross(fn, facts, op);
+  });
+  for (const OpId store : stores) {
     Copier copier(fn);
     for (const unsigned operand : {0U, 2U}) {
       if (operand < fn.numOperands(store)) {
@@ -134,7 +196,7 @@ bool separateStores(ir::Function &fn, const Facts &facts) {
       }
     }
   }
-  return !across.empty();
+  return !stores.empty();
 }
 
 } // namespace libtile::passes

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores that go across: their addresses run along another axis than those of the loads that the values come from, as in
-// a transpose by pointers. In one layout one of the two sides would access its elements one by one; so such a store has a
-// layout of its own, and what it stores is converted, which costs a way through shared memory.
+// Stores that have a layout of their own: where the one that they share with loads would serve them badly, and what they
+// store is converted.
+//
+//   across    their addresses run along another axis than those of the loads that the values come from, as in a transpose by
+//             pointers. In one layout one of the two sides would access its elements one by one; the conversion goes through
+//             shared memory
+//   of sums   a dot decides how the values are held, and stores can have vectors of what a warp holds (access_layouts.h)
 //
 //   %p = ptradd %out, ...            %p = ptradd %out, ...    // for loads, if one has it, too
 //   store %p, %v, %mask       ->     %q = ptradd %out, ...
@@ -19,8 +23,8 @@ namespace libtile::passes {
 // its value is computed from element by element along others; and its pointers and mask are cheap to compute again.
 [[nodiscard]] bool goesAcross(const ir::Function &fn, const Facts &facts, ir::OpId store);
 
-// Requires: tile stage. Ensures: pointers and masks of stores that go across are theirs alone. Returns whether there
-// are some.
+// Requires: tile stage. Ensures: pointers and masks of stores that go across, or of sums, are theirs alone. Returns whether
+// there are some.
 bool separateStores(ir::Function &fn, const Facts &facts);
 
 } // namespace libtile::passes

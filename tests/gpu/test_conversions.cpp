@@ -64,7 +64,7 @@ Conversion::Kind expectConverts(const Layout &from, const Layout &to,
 
 TEST(Conversion, MovesEveryElementBetweenRandomLayouts) {
   tests::Random random(11);
-  std::array<int, 3> kinds{};
+  std::array<int, 4> kinds{};
   for (int i = 0; i < 80; ++i) {
     const unsigned rank = 1 + static_cast<unsigned>(random.below(3));
     const auto shape = random.shape(rank, rank == 1 ? 1000 : 24);
@@ -95,6 +95,23 @@ TEST(Conversion, ShufflesInsideAWarp) {
             Conversion::Kind::Shared);
 }
 
+TEST(Conversion, ExchangesBitsOfLanesAndRegisters) {
+  tests::Random random(12);
+  for (int i = 0; i < 60; ++i) {
+    const int32_t bytes = 1 << random.below(4);
+    const unsigned rank = 1 + static_cast<unsigned>(random.below(3));
+    const auto shape = random.shape(rank, rank == 1 ? 1000 : 24);
+    const Layout from = random.scattered(shape, random.below(3));
+    Layout::Bases registers = from.bases(HwDim::Reg), lanes = from.bases(HwDim::Lane);
+    for (size_t bit = 0; bit < lanes.size() && !registers.empty(); bit += 2) {
+      std::swap(lanes[bit], registers[static_cast<size_t>(random.below(static_cast<int32_t>(registers.size())))]);
+    }
+    const Layout to({from.subtile().begin(), from.subtile().end()}, {from.repeats().begin(), from.repeats().end()},
+                    {registers, lanes, from.bases(HwDim::Warp), {}, {}});
+    expectConverts(from, to, shape, bytes);
+  }
+}
+
 // The first unit of operands of that type.
 const ir::DotUnit &unitFor(ir::Elem elem) {
   for (const ir::DotUnit &unit : codegen::findTarget("sm_80").units) {
@@ -116,6 +133,20 @@ TEST(Conversion, AccumulatorOfHalvesIsAFragment) {
     const Layout a = passes::leftLayout(unit, next, 32, grid, 4);
     EXPECT_EQ(expectConverts(acc, a, shape, 2), Conversion::Kind::Registers);
   }
+}
+
+TEST(Conversion, AccumulatorIsStoredFromItsWarp) {
+  // Four lanes have a row's eight neighbours of 16 bits; as vectors of eight they are 64 bytes.
+  const ir::DotUnit &unit = unitFor(ir::Elem::F16);
+  const std::vector<int32_t> shape = {128, 128}, grid = {4, 1};
+  const Layout acc = passes::accumulatorLayout(unit, shape, grid, 4);
+  Layout::Bases registers = acc.bases(HwDim::Reg), lanes = acc.bases(HwDim::Lane);
+  for (const int32_t step : {2, 4}) {
+    std::swap(*std::ranges::find(lanes, Coords{0, step}), *std::ranges::find(registers, Coords{0, 4 * step}));
+  }
+  const Layout to({128, 128}, {1, 1}, {registers, lanes, acc.bases(HwDim::Warp), {}, {}});
+  EXPECT_EQ(expectConverts(acc, to, shape, 2), Conversion::Kind::Exchanges);
+  EXPECT_EQ(passes::planConversion(acc, to, shape, 2).perWord, 2);
 }
 
 struct MatrixCase {

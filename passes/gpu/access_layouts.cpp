@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/access_layouts.h"
+
+#include "passes/gpu/conversion.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace libtile::passes {
+namespace {
+
+using ir::Coords;
+using ir::HwDim;
+using ir::Layout;
+using ir::Type;
+using ir::ValueId;
+
+int32_t floorPowerOfTwo(int64_t x) {
+  return x < 1 ? 1 : static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(x)));
+}
+
+Coords along(unsigned rank, int32_t axis, int32_t step) {
+  Coords out(rank, 0);
+  out[static_cast<size_t>(axis)] = step;
+  return out;
+}
+
+// Registers' lowest bits count `vector` neighbours along the axis: what of these lanes count changes places with the next
+// further steps along the axis that registers count.
+std::optional<Layout> withVectors(const Layout &held, int32_t axis, int32_t vector) {
+  Layout::Bases registers = held.bases(HwDim::Reg), lanes = held.bases(HwDim::Lane), vectors;
+  const auto step = [&](int32_t by) { return along(held.rank(), axis, by); };
+  for (int32_t by = 1, further = vector; by < vector; by *= 2) {
+    if (std::erase(registers, step(by)) == 0) {
+      while (further < held.subtile()[static_cast<size_t>(axis)] && std::ranges::find(registers, step(further)) == registers.end()) {
+        further *= 2;
+      }
+      const auto lane = std::ranges::find(lanes, step(by));
+      const auto given = std::ranges::find(registers, step(further));
+      if (lane == lanes.end() || given == registers.end()) {
+        return std::nullopt;
+      }
+      *lane = *given;
+      registers.erase(given);
+    }
+    vectors.push_back(step(by));
+  }
+  vectors.insert(vectors.end(), registers.begin(), registers.end());
+  const auto copied = [](std::span<const int32_t> values) { return std::vector<int32_t>(values.begin(), values.end()); };
+  return Layout(copied(held.subtile()), copied(held.repeats()), {vectors, lanes, held.bases(HwDim::Warp), {}, {}});
+}
+
+// Neighbours along the axis that the lanes of a warp have together, each a vector.
+int32_t runOfWarp(const Layout &layout, int32_t axis, int32_t vector) {
+  int32_t run = vector;
+  while (std::ranges::count(layout.bases(HwDim::Lane), along(layout.rank(), axis, run)) > 0) {
+    run *= 2;
+  }
+  return run;
+}
+
+} // namespace
+
+std::vector<int32_t> axesByRuns(const ir::Function &fn, ValueId pointers, const Facts &facts) {
+  const Type type = fn.type(pointers);
+  std::vector<int32_t> order(type.rank());
+  for (unsigned i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<int32_t>(type.rank() - 1 - i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return facts.access().run(pointers, static_cast<unsigned>(a)).elements >
+           facts.access().run(pointers, static_cast<unsigned>(b)).elements;
+  });
+  return order;
+}
+
+Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts, int32_t warps,
+                    int32_t warpSize, int32_t maxVectorBytes, int32_t reducedAxis) {
+  const Type type = fn.type(pointers);
+  const std::vector<int32_t> order = axesByRuns(fn, pointers, facts);
+  const int64_t widest =
+      facts.access().maxVectorElements(pointers, static_cast<unsigned>(order[0]), maxVectorBytes);
+  const int64_t perThread = type.numElements() / (int64_t{warps} * warpSize);
+  const int32_t vector = floorPowerOfTwo(std::min(widest, perThread));
+  std::vector<int32_t> warpOrder = order;
+  if (reducedAxis >= 0) {
+    std::stable_partition(warpOrder.begin(), warpOrder.end(),
+                          [&](int32_t axis) { return axis != reducedAxis; });
+  }
+  return Layout::blocked(type.shape(), order, vector, warps, warpOrder, warpSize);
+}
+
+std::optional<Layout> layoutInWarps(const ir::Function &fn, ValueId pointers, const Facts &facts, const Layout &held,
+                                    int32_t maxVectorBytes) {
+  constexpr int64_t kShortest = 64; // bytes: two of the sectors that memory moves
+  const Type type = fn.type(pointers);
+  const auto bytes = static_cast<int32_t>(type.pointee().elementBytes());
+  const int32_t axis = axesByRuns(fn, pointers, facts)[0];
+  const int32_t vector = floorPowerOfTwo(facts.access().maxVectorElements(pointers, static_cast<unsigned>(axis), maxVectorBytes));
+  const auto layout = withVectors(held, axis, vector);
+  if (!layout || int64_t{runOfWarp(*layout, axis, vector)} * bytes < kShortest ||
+      planConversion(held, *layout, type.shape(), bytes).kind == Conversion::Kind::Shared) {
+    return std::nullopt;
+  }
+  return layout;
+}
+
+} // namespace libtile::passes

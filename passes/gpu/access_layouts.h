@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts that memory is accessed well in: lanes along the axis with the longest runs of consecutive addresses, the widest vectors
+// that the facts allow.
+#pragma once
+
+#include "passes/analysis/facts.h"
+
+#include <optional>
+#include <vector>
+
+namespace libtile::passes {
+
+// Axes of a tile of pointers from the one with the longest runs to the one with the shortest.
+[[nodiscard]] std::vector<int32_t> axesByRuns(const ir::Function &fn, ir::ValueId pointers, const Facts &facts);
+
+// The layout for accesses through these pointers; where an axis is reduced, warps go to the others first.
+[[nodiscard]] ir::Layout memoryLayout(const ir::Function &fn, ir::ValueId pointers,
+                                      const Facts &facts, int32_t warps, int32_t warpSize, int32_t maxVectorBytes,
+                                      int32_t reducedAxis = -1);
+
+// The layout for a store of what is held in another one, a dot's: vectors as wide, made of elements that stay in their warps.
+// Nothing goes through shared memory then, and warps do not wait for each other. nullopt where a warp's part of a row is
+// short (64 bytes), or where the way through shared memory is cheaper.
+[[nodiscard]] std::optional<ir::Layout> layoutInWarps(const ir::Function &fn, ir::ValueId pointers, const Facts &facts,
+                                                      const ir::Layout &held, int32_t maxVectorBytes);
+
+} // namespace libtile::passes
