@@ -38,11 +38,17 @@ public:
       return false;
     }
     if (fn_.isArg(value)) {
-      return fn_.defBlock(value) != fn_.body();
+      return fn_.defBlock(value) != fn_.body() && (fn_.defIndex(value) != 0 || inTrips(fn_.parentOp(fn_.defBlock(value))));
     }
     const OpId op = fn_.def(value);
     const bool sameForAll = fn_.effects(op).pure() && fn_.regions(op).empty() && fn_.opcode(op) != Opcode::ProgramId;
     return !sameForAll || std::ranges::any_of(fn_.operands(op), [&](ValueId operand) { return (*this)(operand); });
+  }
+  // How often the regions of a loop or branch run.
+  bool inTrips(OpId op) {
+    const auto operands = fn_.operands(op);
+    return fn_.opcode(op) == Opcode::While ||
+           std::ranges::any_of(operands.first(fn_.opcode(op) == Opcode::For ? 3 : operands.size()), [&](ValueId each) { return (*this)(each); });
   }
 
 private:
@@ -50,9 +56,9 @@ private:
   std::set<uint32_t> seen_;
 };
 
-bool hasDotsByItself(const ir::Function &fn, OpId loop, const ir::Target &target) {
-  return std::ranges::any_of(fn.walk(fn.region(loop)),
-                             [&](OpId op) { return fn.opcode(op) == Opcode::Dot && readsByItself(unitOf(fn, op, target)); });
+bool hasDotsByItself(const ir::Function &fn, OpId op, const ir::Target &target) {
+  const auto isOne = [&](OpId each) { return fn.opcode(each) == Opcode::Dot && readsByItself(unitOf(fn, each, target)); };
+  return std::ranges::any_of(fn.regions(op), [&](BlockId region) { return std::ranges::any_of(fn.walk(region), isOne); });
 }
 
 std::vector<OpId> opsOf(const ir::Function &fn, BlockId block) {
@@ -68,11 +74,10 @@ bool mayShareBlocks(const ir::Function &fn, const PassContext &context) {
     return false;
   }
   bool multiplies = false;
-  for (const OpId op : fn.opsIn(fn.body())) {
-    if (fn.opcode(op) == Opcode::For && hasDotsByItself(fn, op, target)) {
-      multiplies = true;
-      Differs differs(fn);
-      if (std::ranges::any_of(fn.operands(op).first(3), differs)) {
+  for (const OpId op : fn.walk()) {
+    if ((fn.opcode(op) == Opcode::For || fn.opcode(op) == Opcode::If) && hasDotsByItself(fn, op, target)) {
+      multiplies |= fn.block(op) == fn.body() && fn.opcode(op) == Opcode::For;
+      if (Differs(fn).inTrips(op)) {
         return false;
       }
     }
@@ -106,6 +111,10 @@ OpId loopOverPrograms(ir::Function &fn) {
     }
   }
   return loop;
+}
+
+bool runsPrograms(const ir::Function &fn, OpId loop) {
+  return fn.opcode(loop) == Opcode::For && fn.defOpcode(fn.operand(loop, 0)) == Opcode::Worker;
 }
 
 void leaveLoopOverPrograms(ir::Function &fn, OpId loop) {

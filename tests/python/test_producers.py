@@ -209,7 +209,7 @@ def test_blocks_are_shared_where_programs_know_nothing_of_each_other():
     there are is read from memory in another kernel: its programs may be of unequal length."""
     staged = CASES["softmax"](share_blocks=True).asm["staged"]
     assert "= worker" in staged and staged.count("copy_box") == 3 and " load " not in staged
-    assert staged.count("    barrier\n") == 2, "the one way through shared memory is that of what is stored"
+    assert "    barrier\n" not in staged, "what is stored goes through no shared memory, and programs owe each other no order"
     assert "= worker" not in CASES["softmax"]().asm["staged"]
     assert "= worker" not in CASES["softmax"](share_blocks=True, warp_specialize=False).asm["staged"]
     for case in ("lengths", "rounds"):
