@@ -14,7 +14,7 @@ attention = importlib.import_module("06_attention")
 
 TOKENS = 1 << 18  # heads times tokens
 
-# (BLOCK_M, BLOCK_N, num_warps, num_stages)
+# (BLOCK_M, BLOCK_N, num_warps, num_stages), each as it is and with share_blocks, which Triton has not
 SHAPES = ((128, 64, 4, 2), (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (128, 128, 8, 3), (64, 64, 4, 2), (64, 128, 4, 2),
           (64, 128, 8, 2))
 
@@ -41,7 +41,9 @@ def _new(torch, kind, d, n, arrays):
 
 def _tuned(language, kernel, launch):
     """The keywords of the fastest of SHAPES."""
-    configs = [language.Config({"BLOCK_M": m, "BLOCK_N": n}, num_warps=warps, num_stages=stages) for m, n, warps, stages in SHAPES]
+    shared = [{}, {"share_blocks": True}] if language is libtile else [{}]
+    configs = [language.Config({"BLOCK_M": m, "BLOCK_N": n, **more}, num_warps=warps, num_stages=stages)
+               for m, n, warps, stages in SHAPES for more in shared]
     return fitted(language, kernel, configs, ["n", "D"], launch)
 
 

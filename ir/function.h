@@ -40,6 +40,8 @@ struct Param {
   bool readOnly = false;
 };
 
+inline constexpr int32_t kGuardedExponent = 64; // Guard::Kind::Positive
+
 // A predicate over the parameters that the launcher evaluates; the code may rely on it.
 struct Guard {
   enum class Kind : uint8_t {
@@ -47,9 +49,10 @@ struct Guard {
     Below,     // signed parameter < value
     Above,     // signed parameter > value
     Disjoint,  // the arrays of the two pointer parameters do not overlap
+    Positive,  // 2^-64 <= fp32 parameter <= 2^64
   } kind;
   uint32_t param;
-  int64_t value; // Disjoint: the other parameter
+  int64_t value; // Disjoint: the other parameter; Positive: 0
   friend bool operator==(const Guard &, const Guard &) = default;
 };
 

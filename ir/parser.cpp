@@ -217,11 +217,14 @@ private:
         const Guard::Kind kind = acceptWord("divisible") ? Guard::Kind::Divisible
                                  : acceptWord("below")   ? Guard::Kind::Below
                                  : acceptWord("above")   ? Guard::Kind::Above
-                                 : acceptWord("disjoint")
-                                     ? Guard::Kind::Disjoint
+                                 : acceptWord("disjoint") ? Guard::Kind::Disjoint
+                                 : acceptWord("positive")
+                                     ? Guard::Kind::Positive
                                      : (fail("expected a guard"), Guard::Kind());
         const uint32_t param = parameterNumber();
-        const int64_t value = kind == Guard::Kind::Disjoint ? parameterNumber() : integer();
+        const int64_t value = kind == Guard::Kind::Positive   ? 0
+                              : kind == Guard::Kind::Disjoint ? parameterNumber()
+                                                              : integer();
         fn.guards.push_back({kind, param, value});
       } else if (acceptWord("map")) {
         fn.maps.push_back(tensorMap());

@@ -136,6 +136,8 @@ private:
       return "above " + param + " " + std::to_string(guard.value);
     case Guard::Kind::Disjoint:
       return "disjoint " + param + " " + parameter(guard.value);
+    case Guard::Kind::Positive:
+      return "positive " + param;
     }
     return {};
   }

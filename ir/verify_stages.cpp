@@ -164,6 +164,9 @@ void verifyFunction(Checker &c) {
     case Guard::Kind::Disjoint:
       ok = type.isPointer() && typeOf(guard.value).isPointer();
       break;
+    case Guard::Kind::Positive:
+      ok = type == Type::scalar(Elem::F32) && guard.value == 0;
+      break;
     }
     c.require(ok, 31, {}, "a guard on a parameter that it does not fit");
   }

@@ -11,9 +11,9 @@ namespace libtile::passes {
 
 // What code may rely on that a launch finds out: predicates over its arguments (Function::guards).
 enum class Reliance : uint8_t {
-  Nothing,    // the general variant
-  Arguments,  // how they lie in memory, and their size (request_guards.h)
-  WholeTiles, // and that extents are multiples of tiles (gpu/unwrap_indices.h)
+  Nothing,   // the general variant
+  Arguments, // how they lie in memory, and their size (request_guards.h)
+  Numbers,   // and that extents are multiples of tiles (gpu/unwrap_indices.h), and scales positive (gpu/factor_scales.h)
 };
 
 struct PassContext {
@@ -23,7 +23,7 @@ struct PassContext {
   int32_t numStages = 0;
   // What passes may ask for. The runtime compiles with all of it first, and again with less when a launch fails a
   // guard.
-  Reliance relies = Reliance::WholeTiles;
+  Reliance relies = Reliance::Numbers;
   // Bodies of functions that the target has no instruction for; null: there are none.
   ir::FunctionLibrary *library = nullptr;
   // CPU: code is to compare its accesses with the extents of the arrays (cpu/mark_accesses.h).

@@ -16,6 +16,7 @@
 #include "passes/expand_functions.h"
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/assign_layouts.h"
+#include "passes/gpu/factor_scales.h"
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/lower_sorts.h"
 #include "passes/gpu/place_barriers.h"
@@ -59,6 +60,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, kAlways, Stage::Tile,
             Stage::Tile},
     PassRow{"eliminate_dead_code", eliminateDeadCode, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"factor_scales", factorScales, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
@@ -116,6 +118,8 @@ constexpr std::array kConstraints = {
     OrderConstraint{"split_carried_offsets", "unwrap_indices", kAll, "an index that a loop carries is no sum of a scalar and an arange"},
     OrderConstraint{"unwrap_indices", "simplify", kLater, "a tile's number is divided by 1"},
     OrderConstraint{"unwrap_indices", "request_guards", kAll, "its guards are sorted with the others"},
+    OrderConstraint{"simplify", "factor_scales", kSome, "factors that are splats or constants, a canonical form"},
+    OrderConstraint{"factor_scales", "request_guards", kAll, "its guards are sorted with the others"},
     OrderConstraint{"assign_layouts", "skip_masks", kAll, "layouts and operands' homes follow from the ops that tiles are made by"},
     OrderConstraint{"eliminate_dead_code", "skip_masks", kSome, "what only a mask uses is computed where it is used"},
     OrderConstraint{"skip_masks", "eliminate_common_subexpressions", kLater, "sides of comparisons are computed again"},

@@ -34,6 +34,10 @@ bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
     const Extent &b = extents[static_cast<size_t>(guard.value)];
     return a.begin < a.end && b.begin < b.end && (a.end <= b.begin || b.end <= a.begin);
   }
+  case ir::Guard::Kind::Positive: {
+    const auto number = std::bit_cast<float>(static_cast<uint32_t>(slots[guard.param]));
+    return number >= std::ldexp(1.0f, -ir::kGuardedExponent) && number <= std::ldexp(1.0f, ir::kGuardedExponent);
+  }
   }
   return false;
 }
@@ -294,7 +298,7 @@ LoadedCode *Executable::select(std::span<const uint64_t> slots,
 
 void Executable::prepare(std::span<const uint64_t> slots, std::span<const Extent> extents) {
   using passes::Reliance;
-  constexpr Reliance kOrder[] = {Reliance::WholeTiles, Reliance::Arguments, Reliance::Nothing};
+  constexpr Reliance kOrder[] = {Reliance::Numbers, Reliance::Arguments, Reliance::Nothing};
   static_assert(std::size(kOrder) == std::tuple_size<decltype(entries_)>());
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Variant &variant = kernel_->variant(kOrder[i]);

@@ -133,7 +133,7 @@ bool hasDotInLoop(const ir::Function &fn) {
 } // namespace
 
 bool unwrapIndices(ir::Function &fn, const PassContext &context) {
-  const bool isWanted = context.copiesBoxes && context.target.boxCopy && context.relies == Reliance::WholeTiles;
+  const bool isWanted = context.copiesBoxes && context.target.boxCopy && context.relies == Reliance::Numbers;
   return isWanted && hasDotInLoop(fn) && Unwrapper(fn).run();
 }
 

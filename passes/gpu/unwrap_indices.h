@@ -5,7 +5,7 @@
 //   %i = add (splat %c), (arange 0 .. n-1)        %q = urem (%c udiv n), (%m udiv n)
 //   %r = srem %i, (splat %m)                ->    %r = add (splat (mul %q, n)), (arange 0 .. n-1)
 //
-// for n that divides c, and m by a guard (Reliance::WholeTiles). Only where all uses of %r are addresses, so that
+// for n that divides c, and m by a guard (Reliance::Numbers). Only where all uses of %r are addresses, so that
 // nothing negative is divided (a promise of ptr_add): c = n * a, m = n * b, and (c + i) mod m = n * (a mod b) + i.
 #pragma once
 

@@ -141,6 +141,8 @@ std::string guardText(const ir::Guard &guard, const std::vector<std::string> &na
     return name(guard.param) + " > " + std::to_string(guard.value);
   case ir::Guard::Kind::Disjoint:
     return name(guard.param) + " and " + name(guard.value) + " do not overlap";
+  case ir::Guard::Kind::Positive:
+    return "2^-64 <= " + name(guard.param) + " <= 2^64";
   }
   return {};
 }
@@ -222,7 +224,7 @@ Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, 
                    const ir::Target &target, const Options &options)
     : tile_(std::move(tile)), parameters_(std::move(parameters)), signature_(std::move(signature)),
       target_(target), options_(options), written_(writtenParameters(tile_)),
-      reports_(checksAccesses() || (!target.laysOut && hasMessages(tile_))), preferred_(makeVariant(passes::Reliance::WholeTiles)) {}
+      reports_(checksAccesses() || (!target.laysOut && hasMessages(tile_))), preferred_(makeVariant(passes::Reliance::Numbers)) {}
 
 passes::PassContext Compiled::passContext(passes::Reliance relies) const {
   return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), relies,
@@ -294,10 +296,11 @@ Variant Compiled::compileVariant(passes::Reliance relies) const {
 }
 
 const Variant &Compiled::variant(passes::Reliance relies) const {
-  const bool asksForTiles = std::ranges::any_of(
-      preferred_.guards, [](const ir::Guard &guard) { return guard.kind == ir::Guard::Kind::Divisible; });
-  if (relies == passes::Reliance::WholeTiles || preferred_.guards.empty() ||
-      (relies == passes::Reliance::Arguments && !asksForTiles)) {
+  const bool asksForNumbers = std::ranges::any_of(preferred_.guards, [](const ir::Guard &guard) {
+    return guard.kind == ir::Guard::Kind::Divisible || guard.kind == ir::Guard::Kind::Positive;
+  });
+  if (relies == passes::Reliance::Numbers || preferred_.guards.empty() ||
+      (relies == passes::Reliance::Arguments && !asksForNumbers)) {
     return preferred_;
   }
   const CompileScope scope;
@@ -351,7 +354,7 @@ std::string Compiled::text(const std::string &stage) const {
     return preferred_.code.assembly;
   }
   ir::Function fn = tile_.clone();
-  const passes::PassContext context = passContext(passes::Reliance::WholeTiles);
+  const passes::PassContext context = passContext(passes::Reliance::Numbers);
   if (codegen::isInterpreted(target_)) {
     // It has no other stage.
   } else if (stage != "llvm" && stage != target_.assembly) {

@@ -3,7 +3,7 @@
 // in memory of what has been compiled.
 //
 // A kernel has up to three variants, by what their code relies on (passes::Reliance). The preferred one may carry all
-// guards, predicates over the arguments; the second one, of kernels whose first asks for whole tiles, all others; the
+// guards, predicates over the arguments; the second one, of kernels whose first asks for whole tiles or positive scales, all others; the
 // general one carries none. Each is compiled when a launch first fails a guard of the one before, so it costs nothing
 // where none ever does. A kernel without guards has one variant.
 //

@@ -111,7 +111,7 @@ template <class Work> auto timed(const ToolOptions &options, const char *what, W
 }
 
 passes::PassContext contextOf(const ToolOptions &options, const ir::Target &target) {
-  return {target, options.warps, options.stages, passes::Reliance::WholeTiles,
+  return {target, options.warps, options.stages, passes::Reliance::Numbers,
           &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises, options.sharesBlocks};
 }
 

@@ -147,7 +147,7 @@ std::string changed(const std::string &what, const std::string &by, const std::s
 passes::Plan planOf(const std::string &text, const std::string &target = "sm_90a", bool asked = true, bool guards = true) {
   ir::Function fn = ir::parse(text);
   using passes::Reliance;
-  passes::PassContext context{codegen::findTarget(target), 4, 3, guards ? Reliance::WholeTiles : Reliance::Nothing};
+  passes::PassContext context{codegen::findTarget(target), 4, 3, guards ? Reliance::Numbers : Reliance::Nothing};
   context.copiesBoxes = asked;
   passes::PipelineOptions options;
   options.verifyEach = true;

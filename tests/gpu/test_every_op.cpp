@@ -55,7 +55,7 @@ int compiles(const std::string &text) {
   ir::Function &fn = *read;
   const ir::Target &target = codegen::findTarget("sm_80");
   try {
-    passes::runPipeline(fn, {target, 0, 0, passes::Reliance::WholeTiles, &runtime::functionLibrary()});
+    passes::runPipeline(fn, {target, 0, 0, passes::Reliance::Numbers, &runtime::functionLibrary()});
     return codegen::generate(fn, target).assembly.empty() ? 0 : 1;
   } catch (const std::exception &error) {
     ADD_FAILURE() << text << error.what();

@@ -31,7 +31,7 @@ std::string violations(const ir::Function &fn) {
 std::string runPasses(const GoldenRun &run, const std::string &input) {
   ir::Function fn = ir::parse(input, "<golden>");
   const ir::Target &target = codegen::findTarget(run.target);
-  const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::WholeTiles,
+  const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::Numbers,
                                     &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks};
   passes::PipelineOptions options;
   options.verifyEach = true;

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 using namespace libtile;
 
@@ -91,6 +93,29 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32>
   %cs = splat %c : tile<32x32xptr<f32>>
   %cp = ptr_add %cs, %js : tile<32x32xptr<f32>>
   store %cp, %sum
+  return
+}
+)";
+
+// The greatest of scaled numbers, from which they are subtracted.
+const char *const kScaled = R"(
+func @scaled stage=tile warps=4 stages=3 (%x: ptr<f32> {divisible=16}, %out: ptr<f32> {divisible=16}, %scale: f32) {
+  %i = arange {start=0} : tile<64xi32>
+  %xs = splat %x : tile<64xptr<f32>>
+  %xp = ptr_add %xs, %i : tile<64xptr<f32>>
+  %s = load %xp : tile<64xf32>
+  %f = splat %scale : tile<64xf32>
+  %y = mul %s, %f : tile<64xf32>
+  %m = reduce %y {axis=0} : f32 {
+  ^(%a: f32, %b: f32):
+    %g = fmax %a, %b : f32
+    yield %g
+  }
+  %ms = splat %m : tile<64xf32>
+  %d = sub %y, %ms : tile<64xf32>
+  %os = splat %out : tile<64xptr<f32>>
+  %op = ptr_add %os, %i : tile<64xptr<f32>>
+  store %op, %d
   return
 }
 )";
@@ -186,6 +211,33 @@ TEST(Guards, OnWholeTilesAreOneStep) {
   const runtime::Variant &ragged = kernel->variant(passes::Reliance::Arguments);
   EXPECT_NE(ragged.code.assembly.find("cp.async.c"), std::string::npos);
   EXPECT_EQ(ragged.code.assembly.find("cp.async.bulk.tensor"), std::string::npos);
+}
+
+// A scale that is not positive, or whose products overflow, costs what follows from its sign alone.
+TEST(Guards, OnPositiveScalesAreTheSameStep) {
+  const auto type = [](const char *name) { return *frontend::DType::byName(name); };
+  const auto kernel = std::make_shared<runtime::Compiled>(
+      ir::parse(kScaled), std::vector<runtime::RuntimeParameter>{{0, type("*fp32"), 16}, {1, type("*fp32"), 16}, {2, type("fp32"), 1}}, "",
+      codegen::findTarget("sm_90a"), runtime::Options{});
+  EXPECT_EQ(kernel->preferred().guards.size(), 2U);
+  EXPECT_EQ(kernel->variant(passes::Reliance::Arguments).guards.size(), 1U);
+  runtime::Executable executable(kernel, std::make_shared<RecordingDriver>());
+  const runtime::Extent apart[] = {{1024, 2048}, {4096, 8192}, {}};
+  const auto launch = [&](float scale) {
+    const uint64_t slots[] = {1024, 4096, std::bit_cast<uint32_t>(scale)};
+    if (executable.select(slots, apart) == nullptr) {
+      executable.prepare(slots, apart);
+    }
+    return executable.select(slots, apart);
+  };
+  const runtime::LoadedCode *positive = launch(0.125F), *other = launch(-0.125F);
+  EXPECT_NE(positive, other);
+  for (const float scale : {1.0F, 0x1p-64F, 0x1p64F, 0x1.fffffep63F}) {
+    EXPECT_EQ(launch(scale), positive) << scale;
+  }
+  for (const float scale : {0.0F, -0.0F, -1.0F, 0x1.fffffep-65F, 0x1.000002p64F, INFINITY, -INFINITY, NAN, -NAN, 1e-45F}) {
+    EXPECT_EQ(launch(scale), other) << scale;
+  }
 }
 
 TEST(Loading, NeedsNoLaunchAndIsDoneOnce) {
