@@ -38,6 +38,8 @@ void verifyDot(Checker &checker, OpId op);      // invariant 20 of dots, verify_
 void verifyPlaces(Checker &checker);            // invariants 38 and 39, verify_places.cpp
 void verifyArrivalsInit(Checker &checker, OpId op); // invariant 40, verify_boxes.cpp
 void verifyCopyBox(Checker &checker, OpId op);      // likewise
+void verifyReduceBox(Checker &checker, OpId op);    // likewise
+void verifyReduceWait(Checker &checker, OpId op);   // likewise
 void verifyArrivalsWait(Checker &checker, OpId op); // likewise
 void verifyArrive(Checker &checker, OpId op);       // likewise
 void verifyProducer(Checker &checker, OpId op);     // invariant 41, verify_boxes.cpp

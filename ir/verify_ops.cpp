@@ -412,6 +412,8 @@ template <> void OpChecks::check<Opcode::AsyncWait>(OpId op) {
 
 template <> void OpChecks::check<Opcode::ArrivalsInit>(OpId op) { verifyArrivalsInit(c, op); }
 template <> void OpChecks::check<Opcode::CopyBox>(OpId op) { verifyCopyBox(c, op); }
+template <> void OpChecks::check<Opcode::ReduceBox>(OpId op) { verifyReduceBox(c, op); }
+template <> void OpChecks::check<Opcode::ReduceWait>(OpId op) { verifyReduceWait(c, op); }
 template <> void OpChecks::check<Opcode::ArrivalsWait>(OpId op) { verifyArrivalsWait(c, op); }
 template <> void OpChecks::check<Opcode::Arrive>(OpId op) { verifyArrive(c, op); }
 template <> void OpChecks::check<Opcode::Producer>(OpId op) { verifyProducer(c, op); }

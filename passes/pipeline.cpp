@@ -25,6 +25,7 @@
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/skip_masks.h"
+#include "passes/gpu/reduce_boxes.h"
 #include "passes/gpu/rotate_dots.h"
 #include "passes/gpu/take_turns.h"
 #include "passes/gpu/turn_dots.h"
@@ -96,6 +97,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::LaysOut, Stage::LaidOut,
             Stage::LaidOut},
     PassRow{"overlap_dots", overlapDots, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
+    PassRow{"reduce_boxes", reduceBoxes, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"allocate_shared", allocateShared, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"place_barriers", placeBarriers, When::LaysOut, Stage::LaidOut, Stage::Staged},
     PassRow{"rotate_dots", rotateDots, When::LaysOut, Stage::Staged, Stage::Staged},
@@ -166,6 +168,8 @@ constexpr std::array kConstraints = {
     OrderConstraint{"lower_conversions", "allocate_shared", kAll, "it makes buffers"},
     OrderConstraint{"lower_conversions", "overlap_dots", kAll, "a dot ends in front of what writes the buffers that it reads"},
     OrderConstraint{"overlap_dots", "allocate_shared", kAll, "a buffer lives until the dots that read it have ended"},
+    OrderConstraint{"overlap_dots", "reduce_boxes", kAll, "it takes room that nobody else has a use for"},
+    OrderConstraint{"reduce_boxes", "allocate_shared", kAll, "it makes buffers"},
     OrderConstraint{"allocate_shared", "place_barriers", kAll,
                     "buffers conflict by the bytes that they share"},
     OrderConstraint{"place_barriers", "rotate_dots", kAll, "what stands between two barriers is not moved across one"},

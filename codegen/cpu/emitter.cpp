@@ -355,7 +355,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::CompareExchange: case Opcode::Gather: case Opcode::Histogram: case Opcode::Map:
   case Opcode::Assembly: case Opcode::ConvertLayout: case Opcode::BufferSlot: case Opcode::BufferRead:
   case Opcode::BufferWrite: case Opcode::BufferGather: case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
-  case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
+  case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::ReduceBox: case Opcode::ReduceWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
   case Opcode::Producer: case Opcode::BeginTurns: case Opcode::TakeTurn: case Opcode::GiveTurn: case Opcode::PlaceWrite: case Opcode::PlaceRead: case Opcode::DotWait:
   case Opcode::Worker: case Opcode::NumWorkers: case Opcode::Barrier: break;
   }

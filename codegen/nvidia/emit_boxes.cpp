@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of boxes (TMA), which one thread of the first warp starts, or of a producer, and the mbarriers that count what has
-// arrived. All of it is inline assembly: LLVM has no instruction for it in its older versions, and nothing to learn from one.
+// Copies of boxes (TMA) and reductions of them, which one thread of the first warp starts, or of a producer, and the mbarriers
+// that count what has arrived. All of it is inline assembly: LLVM has no instruction for it in its older versions, and nothing to learn from one.
 #include "codegen/nvidia/nvidia_emitter.h"
 #include "ir/ops.h"
 
@@ -12,6 +12,48 @@ namespace libtile::codegen::nvidia {
 using ir::Attr;
 
 namespace {
+
+// What an instruction on boxes takes: `on`, where the scalar is true; the buffer's start; descriptor; coordinates.
+struct BoxText {
+  std::string on, start, descriptor;
+  std::vector<std::string> coordinates;
+};
+
+// An instruction for each part of a buffer, from or to [at]. `before` and `behind` are what stands around
+// "[descriptor, {coordinates}]".
+std::string onParts(const passes::BoxParts &parts, const BoxText &box, bool isRow, const std::string &before, const std::string &behind) {
+  const size_t rank = box.coordinates.size();
+  const auto sum = [](const char *to, const std::string &from, int32_t more) {
+    return std::string("add.s32 ") + to + ", " + from + ", " + std::to_string(more) + ";\n\t";
+  };
+  std::string text;
+  for (const passes::BoxParts::Part &part : parts.parts) {
+    text += sum("at", box.start, part.byte) + sum("fast", box.coordinates[rank - 1], part.first[parts.fastAxis]);
+    if (!isRow) {
+      text += sum("slow", box.coordinates[rank - 2], part.first[1 - parts.fastAxis]);
+    }
+    text += before + "[" + box.descriptor + ", {fast" + (isRow ? "" : ", slow");
+    for (size_t i = rank - (isRow ? 1 : 2); i-- > 0;) {
+      text += ", " + box.coordinates[i];
+    }
+    text += "}]" + behind + ";\n\t";
+  }
+  return text;
+}
+
+// The one thread that the hardware names: the assembler makes a loop over threads of any other condition.
+std::string byOneThread(const std::string &on) {
+  return ".reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, " + on + ";\n\t";
+}
+
+// The parts of a buffer, if they are the boxes of the map.
+std::optional<passes::BoxParts> partsOf(const ir::Layout &layout, const ir::Type &type, const ir::TensorMap &map) {
+  auto parts = passes::boxParts(layout, type.shape(), static_cast<int32_t>(type.elementBytes()));
+  const size_t rank = map.dims.size();
+  const auto isBoxOf = [&](size_t behind, int32_t extent) { return rank >= behind && map.dims[rank - behind].box == extent; };
+  const bool fits = parts && isBoxOf(1, parts->fast) && (type.rank() == 1 || isBoxOf(2, parts->slow));
+  return fits ? std::move(parts) : std::nullopt;
+}
 
 // The instruction on each counter of a buffer: $0 is the first one's address, $1 whether this thread does it.
 std::string onCounters(const ir::Type &arrivals, const std::string &instruction, const std::string &behind) {
@@ -86,13 +128,8 @@ void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
   const ir::ValueId buffer = fn_.operand(op, 0);
   const ir::Type type = fn_.type(buffer);
   const auto index = static_cast<unsigned>(fn_.getInt(op, Attr::map));
-  const ir::TensorMap &map = fn_.maps[index];
-  const auto bytes = static_cast<int32_t>(type.elementBytes());
-  const auto parts = passes::boxParts(layoutOf(buffer), type.shape(), bytes);
-  const size_t rank = map.dims.size();
-  const bool isRow = type.rank() == 1;
-  const auto isBoxOf = [&](size_t behind, int32_t extent) { return rank >= behind && map.dims[rank - behind].box == extent; };
-  if (!parts || !isBoxOf(1, parts->fast) || (!isRow && !isBoxOf(2, parts->slow))) {
+  const auto parts = partsOf(layoutOf(buffer), type, fn_.maps[index]);
+  if (!parts) {
     throw ir::UserError("the buffer is not laid out as the boxes of its map", fn_.locationOf(op));
   }
   llvm::Value *valid = scalar(fn_.operand(op, 2));
@@ -101,34 +138,52 @@ void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
   }
   llvm::Value *predicate = passes::producerAround(fn_, op).valid() ? valid : both(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), valid);
   AssemblyOperands operands;
-  const std::string on = operands.use(predicate, "b");
+  BoxText box;
+  box.on = operands.use(predicate, "b");
   const std::string counter = operands.use(sharedAddress(scalar(fn_.operand(op, 1))), "r");
-  const std::string start = operands.use(sharedAddress(scalar(buffer)), "r");
-  const std::string descriptor = operands.use(kernel_->getArg(static_cast<unsigned>(fn_.params.size()) + index), "l");
-  std::vector<std::string> coordinates;
+  box.start = operands.use(sharedAddress(scalar(buffer)), "r");
+  box.descriptor = operands.use(kernel_->getArg(static_cast<unsigned>(fn_.params.size()) + index), "l");
   for (unsigned i = 3; i < fn_.numOperands(op); ++i) {
-    coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
+    box.coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
   }
-  const int64_t all = static_cast<int64_t>(parts->parts.size()) * parts->fast * parts->slow * bytes;
-  // The one thread that the hardware names: the assembler makes a loop over threads of any other condition.
-  std::string text = "{ .reg .b32 at, fast, slow;\n\t.reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, " +
-                     on + ";\n\t@!one bra DONE_${:uid};\n\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [" + counter + "], " + std::to_string(all) + ";\n\t";
-  for (const passes::BoxParts::Part &part : parts->parts) {
-    const auto sum = [](const char *to, const std::string &from, int32_t more) {
-      return std::string("add.s32 ") + to + ", " + from + ", " + std::to_string(more) + ";\n\t";
-    };
-    text += sum("at", start, part.byte) + sum("fast", coordinates[rank - 1], part.first[parts->fastAxis]);
-    if (!isRow) {
-      text += sum("slow", coordinates[rank - 2], part.first[1 - parts->fastAxis]);
-    }
-    text += "cp.async.bulk.tensor." + std::to_string(rank) +
-            "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [at], [" + descriptor + ", {fast" + (isRow ? "" : ", slow");
-    for (size_t i = rank - (isRow ? 1 : 2); i-- > 0;) {
-      text += ", " + coordinates[i];
-    }
-    text += "}], [" + counter + "];\n\t";
+  const int64_t all = static_cast<int64_t>(parts->parts.size()) * parts->fast * parts->slow * type.elementBytes();
+  const std::string before = "cp.async.bulk.tensor." + std::to_string(box.coordinates.size()) +
+                             "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [at], ";
+  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(box.on) + "@!one bra DONE_${:uid};\n\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [" +
+               counter + "], " + std::to_string(all) + ";\n\t" + onParts(*parts, box, type.rank() == 1, before, ", [" + counter + "]") +
+               "DONE_${:uid}: }",
+           operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
+}
+
+// One group: it is the thread's that waits for it.
+void NvidiaEmitter::lowerReduceBox(ir::OpId op) {
+  const ir::ValueId buffer = fn_.operand(op, 0);
+  const ir::Type type = fn_.type(buffer);
+  const auto index = static_cast<unsigned>(fn_.getInt(op, Attr::map));
+  const auto parts = partsOf(layoutOf(buffer), type, fn_.maps[index]);
+  if (!parts) {
+    throw ir::UserError("the buffer is not laid out as the boxes of its map", fn_.locationOf(op));
   }
-  assembly(text + "DONE_${:uid}: }", operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
+  AssemblyOperands operands;
+  BoxText box;
+  box.on = operands.use(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), "b");
+  box.start = operands.use(sharedAddress(scalar(buffer)), "r");
+  box.descriptor = operands.use(kernel_->getArg(static_cast<unsigned>(fn_.params.size()) + index), "l");
+  for (unsigned i = 1; i < fn_.numOperands(op); ++i) {
+    box.coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
+  }
+  const std::string before = "cp.reduce.async.bulk.tensor." + std::to_string(box.coordinates.size()) + "d.global.shared::cta.add.tile.bulk_group ";
+  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(box.on) + "@!one bra DONE_${:uid};\n\t" +
+               onParts(*parts, box, type.rank() == 1, before, ", [at]") + "cp.async.bulk.commit_group;\n\tDONE_${:uid}: }",
+           operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
+}
+
+void NvidiaEmitter::lowerReduceWait(ir::OpId op) {
+  AssemblyOperands operands;
+  const std::string on = operands.use(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), "b");
+  const std::string wait = fn_.getBool(op, Attr::whole) ? "cp.async.bulk.wait_group 0;" : "cp.async.bulk.wait_group.read 0;";
+  assembly("{ " + byOneThread(on) + "@!one bra DONE_${:uid};\n\t" + wait + "\n\tDONE_${:uid}: }", operands.constraints(),
+           builder_.getVoidTy(), operands.values(), true, true);
 }
 
 } // namespace libtile::codegen::nvidia

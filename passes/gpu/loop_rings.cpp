@@ -35,6 +35,11 @@ template <class T> int64_t numberIn(std::vector<T> &list, const T &item) {
 
 } // namespace
 
+int64_t addMap(ir::Function &fn, const PlannedBox &box) {
+  std::ranges::for_each(box.guards, [&](const ir::Guard &guard) { numberIn(fn.guards, guard); });
+  return numberIn(fn.maps, box.map);
+}
+
 void LoopRings::make(Builder &builder) {
   const ir::LocationId location = builder.loc;
   for (const PlannedLoad &planned : plan_.loads) {
@@ -47,10 +52,7 @@ void LoopRings::make(Builder &builder) {
     if (planned.align > 0) {
       fn_.setAttr(fn_.def(rings_.back()), Attr::align, ir::AttrValue(int64_t{planned.align}));
     }
-    maps_.push_back(planned.box ? numberIn(fn_.maps, planned.box->map) : -1);
-    if (planned.box) {
-      std::ranges::for_each(planned.box->guards, [&](const ir::Guard &guard) { numberIn(fn_.guards, guard); });
-    }
+    maps_.push_back(planned.box ? addMap(fn_, *planned.box) : -1);
   }
   builder.loc = location;
 }
@@ -88,7 +90,7 @@ void LoopRings::copyBox(Builder &builder, size_t load, ValueId slot, ValueId cou
 
 // The polynomial's number in 32 bits; the least one if it has none there: a box there lies outside of any array, too, and the
 // machine takes it, unlike one that starts at no multiple of 16 bytes.
-ValueId LoopRings::makeCoordinate(Builder &builder, const Polynomial &coordinate, Mapped mapped) const {
+ValueId makeCoordinate(Builder &builder, const Polynomial &coordinate, Mapped mapped) {
   if (coordinate.isConstant()) {
     const int64_t number = coordinate.constant();
     return builder.i32(number >= INT32_MIN && number <= INT32_MAX ? static_cast<int32_t>(number) : INT32_MIN);

@@ -16,6 +16,11 @@ namespace libtile::passes {
 // The value that stands for one of the loop's where a copy is made.
 using Mapped = llvm::function_ref<ir::ValueId(ir::ValueId)>;
 
+// The box's map and guards go to the function. The map's number.
+[[nodiscard]] int64_t addMap(ir::Function &fn, const PlannedBox &box);
+// The coordinate of a box where the builder stands, an i32.
+[[nodiscard]] ir::ValueId makeCoordinate(ir::Builder &builder, const Polynomial &coordinate, Mapped mapped);
+
 class LoopRings {
 public:
   LoopRings(ir::Function &fn, const LoopPlan &plan) : fn_(fn), plan_(plan) {}
@@ -39,8 +44,6 @@ public:
   [[nodiscard]] ir::Builder makePlaces(ir::Builder &before, ir::Builder &after) const;
 
 private:
-  [[nodiscard]] ir::ValueId makeCoordinate(ir::Builder &builder, const Polynomial &coordinate, Mapped mapped) const;
-
   ir::Function &fn_;
   const LoopPlan &plan_;
   std::vector<ir::ValueId> rings_;

@@ -43,6 +43,12 @@ struct GlobalPending {
   friend bool operator==(const GlobalPending &, const GlobalPending &) = default;
 };
 
+// A buffer that a dot into a place reads.
+struct Reading {
+  OpId dot, buffer;
+  friend bool operator==(const Reading &, const Reading &) = default;
+};
+
 template <class T> void addOnce(std::vector<T> &list, const T &item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) {
     list.push_back(item);
@@ -56,7 +62,9 @@ struct State {
   std::vector<SharedPending> shared;
   std::vector<GlobalPending> global;
   std::vector<OpId> flying; // buffers with asynchronous copies not waited for
-  std::vector<OpId> reading; // buffers of dots into places not waited for
+  std::vector<Reading> reading; // of dots not waited for
+  bool inOrder = true;          // they stand there as they have started, whichever way led here
+  std::vector<OpId> reducing; // buffers of reductions not waited for
   bool acquired = false;    // an acquire whose order not all threads have
 
   void merge(const State &other) {
@@ -69,8 +77,12 @@ struct State {
     for (const OpId buffer : other.flying) {
       addOnce(flying, buffer);
     }
-    for (const OpId buffer : other.reading) {
-      addOnce(reading, buffer);
+    inOrder = inOrder && other.inOrder && reading == other.reading;
+    for (const Reading &each : other.reading) {
+      addOnce(reading, each);
+    }
+    for (const OpId buffer : other.reducing) {
+      addOnce(reducing, buffer);
     }
     acquired |= other.acquired;
   }
@@ -79,7 +91,7 @@ struct State {
     both.merge(other);
     return both.shared.size() == shared.size() && both.global.size() == global.size() &&
            both.flying.size() == flying.size() && both.reading.size() == reading.size() &&
-           both.acquired == acquired;
+           both.reducing.size() == reducing.size() && both.inOrder == inOrder && both.acquired == acquired;
   }
   void synchronise() {
     shared.clear();
@@ -258,11 +270,14 @@ private:
                        [&](const GlobalPending &pending) { return conflicts(pending, op); });
   }
 
-  // No barrier ends a dot. The slots of one ring are the plan's care.
+  // No barrier ends a dot or a reduction. The slots of one ring are the plan's care.
   void keepsAway(const SharedAccess &access, const State &state) const {
-    for (const OpId buffer : state.reading) {
+    for (const auto &[dot, buffer] : state.reading) {
       ir::check(!access.write || buffer == access.owner || !bytes_[buffer].overlaps(bytes_[access.owner]),
                 "a write into what a dot under way reads");
+    }
+    for (const OpId buffer : state.reducing) {
+      ir::check(!access.write || !bytes_[buffer].overlaps(bytes_[access.owner]), "a write into what a reduction under way reads");
     }
   }
 
@@ -364,6 +379,24 @@ private:
            layout.canonicalBits(ir::HwDim::Warp) == layout.size(ir::HwDim::Warp) - 1;
   }
 
+  // All but the last `count`, where it is known which these are.
+  static void endDots(State &state, int64_t count) {
+    auto left = state.reading.end();
+    for (OpId last; state.inOrder && left != state.reading.begin(); --left) {
+      const OpId dot = std::prev(left)->dot;
+      if (dot != last && --count < 0) {
+        break;
+      }
+      last = dot;
+    }
+    if (state.inOrder) {
+      state.reading.erase(state.reading.begin(), left);
+    } else if (count == 0) {
+      state.reading.clear();
+    }
+    state.inOrder = state.inOrder || state.reading.empty();
+  }
+
   void record(OpId op, State &state) {
     if (fn_.opcode(op) == Opcode::AsyncWait) {
       for (const OpId buffer : state.flying) {
@@ -378,24 +411,29 @@ private:
       return; // each thread waits by itself for what it reads
     }
     if (fn_.opcode(op) == Opcode::DotWait) {
-      for (const OpId buffer : state.reading) {
+      for (const auto &[dot, buffer] : state.reading) {
         addOnce(state.shared, {SharedPending::Kind::Read, buffer});
       }
-      if (fn_.getInt(op, Attr::count) == 0) {
-        state.reading.clear();
-      }
-      return;
+      return endDots(state, fn_.getInt(op, Attr::count));
+    }
+    if (fn_.opcode(op) == Opcode::ReduceBox) {
+      return addOnce(state.reducing, allocOf(fn_, fn_.operand(op, 0)));
+    }
+    if (fn_.opcode(op) == Opcode::ReduceWait) {
+      std::erase(state.reducing, allocOf(fn_, fn_.operand(op, 0))); // one thread knows, the others read as it were
     }
     if (meetsInside(fn_, op)) {
       state.synchronise();
       addOnce(state.shared, {SharedPending::Kind::Read, op});
       return;
     }
+    // One of the iteration before is the same op.
+    state.inOrder = state.inOrder && std::ranges::find(state.reading, op, &Reading::dot) == state.reading.end();
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       if (isAsync(op)) {
         addOnce(state.flying, access.owner);
       } else if (startsDot(fn_, op)) {
-        addOnce(state.reading, access.owner);
+        addOnce(state.reading, {op, access.owner});
       } else {
         addOnce(state.shared, {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read,
                                access.owner});

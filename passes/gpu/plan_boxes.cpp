@@ -36,10 +36,12 @@ public:
     if (type.rank() > 2 || type.isPointer() || type.isBool()) {
       return "a tile with more than two axes, or of pointers or i1";
     }
-    if (writesWhatIsLoaded()) {
+    const bool adds = fn_.opcode(load_) == Opcode::AtomicRmw;
+    if (!adds && writesWhatIsLoaded()) {
       return "the kernel may write what is loaded, or waits for others who do";
     }
-    const auto box = accessBox(fn_, fn_.operand(load_, 0), fn_.numOperands(load_) > 1 ? fn_.operand(load_, 1) : ValueId{}, facts_);
+    const unsigned mask = adds ? 2 : 1;
+    const auto box = accessBox(fn_, fn_.operand(load_, 0), fn_.numOperands(load_) > mask ? fn_.operand(load_, mask) : ValueId{}, facts_);
     if (!box) {
       return "addresses and mask are no box";
     }
@@ -58,6 +60,10 @@ public:
     const auto parts = boxParts(planned.slot, type.shape(), bytes);
     if (!parts) {
       return "no buffer of such a tile is made of boxes";
+    }
+    // What lies behind a tile in its last box would be added.
+    if (adds && (type.rank() != 2 || type.shape()[parts->fastAxis] % parts->fast != 0 || type.shape()[1 - parts->fastAxis] % parts->slow != 0)) {
+      return "a tile that is not made of whole boxes";
     }
     return makeMap(*box, *parts, type.elem(), planned);
   }
@@ -205,6 +211,12 @@ std::optional<PlannedBox> planBox(const ir::Function &fn, OpId load, const Facts
   PlannedBox planned;
   why = context.relies == Reliance::Nothing ? "it may rely on nothing" : BoxPlanner(fn, load, facts, context.target).run(planned);
   return why.empty() ? std::optional(std::move(planned)) : std::nullopt;
+}
+
+std::optional<PlannedBox> planReduction(const ir::Function &fn, OpId atomic, const Facts &facts, const PassContext &context) {
+  PlannedBox planned;
+  const bool is = context.relies != Reliance::Nothing && BoxPlanner(fn, atomic, facts, context.target).run(planned).empty();
+  return is ? std::optional(std::move(planned)) : std::nullopt;
 }
 
 // One row, not swizzled.

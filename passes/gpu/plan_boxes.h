@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies ahead that the machine makes by itself (op copy_box): which loads are such, what the launcher makes for
-// them, and how a box lies in shared memory.
+// Copies ahead that the machine makes by itself (op copy_box), and additions (op reduce_box): which accesses are such, what the
+// launcher makes for them, and how a box lies in shared memory.
 #pragma once
 
 #include "passes/analysis/access_box.h"
@@ -21,12 +21,12 @@ namespace libtile::passes {
 
 inline constexpr int32_t kRowAlignment = 128; // of a box that is not swizzled; bytes
 
-// A load as a copy of a box.
+// An access as that of a box.
 struct PlannedBox {
   ir::TensorMap map;
   std::vector<ir::Guard> guards;       // without which there is no such map
   std::vector<Polynomial> coordinates; // one a dimension of the map, elements
-  ir::Layout slot;                     // of the buffer that it is copied into
+  ir::Layout slot;                     // of the buffer that it is copied into, or added from
 };
 
 // Requires: laid-out; `load` gives 0 where its mask is false, lies in the body of a `for` and no store of it writes
@@ -34,7 +34,12 @@ struct PlannedBox {
 [[nodiscard]] std::optional<PlannedBox> planBox(const ir::Function &fn, ir::OpId load, const Facts &facts,
                                                 const PassContext &context, std::string &why);
 
-// A buffer as what instructions fill, one a part: rows along one axis, one behind the other, swizzled as in
+// The box that an atomic addition adds to where its mask is true, and the buffer of what it adds. Requires: laid-out. nullopt:
+// it is no box, or its tile is not made of whole ones.
+[[nodiscard]] std::optional<PlannedBox> planReduction(const ir::Function &fn, ir::OpId atomic, const Facts &facts,
+                                                      const PassContext &context);
+
+// A buffer as what instructions fill or read, one a part: rows along one axis, one behind the other, swizzled as in
 // matrix_buffers.h; of a buffer with one axis a single row, as it is.
 struct BoxParts {
   unsigned fastAxis = 0;

@@ -53,6 +53,7 @@ public:
     for (LoopPlan &loop : plan_.loops) {
       keepNeighbours(fn_, loop, context_);
     }
+    leaveRoomToReduce(fn_, plan_, facts_, context_);
     return std::move(plan_);
   }
 

@@ -2,9 +2,12 @@
 #include "passes/gpu/plan_residency.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/live_tiles.h"
+#include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/reduce_boxes.h"
 
 #include <algorithm>
 #include <set>
@@ -87,6 +90,42 @@ std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const
     }
   }
   return std::nullopt;
+}
+
+int64_t residentPrograms(const ir::Function &fn, int64_t bytes, const ir::Target &target) {
+  const Held held{.sums = liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize)};
+  const int64_t byRegisters = fn.resident > 0 ? fn.resident : programsByRegisters(held, fn.numWarps, target);
+  return std::min(byRegisters, target.sharedMemory / std::max<int64_t>(bytes, 1));
+}
+
+void leaveRoomToReduce(const ir::Function &fn, Plan &plan, const Facts &facts, const PassContext &context) {
+  const int64_t wanted = plan.loops.empty() ? 0 : bytesToReduce(fn, facts, context);
+  if (wanted == 0) {
+    return;
+  }
+  const auto programs = [&](const Plan &tried, int64_t more) {
+    ir::Function trial = fn.clone();
+    applyPlan(trial, tried);
+    lowerConversions(trial, context);
+    return residentPrograms(trial, sharedBytes(trial) + more, context.target);
+  };
+  const auto ringBytes = [](const LoopPlan *loop) { return loop->slots() * loop->slotBytes(); };
+  const int64_t without = programs(plan, 0);
+  Plan tried = plan;
+  while (programs(tried, wanted) < without) {
+    LoopPlan *largest = nullptr;
+    for (LoopPlan &loop : tried.loops) {
+      const bool isGiven = context.numStages > 0 || fn.getInt(loop.loop, Attr::num_stages) > 0;
+      if (!isGiven && loop.stages > 2 && (largest == nullptr || ringBytes(&loop) > ringBytes(largest))) {
+        largest = &loop;
+      }
+    }
+    if (largest == nullptr) {
+      return;
+    }
+    --largest->stages;
+  }
+  plan = std::move(tried);
 }
 
 void keepNeighbours(const ir::Function &fn, LoopPlan &plan, const PassContext &context) {

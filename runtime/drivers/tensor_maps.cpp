@@ -15,6 +15,7 @@ struct Key {
   uint64_t extents[kMostDims] = {}, strides[kMostDims] = {};
   uint32_t box[kMostDims] = {};
   uint32_t elementBytes = 0;
+  bool isF32 = false;
   uint64_t rank = 0;
   friend bool operator==(const Key &, const Key &) = default;
 };
@@ -28,6 +29,7 @@ Key keyOf(const ir::TensorMap &map, const uint64_t *arguments) noexcept {
   Key key;
   key.base = arguments[map.param];
   key.elementBytes = ir::byteSize(map.elem);
+  key.isF32 = map.elem == ir::Elem::F32;
   key.rank = map.dims.size();
   for (size_t i = 0; i < map.dims.size(); ++i) {
     const ir::TensorMap::Dim &dim = map.dims[map.dims.size() - 1 - i];
@@ -40,8 +42,8 @@ Key keyOf(const ir::TensorMap &map, const uint64_t *arguments) noexcept {
 
 cuda::Result encodeKey(decltype(cuda::Api::cuTensorMapEncodeTiled) encode, const Key &key,
                        TensorMapDescriptor &made) noexcept {
-  // Integers of the element's size: 1, 2, 4 and 8 bytes are 0, 1, 2 and 4.
-  const int type = key.elementBytes == 8 ? 4 : std::countr_zero(key.elementBytes);
+  // Integers of the element's size: 1, 2, 4 and 8 bytes are 0, 1, 2 and 4. Of floats that are added the type counts: f32 is 7.
+  const int type = key.isF32 ? 7 : key.elementBytes == 8 ? 4 : std::countr_zero(key.elementBytes);
   const uint32_t each[kMostDims] = {1, 1, 1, 1, 1};
   // Rows of 32, 64 and 128 bytes are 1, 2 and 3; a row by itself is 0.
   const bool isRow = std::all_of(key.box + 1, key.box + key.rank, [](uint32_t box) { return box == 1; });

@@ -81,7 +81,7 @@ struct FedNest {
 };
 
 // Rows of 128 and blocks of `width` of the array, and in front of a loop what is read of it.
-inline std::string headOf(const std::string &name, int width) {
+inline std::string headOf(const std::string &name, int width, const std::string &more = "") {
   const std::string w = std::to_string(width), block = w + "x" + w, rows = "128x" + w, row = std::to_string(3 * width);
   const auto offsets = [&](const std::string &of, const std::string &height) {
     const std::string at = "  %" + of, tile = height + "x" + w;
@@ -91,7 +91,7 @@ inline std::string headOf(const std::string &name, int width) {
            "c = broadcast %ce : tile<" + tile + "xi32>\n" + at + " = add %" + of + "b, %" + of + "c : tile<" + tile + "xi32>\n";
   };
   return "func @" + name + " stage=tile warps=8 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, "
-         "%flag: ptr<i32>, %n: i32) {\n  %ci = arange {start=0} : tile<" + w + "xi32>\n  %ce = expand_dims %ci {axis=0} : tile<1x" + w +
+         "%flag: ptr<i32>, %n: i32" + more + ") {\n  %ci = arange {start=0} : tile<" + w + "xi32>\n  %ce = expand_dims %ci {axis=0} : tile<1x" + w +
          "xi32>\n" + offsets("q", "128") + offsets("k", w) +
          "  %aq = splat %a : tile<" + rows + "xptr<f16>>\n  %pq = ptr_add %aq, %q : tile<" + rows + "xptr<f16>>\n  %x = load %pq : tile<" +
          rows + "xf16>\n  %ak = splat %a : tile<" + block + "xptr<f16>>\n  %ap = ptr_add %ak, %k : tile<" + block + "xptr<f16>>\n" +
@@ -132,18 +132,24 @@ struct CrossedNest {
   int width = 64;
   bool outer = false; // the loop stands in one of three iterations
   int behind = 1;     // 0: the first dot is pinned to end at once
+  bool adds = false;  // a fifth one's sums are added to an array
 };
 
 inline std::string textOf(const CrossedNest &nest) {
   const std::string w = std::to_string(nest.width), block = w + "x" + w, tile = " : tile<128x" + w + "xf32>\n", half = " : tile<128x" + w + "xf16>\n";
   const std::string sums = "tile<128x" + w + "xf32>", turned = " {order=[1, 0]} : tile<" + block + "xf16>\n";
-  std::string text = headOf("crossed", nest.width) + (nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "");
+  const std::string place = "tile<" + block + "xptr<f32>>\n", added = " : tile<" + block + "xf32>\n";
+  const std::string adds = !nest.adds ? "" : "    %bt = trans %b {order=[1, 0]} : tile<" + w + "x128xf16>\n    %q = dot %bt, %x, %none" + added +
+      "    %pg = ptr_add %gp, %is : " + place + "    %old = atomic_rmw %pg, %q {kind=fadd, sem=relaxed, scope=gpu}" + added;
+  std::string text = headOf("crossed", nest.width, nest.adds ? ", %added: ptr<f32> {divisible=16}" : "");
+  text += nest.adds ? "  %gs = splat %added : " + place + "  %gp = ptr_add %gs, %k : " + place + "  %none = constant {value=0.0}" + added : "";
+  text += nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "";
   text += "  %sum, %other = for %lo, %end, %step, %zero, %zero : " + sums + ", " + sums + " {\n  ^(%i: i32, %acc: " + sums + ", %more: " + sums +
           "):\n    %is = splat %i : tile<" + block + "xi32>\n    %pa = ptr_add %ap, %is : tile<" + block + "xptr<f16>>\n" +
           loadOf("y", nest.width, 8192) + loadOf("v", nest.width, 65536) + "    %yt = trans %y" + turned + "    %vt = trans %v" + turned +
           "    %s = dot %x, %yt, %zero" + (nest.behind == 0 ? " {behind=0}" : "") + tile + "    %e = exp2 %s" + tile + "    %p = fptrunc %e" + half +
           "    %d = dot %p, %v, %acc" + tile + "    %t = dot %x, %vt, %zero" + tile + "    %m = mul %e, %t" + tile +
-          "    %b = fptrunc %m" + half + "    %g = dot %b, %y, %more" + tile + "    yield %d, %g\n  }\n  store %cp, %sum\n  store %cp, %other\n";
+          "    %b = fptrunc %m" + half + "    %g = dot %b, %y, %more" + tile + adds + "    yield %d, %g\n  }\n  store %cp, %sum\n  store %cp, %other\n";
   return text + (nest.outer ? "  yield\n  }\n" : "") + "  return\n}\n";
 }
 

@@ -50,8 +50,8 @@ ir::Function compiled(Nest nest, int32_t stages, bool specialises = true, int32_
 using Place = std::pair<uint32_t, int64_t>; // of an alloc: a slot, or a counter
 
 struct Event {
-  enum class Kind : uint8_t { Wait, Copy, Read, Start, DotsEnd, Arrive, Meet, Take, Give } kind;
-  Place place = {};            // counter; of a copy its slot
+  enum class Kind : uint8_t { Wait, Copy, Read, Start, DotsEnd, Arrive, Meet, Take, Give, Write, Reduce, Reduced } kind;
+  Place place = {};            // counter; of a copy its slot, of a reduction its buffer
   Place counter = {};          // of a copy
   int64_t number = 0;          // parity, or how many dots may be under way
   std::vector<Place> reads = {}; // of a dot, or of threads
@@ -60,7 +60,14 @@ struct Event {
 // What one role does, from its first op on.
 class Trace : public tests::ScalarMachine {
 public:
-  Trace(const ir::Function &fn, int64_t n) : ScalarMachine(fn) { set(fn.arg(fn.body(), 3), n); }
+  Trace(const ir::Function &fn, int64_t n) : ScalarMachine(fn) {
+    set(fn.arg(fn.body(), 3), n);
+    for (const OpId op : fn.walk()) {
+      if (fn.opcode(op) == Opcode::ReduceBox) {
+        reduced_.insert(passes::allocOf(fn, fn.operand(op, 0)));
+      }
+    }
+  }
 
   std::vector<Event> ofProducer() {
     for (const OpId op : fn_.opsIn(fn_.body())) {
@@ -99,6 +106,10 @@ private:
       }
     } else if (opcode == Opcode::DotWait) {
       events_.push_back({.kind = Event::Kind::DotsEnd, .number = fn_.getInt(op, Attr::count)});
+    } else if (opcode == Opcode::ReduceBox || opcode == Opcode::ReduceWait) {
+      events_.push_back({.kind = opcode == Opcode::ReduceBox ? Event::Kind::Reduce : Event::Kind::Reduced, .place = bufferOf(op)});
+    } else if (opcode == Opcode::BufferWrite && reduced_.contains(passes::allocOf(fn_, fn_.operand(op, 0)))) {
+      events_.push_back({.kind = Event::Kind::Write, .place = bufferOf(op)});
     } else if (opcode == Opcode::Barrier) {
       events_.push_back({.kind = Event::Kind::Meet});
     } else if (opcode == Opcode::TakeTurn || opcode == Opcode::GiveTurn) {
@@ -112,6 +123,18 @@ private:
     }
   }
 
+  [[nodiscard]] Place bufferOf(OpId op) const { return {passes::allocOf(fn_, fn_.operand(op, 0)).index, 0}; }
+
+  // The dot's sums go into a buffer that is reduced: it reads what threads write.
+  [[nodiscard]] bool isAdded(OpId dot) const {
+    std::vector<ir::Use> uses(fn_.uses(fn_.result(dot)).begin(), fn_.uses(fn_.result(dot)).end());
+    if (uses.size() == 1 && fn_.opcode(uses[0].op) == Opcode::PlaceRead) {
+      const ValueId sums = fn_.result(uses[0].op);
+      uses.assign(fn_.uses(sums).begin(), fn_.uses(sums).end());
+    }
+    return uses.size() == 1 && fn_.opcode(uses[0].op) == Opcode::BufferWrite && reduced_.contains(passes::allocOf(fn_, fn_.operand(uses[0].op, 0)));
+  }
+
   // What a dot reads of rings.
   [[nodiscard]] std::vector<Place> slotsOf(OpId dot) const {
     std::vector<Place> slots;
@@ -120,11 +143,12 @@ private:
         slots.push_back(found->second);
       }
     }
-    EXPECT_FALSE(slots.empty());
+    EXPECT_NE(slots.empty(), !isAdded(dot));
     return slots;
   }
 
   std::map<uint32_t, Place> places_;
+  std::set<OpId> reduced_; // buffers of reductions
   std::vector<Event> events_;
 };
 
@@ -152,14 +176,16 @@ public:
           able.push_back(i);
         }
       }
-      if (able.empty() && flying_.empty()) {
+      if (able.empty() && flying_.empty() && reducing_.empty()) {
         return std::ranges::all_of(agents_, [](const Agent &agent) { return agent.next == agent.events.size(); });
       }
-      const size_t chosen = random_() % (able.size() + flying_.size());
+      const size_t chosen = random_() % (able.size() + flying_.size() + reducing_.size());
       if (chosen < able.size()) {
         go(able[chosen]);
-      } else {
+      } else if (chosen < able.size() + flying_.size()) {
         land(chosen - able.size());
+      } else {
+        reducing_.erase(reducing_.begin() + static_cast<std::ptrdiff_t>(chosen - able.size() - flying_.size()));
       }
     }
     return false;
@@ -173,6 +199,7 @@ private:
     std::map<uint32_t, int64_t> reads = {};       // of a ring
     int64_t met = 0, taken = 0, given = 0;
   };
+  static constexpr size_t kFirstWarp = 1;
   struct Counter {
     int64_t phase = 0, arrived = 0;
   };
@@ -196,6 +223,9 @@ private:
       });
     case Event::Kind::Take:
       return isTurn(index);
+    case Event::Kind::Reduced:
+      return index != kFirstWarp || reducing_.empty();
+    case Event::Kind::Write: case Event::Kind::Reduce:
     case Event::Kind::Copy: case Event::Kind::Read: case Event::Kind::Start: case Event::Kind::DotsEnd: case Event::Kind::Arrive: case Event::Kind::Give:
       return true;
     }
@@ -238,6 +268,21 @@ private:
     case Event::Kind::Give:
       ++agent.given;
       return;
+    case Event::Kind::Write:
+      EXPECT_EQ(std::ranges::find(reducing_, event.place), reducing_.end()) << "a reduction still reads the buffer";
+      ++writes_[event.place];
+      return;
+    case Event::Kind::Reduce: return reduce(index, event.place);
+    case Event::Kind::Reduced:
+      return;
+    }
+  }
+
+  // The first warp's thread does, when all have written.
+  void reduce(size_t index, const Place &buffer) {
+    if (index == kFirstWarp) {
+      EXPECT_EQ(writes_[buffer], kWarps * ++reductions_[buffer]) << "a warp has not written yet, or for the next one";
+      reducing_.push_back(buffer);
     }
   }
 
@@ -288,6 +333,8 @@ private:
   std::map<Place, Slot> slots_;
   std::map<uint32_t, int64_t> copies_;
   std::vector<std::pair<Place, Place>> flying_;
+  std::map<Place, int64_t> writes_, reductions_; // of a buffer
+  std::vector<Place> reducing_;                  // buffers that are read
 };
 
 const std::string kScale = "    %scaled = mul %acc0, %half : tile<64x64xf32>";
@@ -371,6 +418,24 @@ TEST(Producer, KeepsToItsProtocolWhereDotsOverlap) {
       const ir::Function fn = compiledText(tests::textOf(nest), stages);
       ASSERT_EQ(count(fn, Opcode::Producer), 1U) << fn.str();
       EXPECT_EQ(count(fn, Opcode::PlaceWrite), nest.behind == 0 ? 0U : 4U) << fn.str();
+      for (int round = 0; round < 300; ++round) {
+        const int64_t trips = round % 6;
+        SCOPED_TRACE(std::to_string(stages) + " stages, " + std::to_string(trips) + " trips, order " + std::to_string(seed));
+        ASSERT_TRUE(Block(fn, nest.width * trips, ++seed, 2).run()) << "nobody can go on\n" << fn.str();
+      }
+    }
+  }
+}
+
+TEST(Producer, KeepsToItsProtocolWhereSumsAreReduced) {
+  uint32_t seed = 300000;
+  for (const tests::CrossedNest &nest : {tests::CrossedNest{.adds = true}, {.outer = true, .adds = true}, {.behind = 0, .adds = true}}) {
+    for (const int32_t stages : {2, 3}) {
+      const ir::Function fn = compiledText(tests::textOf(nest), stages);
+      ASSERT_EQ(count(fn, Opcode::Producer), 1U) << fn.str();
+      ASSERT_EQ(count(fn, Opcode::ReduceBox), 1U) << fn.str();
+      EXPECT_EQ(count(fn, Opcode::ReduceWait), 2U) << fn.str();
+      EXPECT_EQ(count(fn, Opcode::AtomicRmw), 0U) << fn.str();
       for (int round = 0; round < 300; ++round) {
         const int64_t trips = round % 6;
         SCOPED_TRACE(std::to_string(stages) + " stages, " + std::to_string(trips) + " trips, order " + std::to_string(seed));

@@ -42,6 +42,20 @@ ir::TensorMap batches() {
 }
 constexpr uint64_t kArguments[] = {0x7000, 1000, 777, 800, 800000};
 
+TEST(TensorMaps, SayWhatIsAdded) {
+  ir::TensorMap map = batches();
+  map.elem = ir::Elem::F32;
+  map.dims[1].stride.factor = 4;
+  map.dims[2] = {{1, 2}, {4, -1}, 32};
+  TensorMapDescriptor made;
+  ASSERT_EQ(runtime::makeTensorMap(write, map, kArguments, made), 0);
+  EXPECT_EQ(asked.type, 7); // f32
+  // Another type of the same size is another map.
+  map.elem = ir::Elem::I32;
+  ASSERT_EQ(runtime::makeTensorMap(write, map, kArguments, made), 0);
+  EXPECT_EQ(asked.type, 2);
+}
+
 TEST(TensorMaps, AreAskedForFastestFirst) {
   asked = {};
   TensorMapDescriptor made;
@@ -65,7 +79,7 @@ TEST(TensorMaps, TypesAndSwizzlesFollowTheRow) {
     int32_t box;
     int type, swizzle;
   };
-  for (const Row &row : {Row{ir::Elem::I8, 128, 0, 3}, Row{ir::Elem::F16, 32, 1, 2}, Row{ir::Elem::F32, 8, 2, 1},
+  for (const Row &row : {Row{ir::Elem::I8, 128, 0, 3}, Row{ir::Elem::F16, 32, 1, 2}, Row{ir::Elem::F32, 8, 7, 1},
                          Row{ir::Elem::F64, 16, 4, 3}, Row{ir::Elem::I64, 8, 4, 2}, Row{ir::Elem::I32, 32, 2, 3}}) {
     asked = {};
     ir::TensorMap map = batches();
