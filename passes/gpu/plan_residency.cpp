@@ -92,10 +92,11 @@ std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const
   return std::nullopt;
 }
 
-int64_t residentPrograms(const ir::Function &fn, int64_t bytes, const ir::Target &target) {
+bool keepsNeighbour(const ir::Function &fn, int64_t before, int64_t bytes, const ir::Target &target) {
   const Held held{.sums = liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize)};
   const int64_t byRegisters = fn.resident > 0 ? fn.resident : programsByRegisters(held, fn.numWarps, target);
-  return std::min(byRegisters, target.sharedMemory / std::max<int64_t>(bytes, 1));
+  const bool hasOne = byRegisters > 1 && 2 * before <= target.sharedMemory;
+  return (hasOne ? 2 : 1) * bytes <= target.sharedMemory;
 }
 
 void leaveRoomToReduce(const ir::Function &fn, Plan &plan, const Facts &facts, const PassContext &context) {
@@ -103,16 +104,16 @@ void leaveRoomToReduce(const ir::Function &fn, Plan &plan, const Facts &facts, c
   if (wanted == 0) {
     return;
   }
-  const auto programs = [&](const Plan &tried, int64_t more) {
+  const auto applied = [&](const Plan &tried) {
     ir::Function trial = fn.clone();
     applyPlan(trial, tried);
     lowerConversions(trial, context);
-    return residentPrograms(trial, sharedBytes(trial) + more, context.target);
+    return trial;
   };
   const auto ringBytes = [](const LoopPlan *loop) { return loop->slots() * loop->slotBytes(); };
-  const int64_t without = programs(plan, 0);
+  const ir::Function without = applied(plan);
   Plan tried = plan;
-  while (programs(tried, wanted) < without) {
+  while (!keepsNeighbour(without, sharedBytes(without), sharedBytes(applied(tried)) + wanted, context.target)) {
     LoopPlan *largest = nullptr;
     for (LoopPlan &loop : tried.loops) {
       const bool isGiven = context.numStages > 0 || fn.getInt(loop.loop, Attr::num_stages) > 0;

@@ -22,11 +22,11 @@ namespace libtile::passes {
 // text pins it), then there are fewer stages (unless the user gave their number), two at least.
 void keepNeighbours(const ir::Function &fn, LoopPlan &plan, const PassContext &context);
 
-// Takes stages (of those that the user has not given, two stay) where that leaves room for what reduce_boxes would make, and as many
-// programs as without it; else the plan stays.
+// Takes stages (of those that the user has not given, two stay) where that leaves room for what reduce_boxes would make, beside the
+// last neighbour if there is one; else the plan stays.
 void leaveRoomToReduce(const ir::Function &fn, Plan &plan, const Facts &facts, const PassContext &context);
 
-// Programs that a multiprocessor holds of a function with so many bytes of shared memory, as far as can be told.
-[[nodiscard]] int64_t residentPrograms(const ir::Function &fn, int64_t bytes, const ir::Target &target);
+// The function has room for so many bytes of shared memory in place of `before`, and does not lose its last neighbour to them.
+[[nodiscard]] bool keepsNeighbour(const ir::Function &fn, int64_t before, int64_t bytes, const ir::Target &target);
 
 } // namespace libtile::passes

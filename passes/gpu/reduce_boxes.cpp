@@ -145,12 +145,6 @@ void rewrite(ir::Function &fn, const Reduction &reduction) {
   fn.erase(atomic);
 }
 
-bool hasRoom(const ir::Function &before, const ir::Function &after, const ir::Target &target) {
-  const int64_t bytes = sharedBytes(after);
-  return bytes <= target.sharedMemory &&
-         residentPrograms(before, bytes, target) >= residentPrograms(before, sharedBytes(before), target);
-}
-
 } // namespace
 
 int64_t bytesToReduce(const ir::Function &fn, const Facts &facts, const PassContext &context) {
@@ -173,7 +167,7 @@ bool reduceBoxes(ir::Function &fn, const PassContext &context) {
     }
     ir::Function made = fn.clone();
     rewrite(made, *reduction);
-    if (hasRoom(fn, made, context.target)) {
+    if (keepsNeighbour(fn, sharedBytes(fn), sharedBytes(made), context.target)) {
       fn = std::move(made);
       changed = true;
     }

@@ -12,13 +12,13 @@
 //                                              reduce_wait %b {whole}
 //
 // Threads then do not wait for their additions: they run under the next iteration's dots. The warps meet between the write and
-// the reduction; that barrier stands in place of one in front of the next iteration's write of what the dot reads, and the wait
-// stands in front of the barrier that this dot needs in any case, so that there are no more barriers than before.
+// the reduction; that barrier also stands in front of the next iteration's write of what the dot reads, and the wait stands in
+// front of the barrier that this dot needs in any case.
 //
 // Only additions of f32, relaxed and for the gpu, whose old values nobody asks for: what the machine adds has that order and
 // rounding. Nothing else of the kernel touches the array, nor acquires or releases, since what order reductions have with
-// accesses of threads is not proved. Where there is no room for the buffer, or it would push another program off the
-// multiprocessor, atomics stay.
+// accesses of threads is not proved. Where there is no room for the buffer, or it would push the last other program
+// off the multiprocessor, atomics stay.
 #pragma once
 
 #include "passes/analysis/facts.h"

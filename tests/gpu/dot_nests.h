@@ -135,14 +135,31 @@ struct CrossedNest {
   bool adds = false;  // a fifth one's sums are added to an array
 };
 
+// Rows of 128: a tile that the fifth dot takes, and places of its sums, which move on with the iteration.
+inline std::string wideOf(const std::string &height) {
+  const auto at = [](const std::string &name, const std::string &rows, const std::string &index) {
+    const std::string tile = " : tile<" + rows + "x128xi32>\n", column = " : tile<" + rows + "x1xi32>\n";
+    return "  %" + name + "w = constant {value=128}" + column + "  %" + name + "r = mul " + index + ", %" + name + "w" + column + "  %" + name +
+           "b = broadcast %" + name + "r" + tile + "  %" + name + "c = broadcast %we" + tile + "  %" + name + " = add %" + name + "b, %" + name +
+           "c" + tile;
+  };
+  return "  %wi = arange {start=0} : tile<128xi32>\n  %we = expand_dims %wi {axis=0} : tile<1x128xi32>\n" + at("z", "128", "%qe") +
+         at("g0", height, "%ke") + "  %za = splat %a : tile<128x128xptr<f16>>\n  %zp = ptr_add %za, %z : tile<128x128xptr<f16>>\n" +
+         "  %wide = load %zp : tile<128x128xf16>\n  %gs = splat %added : tile<" + height + "x128xptr<f32>>\n  %gp = ptr_add %gs, %g0 : tile<" +
+         height + "x128xptr<f32>>\n  %none = constant {value=0.0} : tile<" + height + "x128xf32>\n";
+}
+inline std::string addedOf(const std::string &shape) {
+  const std::string sums = " : tile<" + shape + "xf32>\n";
+  return "    %dq = dot %bt, %wide, %none" + sums + "    %on = splat %i : tile<" + shape + "xi32>\n    %pg = ptr_add %gp, %on : tile<" + shape +
+         "xptr<f32>>\n    %old = atomic_rmw %pg, %dq {kind=fadd, sem=relaxed, scope=gpu}" + sums;
+}
+
 inline std::string textOf(const CrossedNest &nest) {
   const std::string w = std::to_string(nest.width), block = w + "x" + w, tile = " : tile<128x" + w + "xf32>\n", half = " : tile<128x" + w + "xf16>\n";
   const std::string sums = "tile<128x" + w + "xf32>", turned = " {order=[1, 0]} : tile<" + block + "xf16>\n";
-  const std::string place = "tile<" + block + "xptr<f32>>\n", added = " : tile<" + block + "xf32>\n";
-  const std::string adds = !nest.adds ? "" : "    %bt = trans %b {order=[1, 0]} : tile<" + w + "x128xf16>\n    %q = dot %bt, %x, %none" + added +
-      "    %pg = ptr_add %gp, %is : " + place + "    %old = atomic_rmw %pg, %q {kind=fadd, sem=relaxed, scope=gpu}" + added;
+  const std::string adds = !nest.adds ? "" : "    %bt = trans %b {order=[1, 0]} : tile<" + w + "x128xf16>\n" + addedOf(w + "x128");
   std::string text = headOf("crossed", nest.width, nest.adds ? ", %added: ptr<f32> {divisible=16}" : "");
-  text += nest.adds ? "  %gs = splat %added : " + place + "  %gp = ptr_add %gs, %k : " + place + "  %none = constant {value=0.0}" + added : "";
+  text += nest.adds ? wideOf(w) : "";
   text += nest.outer ? "  for %lo, %three, %step {\n  ^(%o: i32):\n" : "";
   text += "  %sum, %other = for %lo, %end, %step, %zero, %zero : " + sums + ", " + sums + " {\n  ^(%i: i32, %acc: " + sums + ", %more: " + sums +
           "):\n    %is = splat %i : tile<" + block + "xi32>\n    %pa = ptr_add %ap, %is : tile<" + block + "xptr<f16>>\n" +
