@@ -193,6 +193,8 @@ const TextCase kTexts[] = {
     {40, "laid-out", "%0 = alloc : buffer<2xi64> arrivals_wait %0, %n"},
     {40, "laid-out", "%0 = alloc : buffer<1xi64> arrive %0, %n"},
     {40, "laid-out", "%0 = alloc : buffer<1xi64> copy_box %0, %0, %c, %n {map=0}"},
+    {40, "laid-out", "%0 = alloc : buffer<1xf32> reduce_box %0, %n {map=0}"},
+    {40, "laid-out", "reduce_wait %n"},
     {41, "laid-out", "producer {count=4, registers=[25, 240]} { yield }"},
     {41, "laid-out", "producer {count=0, registers=[24, 240]} { yield }"},
     {41, "laid-out", "if %c { producer {count=4, registers=[24, 240]} { yield } yield } { yield }"},
