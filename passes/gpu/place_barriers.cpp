@@ -191,6 +191,9 @@ private:
         markCrossed(loop, left);
       }
       walk(fn_.regions(loop).back(), inside);
+      if (isOverPrograms(fn_, loop)) {
+        inside.global.clear(); // one program's accesses are in no order to the next one's
+      }
       markCrossed(loop, inside);
       if (back.includes(inside) && (round >= kPatience || inside.includes(back))) {
         break;

@@ -14,7 +14,7 @@
 //   Global memory  all elements of an access happen before any of a later conflicting one
 //                  (docs/semantics.md). No barrier where the addresses are proved apart, or where each thread only meets
 //                  its own elements again: the same addresses element by element under one layout
-//                  without replicas. A release orders everything before it, an acquire everything
+//                  without replicas, nor between programs of one block. A release orders everything before it, an acquire everything
 //                  after.
 #pragma once
 

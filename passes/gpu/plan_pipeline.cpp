@@ -12,6 +12,7 @@
 #include "passes/gpu/plan_producer.h"
 #include "passes/gpu/plan_residency.h"
 #include "passes/gpu/plan_under_way.h"
+#include "passes/gpu/shared_accesses.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
 
@@ -44,7 +45,7 @@ public:
       return {};
     }
     for (const OpId op : fn_.walk()) {
-      if (fn_.opcode(op) == Opcode::For && fn_.defOpcode(fn_.operand(op, 0)) != Opcode::Worker) {
+      if (fn_.opcode(op) == Opcode::For && !isOverPrograms(fn_, op)) {
         planLoop(op);
       }
     }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string_view>
 #include <vector>
 
 namespace libtile::passes {
@@ -27,6 +28,11 @@ using ir::ValueId;
 // spills.
 bool tellsOrder(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::While || fn.ownEffects(op).has(ir::Effects::Ordered);
+}
+
+// Assembly may read the number of the block, which is no program's then: registers of the machine begin with %.
+bool namesRegisters(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::Assembly && fn.getText(op, Attr::text).find('%') != std::string_view::npos;
 }
 
 // Whether programs of a launch may have different numbers there.
@@ -82,7 +88,7 @@ bool mayShareBlocks(const ir::Function &fn, const PassContext &context) {
       }
     }
   }
-  return multiplies && std::ranges::none_of(fn.walk(), [&](OpId op) { return tellsOrder(fn, op); });
+  return multiplies && std::ranges::none_of(fn.walk(), [&](OpId op) { return tellsOrder(fn, op) || namesRegisters(fn, op); });
 }
 
 OpId loopOverPrograms(ir::Function &fn) {

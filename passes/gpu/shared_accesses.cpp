@@ -81,6 +81,10 @@ bool sharesBlocks(const ir::Function &fn) {
   return std::ranges::any_of(fn.opsIn(fn.body()), [&](OpId op) { return fn.opcode(op) == Opcode::Worker; });
 }
 
+bool isOverPrograms(const ir::Function &fn, OpId loop) {
+  return fn.opcode(loop) == Opcode::For && fn.defOpcode(fn.operand(loop, 0)) == Opcode::Worker;
+}
+
 bool startsDot(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::Dot && fn.type(fn.operand(op, 2)).isPlace();
 }

@@ -38,6 +38,8 @@ struct SharedAccess {
 [[nodiscard]] int32_t blockWarps(const ir::Function &fn);
 // Blocks run programs in turn (op worker).
 [[nodiscard]] bool sharesBlocks(const ir::Function &fn);
+// Its loop over programs (share_blocks.h).
+[[nodiscard]] bool isOverPrograms(const ir::Function &fn, ir::OpId loop);
 // A dot into a place (ir/places.h): its buffers are read until a dot_wait ends it.
 [[nodiscard]] bool startsDot(const ir::Function &fn, ir::OpId op);
 // Accesses of the op itself, not of its regions.

@@ -216,6 +216,37 @@ def test_blocks_are_shared_where_programs_know_nothing_of_each_other():
         assert "= worker" not in CASES[case](share_blocks=True).asm["staged"], case
 
 
+@libtile.jit
+def largest(a, b, out, who, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TEXT: tl.constexpr):
+    """The largest number of each row of a block of the product: no tile is stored. Assembly tells where that was done."""
+    m, n, k = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :], mask=(m[:, None] < M) & ((i + k)[None, :] < K), other=0.0)
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :], mask=((i + k)[:, None] < K) & (n[None, :] < N), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(out + tl.program_id(1) * M + m, tl.max(acc, axis=1), mask=m < M)
+    place = tl.inline_asm_elementwise(TEXT, "=r", [], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(who + tl.program_id(1) * tl.num_programs(0) + tl.program_id(0), place)
+
+
+def shared_largest(text):
+    kernel = compiled(largest, *["*fp16:16"] * 2, "*fp32:16", "*i32:16", *["i32:16"] * 3, BM=128, BN=64, BK=64, TEXT=text, num_warps=8,
+                      share_blocks=True)
+    return kernel.asm["staged"]
+
+
+def test_assembly_that_names_the_block_keeps_blocks_apart():
+    assert "= worker" in shared_largest("mov.b32 $0, 7;")
+    assert "= worker" not in shared_largest("mov.u32 $0, %ctaid.x;")
+
+
+def test_programs_of_a_block_do_not_meet():
+    """What one of them stores has no order to what the next one does: the one barrier ends the counters."""
+    staged = shared_largest("mov.b32 $0, 7;")
+    assert staged.count("  barrier\n") == 1 and staged.index("  barrier\n") > staged.rindex("    yield")
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("d", [64, 128])
 def test_shared_blocks(d, device):
