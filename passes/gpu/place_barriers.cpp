@@ -3,7 +3,6 @@
 
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
-#include "passes/gpu/share_blocks.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/op_properties.h"
 
@@ -214,10 +213,6 @@ private:
     const auto isInside = [&](const GlobalPending &pending) {
       return std::ranges::any_of(fn_.regions(loop), [&](BlockId region) { return fn_.isInside(fn_.block(pending.op), region); });
     };
-    if (runsPrograms(fn_, loop)) {
-      std::erase_if(state.global, isInside);
-      return;
-    }
     for (GlobalPending &pending : state.global) {
       if (isInside(pending)) {
         pending.loop = fn_.regions(loop).back();

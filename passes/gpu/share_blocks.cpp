@@ -119,10 +119,6 @@ OpId loopOverPrograms(ir::Function &fn) {
   return loop;
 }
 
-bool runsPrograms(const ir::Function &fn, OpId loop) {
-  return fn.opcode(loop) == Opcode::For && fn.defOpcode(fn.operand(loop, 0)) == Opcode::Worker;
-}
-
 void leaveLoopOverPrograms(ir::Function &fn, OpId loop) {
   for (const OpId op : fn.walk(fn.region(loop))) {
     if (fn.opcode(op) == Opcode::ProgramId) {

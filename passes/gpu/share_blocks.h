@@ -19,8 +19,6 @@ namespace libtile::passes {
 [[nodiscard]] bool mayShareBlocks(const ir::Function &fn, const PassContext &context);
 // The kernel's body becomes a loop's; gives the loop.
 ir::OpId loopOverPrograms(ir::Function &fn);
-// The loop is such a one: nothing that an iteration does to global memory concerns another one.
-[[nodiscard]] bool runsPrograms(const ir::Function &fn, ir::OpId loop);
 // Takes it back, but for what the bounds are made of. Requires: nothing was changed since.
 void leaveLoopOverPrograms(ir::Function &fn, ir::OpId loop);
 
