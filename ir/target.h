@@ -25,6 +25,9 @@ struct DotPart {
   std::optional<Float8> format = {}; // elem is I8, which holds the codes of these
 };
 
+// What the sums have in common that a lane has of one instruction.
+enum class SumsOf : uint8_t { Either, Row, Column };
+
 // What executes a dot on a GPU: instructions that compute acc (m x n) += a (m x k) * b (k x n) each,
 // by as many warps as its m rows need, where one holds those of acc's registers and lanes: mostly by one. A dot
 // names its unit (attribute `unit`), which passes/gpu/plan_dots.h chooses.
@@ -38,6 +41,7 @@ struct DotUnit {
   Precision precision{};          // if not ieee, operands are rounded: a dot must ask for that
   bool imprecise = false;         // sums have fewer bits than acc: a dot must allow that
   int32_t leastM = 1, leastN = 1; // below, other units are faster
+  SumsOf sumsOf{};                // that a lane has: not for a dot whose sums are wanted otherwise
 };
 
 // The instruction of a CPU that multiplies and adds, with its width in bits. Each has an emitter

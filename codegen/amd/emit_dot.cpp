@@ -42,6 +42,9 @@ private:
 
   llvm::Value *call(llvm::Value *left, llvm::Value *right, llvm::Value *acc) {
     llvm::IRBuilder<> &b = builder();
+    if (matrix_.turned) {
+      std::swap(left, right);
+    }
     llvm::SmallVector<llvm::Value *, 6> arguments = {left, right, acc};
     if (matrix_.extra == MatrixUnit::Modes) {
       arguments.append(3, b.getInt32(0));

@@ -47,7 +47,8 @@ ir::DotUnit mfmaUnit(std::string name, Elem elem, Elem sum, int32_t n, int32_t p
           .b = {.elem = elem, .regs = transposed(regs), .lanes = transposed(lanes)},
           .acc = {.elem = sum, .regs = sums, .lanes = sumLanes},
           .leastM = n == 32 ? 32 : 4,
-          .leastN = n == 32 ? 32 : 4};
+          .leastN = n == 32 ? 32 : 4,
+          .sumsOf = ir::SumsOf::Column};
 }
 
 // 16 x 16. RDNA 3: both halves of a wave have the whole run along k, and the sums' rows alternate between them; RDNA 4: each half
@@ -68,7 +69,8 @@ ir::DotUnit wmmaUnit(std::string name, Elem elem, Elem sum, int32_t k, bool isNe
           .b = {.elem = elem, .regs = transposed(regs), .lanes = transposed(lanes)},
           .acc = {.elem = sum, .regs = sums, .lanes = sumLanes},
           .leastM = 4,
-          .leastN = 4};
+          .leastN = 4,
+          .sumsOf = ir::SumsOf::Column};
 }
 
 ir::DotUnit ofFormats(ir::DotUnit unit, Float8 a, Float8 b) {
@@ -174,12 +176,38 @@ List rdna(bool isNew) {
   return list;
 }
 
+// (a b)^T = b^T a^T: the operands lie as each other's transposes do. A lane then has sums of one row instead of one column, as
+// reductions of rows, left operands of a next dot and stores of rows have it.
+MatrixUnit turned(MatrixUnit matrix) {
+  ir::DotUnit &unit = matrix.unit;
+  unit.name += "_turned";
+  std::swap(unit.a.format, unit.b.format);
+  unit.acc.regs = transposed(std::move(unit.acc.regs));
+  unit.acc.lanes = transposed(std::move(unit.acc.lanes));
+  unit.sumsOf = ir::SumsOf::Row;
+  matrix.turned = true;
+  return matrix;
+}
+
+// Either way round. What a dot takes that wants neither comes first: a lane's neighbours in a row, which are stored at once, if
+// its sums of one row are neighbours.
+List bothWays(const List &list) {
+  List all;
+  for (const MatrixUnit &matrix : list) {
+    const bool areNeighbours = matrix.unit.acc.regs.front() == ir::Coords{1, 0};
+    all.push_back(areNeighbours ? turned(matrix) : matrix);
+    all.push_back(areNeighbours ? matrix : turned(matrix));
+  }
+  return all;
+}
+
 constexpr MatrixSet kSets[] = {MatrixSet::Cdna2, MatrixSet::Cdna3, MatrixSet::Cdna4, MatrixSet::Rdna3, MatrixSet::Rdna4};
 
 } // namespace
 
 const std::vector<MatrixUnit> &matrixUnits(MatrixSet set) {
-  static const std::vector<List> all = {cdna(MatrixSet::Cdna2), cdna(MatrixSet::Cdna3), cdna(MatrixSet::Cdna4), rdna(false), rdna(true)};
+  static const std::vector<List> all = {bothWays(cdna(MatrixSet::Cdna2)), bothWays(cdna(MatrixSet::Cdna3)),
+                                        bothWays(cdna(MatrixSet::Cdna4)), bothWays(rdna(false)), bothWays(rdna(true))};
   return all[static_cast<size_t>(set)];
 }
 

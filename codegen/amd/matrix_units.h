@@ -19,6 +19,7 @@ struct MatrixUnit {
   enum Word : uint8_t { Half, Short, Bfloat, Int32, Int64, Float, Double } word;
   // What comes beside a, b and the sums: nothing, three zeros of MFMA, or the signs of integers.
   enum Extra : uint8_t { None, Modes, Signs } extra;
+  bool turned = false; // it is given b for a and a for b, and its sums are transposed
 };
 
 // Those that a dot may take, best first.

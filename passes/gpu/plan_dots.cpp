@@ -9,6 +9,7 @@
 #include "passes/gpu/multiply_codes.h"
 #include "passes/gpu/propose_layouts.h"
 #include "passes/gpu/split_dots.h"
+#include "passes/gpu/sums_together.h"
 
 #include <algorithm>
 #include <bit>
@@ -62,6 +63,7 @@ struct Demand {
   int32_t warps; // of the program
   int64_t sums, room; // registers of a thread that its accumulators take, and that there are for them
   Source fromA, fromB;
+  ir::SumsOf sumsOf{};                // that what reads its sums wants together; found out if a unit asks
   bool alongA = false, alongB = false; // neighbours along k lie side by side where it is loaded; found out if a unit asks
 };
 
@@ -229,8 +231,16 @@ std::string misfitPlanned(const DotUnit &unit, const Demand &dot) {
   return why.empty() && readsByItself(unit) ? misfitTogether(unit, dot) : why;
 }
 
+// The target has units whose lanes have sums of a row, and such of a column.
+bool givesEither(const ir::Target &target) {
+  return std::ranges::any_of(target.units, [](const DotUnit &unit) { return unit.sumsOf != ir::SumsOf::Either; });
+}
+
 // Why another unit would be faster; empty: there is no reason.
 std::string drawback(const DotUnit &unit, const Demand &dot) {
+  if (unit.sumsOf != ir::SumsOf::Either && dot.sumsOf != ir::SumsOf::Either && unit.sumsOf != dot.sumsOf) {
+    return "its sums are read along the other axis";
+  }
   const WarpGrid grid = readsByItself(unit) ? gridTogether(unit, dot) : WarpGrid{1, 1};
   if (dot.m >= unit.leastM && dot.n / grid[1] >= unit.leastN) {
     return "";
@@ -332,6 +342,9 @@ public:
 private:
   Demand demandWithOrder(OpId dot) {
     Demand demand = demandOf(fn_, dot, target_, warps_);
+    if (givesEither(target_)) {
+      demand.sumsOf = sumsTogether(fn_, dot);
+    }
     if (std::ranges::any_of(target_.units, [&](const DotUnit &unit) {
           return asksForOrder(unit) && takesTypes(unit, demand) && misfit(unit, demand).empty();
         })) {
@@ -437,6 +450,9 @@ bool planDots(ir::Function &fn, const PassContext &context) {
     if (unitOf(fn, dot, context.target).imprecise) {
       separateSums(fn, dot);
     }
+  }
+  if (!dots.empty() && givesEither(context.target)) {
+    beginApart(fn);
   }
   return !dots.empty();
 }
