@@ -6,7 +6,9 @@
 #include "codegen/gpu/module.h"
 
 #include <llvm-c/Target.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/Support/CommandLine.h>
+#include <llvm/Transforms/Scalar.h>
 
 #include <mutex>
 
@@ -16,19 +18,35 @@ namespace {
 
 constexpr uint32_t kCodeObjectVersion = 500;
 
-template <class T> void setOption(llvm::StringRef name, T value) {
+// As a command line would: what an option's variable is, only its parser knows. Other versions of LLVM lack some of them.
+void setOption(llvm::StringRef name, llvm::StringRef value) {
   const auto &options = llvm::cl::getRegisteredOptions();
   if (const auto found = options.find(name); found != options.end()) {
-    static_cast<llvm::cl::opt<T> *>(found->second)->setValue(value);
+    const bool isWrong = found->second->addOccurrence(0, name, value);
+    ir::check(!isWrong, "an option of the AMD backend takes no such value");
   }
 }
 
 void setOptions() {
   // The backend asks scalar evolution about chains of minima, which sorts consist of: it compares such expressions in a time that
   // grows with two to the power of this depth, 32 by default. What it is for, their order in sums, needs no more than a few.
-  setOption<unsigned>("scalar-evolution-max-scev-compare-depth", 8);
+  setOption("scalar-evolution-max-scev-compare-depth", "8");
   // LLVM 19 loses a register of a group that is spilled to the other file in part.
-  setOption<bool>("amdgpu-spill-vgpr-to-agpr", false);
+  setOption("amdgpu-spill-vgpr-to-agpr", "false");
+  // Matrix instructions keep sums in the common registers. In the others they are copied to and fro at each turn of a loop, and
+  // what is computed from them has to be read back.
+  setOption("amdgpu-mfma-vgpr-form", "true");
+  // They take a fifth of the backend's time, most of it for products that share a factor. What pays of them is in addressPasses.
+  setOption("amdgpu-scalar-ir-passes", "false");
+}
+
+// Addresses that differ by a constant become one, with offsets that instructions have room for.
+std::unique_ptr<llvm::legacy::PassManager> addressPasses(llvm::TargetMachine &machine) {
+  auto passes = std::make_unique<llvm::legacy::PassManager>();
+  passes->add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+  passes->add(llvm::createSeparateConstOffsetFromGEPPass());
+  passes->add(llvm::createEarlyCSEPass());
+  return passes;
 }
 
 void initialise() {
@@ -62,7 +80,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   gpu::finish(*module, fn, options, code);
   const bool asText = options.keepAssembly;
   const auto [bytes, error] =
-      gpu::emit(machine, *module, std::make_unique<llvm::legacy::PassManager>(),
+      gpu::emit(machine, *module, addressPasses(machine),
                 asText ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
   if (!error.empty()) {
     throw ir::Unsupported("LLVM makes no code for " + target.name + " of this kernel: " + error);
