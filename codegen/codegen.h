@@ -18,7 +18,7 @@ struct CodeOptions {
   bool keepAssembly = false;
   // NVIDIA: a product may be fused with the sum that it goes into; on CPUs nothing is.
   bool contracts = true;
-  bool flushes = true;      // NVIDIA: exp2 of f32 gives 0 in place of numbers below the least normal one
+  bool flushes = true;      // GPUs: exp2 of f32 gives 0 in place of numbers below the least normal one
   int32_t maxRegisters = 0; // NVIDIA: that a thread may have; 0: the assembler's choice
   int32_t waves = 0;        // AMD: that a SIMD unit shall hold; 0: the backend's choice
   bool lines = false;       // NVIDIA: the code names lines of the kernel's source

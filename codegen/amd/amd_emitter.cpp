@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/amd/amd_emitter.h"
 
+#include "codegen/amd/description.h"
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 
@@ -18,7 +19,10 @@ constexpr unsigned kConstant = 4;         // address space
 } // namespace
 
 AmdEmitter::AmdEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module)
-    : Emitter(fn, target, options, module, elements_) {}
+    : Emitter(fn, target, options, module, elements_) {
+  elements_.setFlushes(options.flushes);
+  elements_.setPacks(addsPairs(target));
+}
 
 void AmdEmitter::markKernel() {
   const std::string threads = std::to_string(fn_.numWarps * target_.warpSize);

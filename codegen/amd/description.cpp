@@ -95,6 +95,8 @@ uint32_t bufferWord(const ir::Target &target) {
   return rowOf(target).wave == 64 ? kCdna : kRdna;
 }
 
+bool addsPairs(const ir::Target &target) { return rowOf(target).wave == 64; }
+
 std::span<const ir::Target> targets() {
   static const std::vector<ir::Target> rows = [] {
     std::vector<ir::Target> out;

@@ -13,4 +13,7 @@ namespace libtile::codegen::amd {
 // The last word of a descriptor of bytes, whose bounds are checked against the offset.
 [[nodiscard]] uint32_t bufferWord(const ir::Target &target);
 
+// Its instructions add and multiply two f32.
+[[nodiscard]] bool addsPairs(const ir::Target &target);
+
 } // namespace libtile::codegen::amd

@@ -7,6 +7,8 @@
 #include <llvm/IR/IntrinsicsAMDGPU.h>
 #include <llvm/IR/MDBuilder.h>
 
+#include <algorithm>
+
 namespace libtile::codegen::amd {
 
 llvm::Value *AmdElementwise::toHalf(llvm::Value *value) {
@@ -30,6 +32,22 @@ llvm::Value *AmdElementwise::fromDouble(ir::Elem elem, llvm::Value *value) {
   return elem == ir::Elem::F16 ? toHalf(value) : Elementwise::fromDouble(elem, value);
 }
 
+// One by one where fp16 is read or made on the way, which multiply-adds do by themselves.
+bool AmdElementwise::takesPairs(const ir::Function &fn, ir::OpId op) const {
+  const ir::Opcode opcode = fn.opcode(op);
+  const bool isPacked = opcode == ir::Opcode::Add || opcode == ir::Opcode::Sub || opcode == ir::Opcode::Mul || opcode == ir::Opcode::Fma;
+  if (!packs_ || !isPacked || fn.type(fn.result(op)).elem() != ir::Elem::F32) {
+    return GpuElementwise::takesPairs(fn, op);
+  }
+  const auto isWidened = [&](ir::ValueId operand) {
+    return fn.defOpcode(operand) == ir::Opcode::FpExt && fn.type(fn.operand(fn.def(operand), 0)).elem() == ir::Elem::F16;
+  };
+  const auto isNarrowed = [&](ir::Use use) {
+    return fn.opcode(use.op) == ir::Opcode::FpTrunc && fn.type(fn.result(use.op)).elem() == ir::Elem::F16;
+  };
+  return std::ranges::none_of(fn.operands(op), isWidened) && std::ranges::none_of(fn.uses(fn.result(op)), isNarrowed);
+}
+
 // e^x = 2^n 2^f with n the integer next to x log2(e), kept where 2^n is a number or rounds to one, and f in two steps, so
 // that the error does not grow with x. Beyond, f takes what is left, infinities too, and so does a NaN. What v_exp_f32
 // takes for 0 is a power of 1 or a product that is 0.
@@ -51,7 +69,8 @@ llvm::Value *AmdElementwise::function(ir::Opcode opcode, llvm::ArrayRef<llvm::Va
   }
   requirePass(opcode == ir::Opcode::Exp2, "expand_functions");
   // LLVM scales what v_exp_f32 takes for 0.
-  return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::exp2, operands[0]);
+  const llvm::Intrinsic::ID power = flushes_ ? llvm::Intrinsic::ID(llvm::Intrinsic::amdgcn_exp2) : llvm::Intrinsic::ID(llvm::Intrinsic::exp2);
+  return builder_.CreateUnaryIntrinsic(power, operands[0]);
 }
 
 // Off by at most 2.5 ulp, by the hardware's reciprocal, where the op does not ask for more.

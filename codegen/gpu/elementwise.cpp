@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/gpu/elementwise.h"
 
+#include "ir/ops.h"
+
 namespace libtile::codegen::gpu {
+
+bool GpuElementwise::takesPairs(const ir::Function &fn, ir::OpId op) const {
+  const ir::Opcode opcode = fn.opcode(op);
+  return opcode == ir::Opcode::Float8Decode || opcode == ir::Opcode::Float8Encode;
+}
 
 // a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and
 // subnormal numbers; where it makes a * scale overflow or vanish, so does the quotient.

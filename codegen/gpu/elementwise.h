@@ -6,11 +6,12 @@
 
 namespace libtile::codegen::gpu {
 
-// castFunction takes a scalar, or a pair: the vendors' instructions convert two.
 class GpuElementwise : public Elementwise {
 public:
   using Elementwise::Elementwise;
   using Elementwise::integerMinMax;
+  // Operands may be pairs, and best are, since an instruction does two: what converts codes does so for all vendors.
+  [[nodiscard]] virtual bool takesPairs(const ir::Function &fn, ir::OpId op) const;
   struct SharedDivisor {
     llvm::Value *divisor = nullptr;
     llvm::Value *scale = nullptr;      // a power of two

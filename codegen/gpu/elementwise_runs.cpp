@@ -19,10 +19,6 @@ namespace {
 
 constexpr size_t kEverywhere = std::numeric_limits<size_t>::max();
 
-constexpr bool isCastFunction(Opcode opcode) {
-  return opcode == Opcode::Float8Decode || opcode == Opcode::Float8Encode;
-}
-
 // All dividends of a tile meet one divisor.
 bool mayShareDivisor(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::FDiv && !fn.getBool(op, ir::Attr::rounded) &&
@@ -149,11 +145,16 @@ void Emitter::elementwise(ir::OpId op) {
 
 void Emitter::elementwise(ir::OpId op, size_t first, size_t end, int32_t alike,
                           const Regs &dividends) {
-  if (isCastFunction(fn_.opcode(op))) {
-    return castPairs(op, first, end);
-  }
   const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
   const LineScope line(builder_, lines_, op);
+  // A product may be fused with the sum that it goes into (docs/semantics.md).
+  const Opcode opcode = fn_.opcode(op);
+  llvm::FastMathFlags flags;
+  flags.setAllowContract(contracts_ && (opcode == Opcode::Add || opcode == Opcode::Sub || opcode == Opcode::Mul));
+  builder_.setFastMathFlags(flags);
+  if (elementwise_.takesPairs(fn_, op)) {
+    return pairs(op, first, end);
+  }
   Regs &out = values_[fn_.result(op).index];
   for (size_t r = first; r < end; ++r) {
     const auto same = r & ~static_cast<size_t>(alike);
@@ -161,21 +162,22 @@ void Emitter::elementwise(ir::OpId op, size_t first, size_t end, int32_t alike,
   }
 }
 
-void Emitter::castPairs(ir::OpId op, size_t first, size_t end) {
-  const LineScope line(builder_, lines_, op);
-  const ir::ValueId operand = fn_.operand(op, 0);
+void Emitter::pairs(ir::OpId op, size_t first, size_t end) {
   Regs &out = values_[fn_.result(op).index];
   for (; first + 1 < end; first += 2) {
-    llvm::Value *a = registerOf(operand, first), *b = registerOf(operand, first + 1);
-    llvm::Value *pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(a->getType(), 2));
-    pair = builder_.CreateInsertElement(pair, a, uint64_t{0});
-    pair = builder_.CreateInsertElement(pair, b, uint64_t{1});
-    llvm::Value *both = elementwise_.emit(fn_, op, {pair});
+    llvm::SmallVector<llvm::Value *, 3> operands;
+    for (const ir::ValueId operand : fn_.operands(op)) {
+      llvm::Value *a = registerOf(operand, first), *b = registerOf(operand, first + 1);
+      llvm::Value *pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(a->getType(), 2));
+      pair = builder_.CreateInsertElement(pair, a, uint64_t{0});
+      operands.push_back(builder_.CreateInsertElement(pair, b, uint64_t{1}));
+    }
+    llvm::Value *both = elementwise_.emit(fn_, op, operands);
     out[first] = builder_.CreateExtractElement(both, uint64_t{0});
     out[first + 1] = builder_.CreateExtractElement(both, uint64_t{1});
   }
   if (first < end) {
-    out[first] = elementwise_.emit(fn_, op, {registerOf(operand, first)});
+    out[first] = element(op, first, {});
   }
 }
 
@@ -218,12 +220,6 @@ llvm::Value *Emitter::element(ir::OpId op, size_t r, const Regs &dividends) {
   if (!dividends.empty()) {
     operands[0] = dividends[r];
   }
-  // A product may be fused with the sum that it goes into (docs/semantics.md).
-  const Opcode opcode = fn_.opcode(op);
-  llvm::FastMathFlags flags;
-  flags.setAllowContract(contracts_ && (opcode == Opcode::Add || opcode == Opcode::Sub ||
-                                        opcode == Opcode::Mul));
-  builder_.setFastMathFlags(flags);
   return elementwise_.emit(fn_, op, operands);
 }
 

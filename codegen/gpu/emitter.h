@@ -103,8 +103,8 @@ protected:
   void elementwise(ir::OpId op);
   // Some registers of the result, which has room for all; `alike` are its equalRegisters.
   void elementwise(ir::OpId op, size_t first, size_t end, int32_t alike, const Regs &dividends);
-  // A cast function: two registers at once.
-  void castPairs(ir::OpId op, size_t first, size_t end);
+  // An op that takes pairs: two registers at once.
+  void pairs(ir::OpId op, size_t first, size_t end);
   // A division of many registers by one float: its dividends, which are multiplied by the reciprocal; of
   // other ops nothing.
   Regs shareDivisor(ir::OpId op);

@@ -106,10 +106,11 @@ def powers(x, z, B: tl.constexpr, OF_TWO: tl.constexpr):
     tl.store(z + i, tl.exp2(a) if OF_TWO else tl.exp(a))
 
 
-@pytest.mark.parametrize("of_two, most", [(True, 6), (False, 8)])
-def test_powers_are_the_hardwares(target, of_two, most):
+@pytest.mark.parametrize("of_two, flushes, most", [(True, True, 1), (True, False, 6), (False, True, 8)])
+def test_powers_are_the_hardwares(target, of_two, flushes, most):
     """With what results below the least normal number take, which v_exp_f32 gives as 0."""
-    text = powers.warmup("*fp32", "*fp32", B=WAVES[target], OF_TWO=of_two, target=target, grid=(1,), num_warps=1).asm["asm"]
+    text = powers.warmup("*fp32", "*fp32", B=WAVES[target], OF_TWO=of_two, target=target, grid=(1,), num_warps=1,
+                         enable_reflect_ftz=flushes).asm["asm"]
     taken = re.findall(r"\bv_(?:\w+_f32|cvt_\w+|cndmask_b32)", text)
     assert sum("v_exp_f32" in each for each in taken) == 1 and len(taken) <= most, taken
 
@@ -196,6 +197,39 @@ def test_dots_take_matrix_instructions(target, dtype, sums):
         assert any("dot by fused multiply-adds" in fallback for fallback in made.fallbacks)
     else:
         assert not made.fallbacks and re.search("v_mfma_" if WAVES[target] == 64 else "v_wmma_", made.asm["asm"])
+
+
+@libtile.jit
+def attends(q, k, v, o, count, M: tl.constexpr, N: tl.constexpr):
+    i, j = tl.arange(0, M)[:, None], tl.arange(0, N)
+    queries, most, acc = tl.load(q + i * N + j), tl.full([M], -float("inf"), tl.float32), tl.zeros([M, N], tl.float32)
+    for first in range(0, count, N):
+        at = (first + j)[:, None] * N + j
+        scores = tl.dot(queries, tl.load(k + at).T)
+        now = tl.maximum(most, tl.max(scores, 1))
+        acc = tl.dot(tl.exp2(scores - now[:, None]).to(tl.float16), tl.load(v + at), acc * tl.exp2(most - now)[:, None])
+        most = now
+    tl.store(o + i * N + j, acc)
+
+
+@pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+def test_scores_are_the_next_left_operand(name):
+    """Two lanes have the scores of a row, and each of them what it multiplies next, but for RDNA 3, where either has all."""
+    made = attends.warmup("*fp16:16", "*fp16:16", "*fp16:16", "*fp32:16", "i32:16", M=128, N=64, target=name, grid=(1,),
+                          num_warps=256 // WAVES[name])
+    loop = made.asm["staged"].split(" = for ")[1].split("yield %")[:-1]
+    assert len(re.findall(r'= dot .*_turned"', "".join(loop))) == 2
+    assert len(re.findall("buffer_write", "".join(loop))) == 2, "others than k and v go through LDS"
+    assert len(re.findall("ds_bpermute", made.asm["asm"])) <= (64 if name == "gfx1100" else 4)
+    if "nocreateundeforpoison" in made.asm["llvm"]:  # LLVM 22 has an option for it
+        assert "v_accvgpr" not in made.asm["asm"]
+
+
+@pytest.mark.parametrize("kind", ["fp32", "fp16"])
+def test_two_sums_an_instruction(target, kind):
+    """On CDNA, of numbers that are fp32 all along: what multiplies and adds fp16 takes one at a time."""
+    text = add.warmup(f"*{kind}", f"*{kind}", "*fp32", "i32", B=1024, target=target, grid=(1,), num_warps=4).asm["asm"]
+    assert bool(re.search("v_pk_add_f32", text)) == (kind == "fp32" and WAVES[target] == 64)
 
 
 def test_what_a_workgroup_has(target):

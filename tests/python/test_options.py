@@ -102,7 +102,7 @@ def powers(x, out, BLOCK: tl.constexpr):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_exp2_below_the_least_normal_number(device):
-    """Flushed to 0 on NVIDIA's GPUs alone, and there unless they are told not to."""
+    """Flushed to 0 on GPUs alone, and there unless they are told not to."""
     x = np.concatenate([np.linspace(-160, -120, 1000), [-126, -126.5, -149, -150, -np.inf, 0]]).astype(np.float32)
     x = np.resize(x, 1024)
     want = np.exp2(x.astype(np.float64))
@@ -113,7 +113,7 @@ def test_exp2_below_the_least_normal_number(device):
         got = on.back(out).astype(np.float64)
         tiny = want < 2.0**-126
         np.testing.assert_allclose(got[~tiny], want[~tiny], rtol=2.0**-21)
-        if flushes and device == "cuda":
+        if flushes and device != "cpu":
             assert not got[tiny].any()
         else:
             # NVIDIA's squares the power of half the exponent, which doubles the error.
