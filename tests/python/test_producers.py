@@ -211,7 +211,8 @@ def test_blocks_are_shared_where_programs_know_nothing_of_each_other():
     assert "= worker" in staged and staged.count("copy_box") == 3 and " load " not in staged
     assert "    barrier\n" not in staged, "what is stored goes through no shared memory, and programs owe each other no order"
     assert "= worker" not in CASES["softmax"]().asm["staged"]
-    assert "= worker" not in CASES["softmax"](share_blocks=True, warp_specialize=False).asm["staged"]
+    for more in ({"warp_specialize": False}, {"launch_cooperative_grid": True}):
+        assert "= worker" not in CASES["softmax"](share_blocks=True, **more).asm["staged"], more
     for case in ("lengths", "rounds"):
         assert "= worker" not in CASES[case](share_blocks=True).asm["staged"], case
 
