@@ -13,6 +13,15 @@ using ir::Opcode;
 
 bool isLoop(Opcode opcode) { return opcode == Opcode::For || opcode == Opcode::While; }
 
+bool isInLoop(const ir::Function &fn, ir::OpId op) {
+  for (ir::OpId owner = fn.parentOp(fn.block(op)); owner.valid(); owner = fn.parentOp(fn.block(owner))) {
+    if (isLoop(fn.opcode(owner))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool commutes(Opcode opcode) {
   static constexpr std::array kOps = {Opcode::Add,  Opcode::Mul,  Opcode::And,
                                       Opcode::Or,   Opcode::Xor,  Opcode::SMin,

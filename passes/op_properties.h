@@ -10,6 +10,8 @@ namespace libtile::passes {
 
 // For or While.
 [[nodiscard]] bool isLoop(ir::Opcode opcode);
+// A loop stands around the op.
+[[nodiscard]] bool isInLoop(const ir::Function &fn, ir::OpId op);
 // a op b == b op a, bit for bit (which NaN a float op gives is not defined).
 [[nodiscard]] bool commutes(ir::Opcode opcode);
 // (a op b) op c == a op (b op c) exactly; of Add and Mul for integers only.

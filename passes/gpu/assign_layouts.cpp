@@ -219,7 +219,7 @@ bool assignLayouts(ir::Function &fn, const PassContext &context) {
   const int32_t warps = chooseWarps(fn, context);
   fn.resident = chooseResident(fn, context, warps);
   Facts facts = computeFacts(fn);
-  if (separateStores(fn, facts)) {
+  if (separateStores(fn, facts, context, warps)) {
     facts = computeFacts(fn);
   }
   const LayoutProblem problem = proposeLayouts(fn, facts, context, warps);

@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/gpu/propose_layouts.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -25,6 +26,9 @@ struct Exponents {
 };
 // Of the factor: a product with it is 0 or infinite only where one with any such factor may be.
 constexpr int32_t kFar = 120;
+// Elements of a thread. Of more, sums of a dot and what is made of them need all registers, and products of sums, which are other
+// registers, leave the assembler more freedom than sums that stay.
+constexpr int64_t kMostElements = 64;
 
 // What is folded: `elements`, of which all or those that the mask shows are scaled by `factor`.
 struct Scaled {
@@ -58,7 +62,11 @@ private:
       return false;
     }
     const auto combination = commutativeCombination(fn_, op, 0);
-    return combination == Opcode::FMax || combination == Opcode::FMin;
+    return (combination == Opcode::FMax || combination == Opcode::FMin) && fitsThreads(fn_.type(fn_.operand(op, 0)));
+  }
+
+  [[nodiscard]] bool fitsThreads(const Type &type) const {
+    return type.numElements() <= kMostElements * chooseWarps(fn_, context_) * context_.target.warpSize;
   }
 
   [[nodiscard]] bool feedsSumsAlone(ValueId value, OpId fold) const {

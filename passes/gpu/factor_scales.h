@@ -17,7 +17,7 @@
 namespace libtile::passes {
 
 // Requires: tile stage. Ensures: guards say what the function then relies on. Leaves scales alone whose elements have
-// uses other than the fold and sums.
+// uses other than the fold and sums, and of which a thread has more than 64.
 bool factorScales(ir::Function &fn, const PassContext &context);
 
 } // namespace libtile::passes

@@ -245,8 +245,12 @@ private:
     return static_cast<unsigned>(axesByRuns(fn_, pointers, facts_)[0]);
   }
 
-  // Where a dot decides how the stored value is held.
+  // Where a dot decides how the stored value is held. In a loop around that of the dot, addresses in one more layout would take
+  // registers that the dot needs.
   std::optional<Layout> layoutInWarps(OpId store, int32_t widest) {
+    if (isInLoop(fn_, store)) {
+      return std::nullopt;
+    }
     const std::vector<LayoutProposal> &proposals = component(fn_.operand(store, 1)).proposals;
     const auto dot = std::ranges::find_if(proposals, [](const LayoutProposal &each) { return each.strict; });
     return dot == proposals.end() ? std::nullopt

@@ -2,6 +2,9 @@
 #include "passes/gpu/separate_stores.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/access_layouts.h"
+#include "passes/gpu/plan_dots.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 #include <map>
@@ -54,8 +57,8 @@ std::vector<OpId> loadsOf(const ir::Function &fn, ValueId value) {
   return loads;
 }
 
-// The value is, element by element, a dot's sums, those of a loop's last iteration too.
-bool areSums(const ir::Function &fn, ValueId value) {
+// The dot whose sums the value is, element by element, those of a loop's last iteration too; invalid if there is none.
+OpId dotOf(const ir::Function &fn, ValueId value) {
   std::vector<ValueId> open = {value};
   std::set<uint32_t> seen;
   while (!open.empty() && seen.size() < kMostBetween) {
@@ -67,7 +70,7 @@ bool areSums(const ir::Function &fn, ValueId value) {
     }
     const Opcode opcode = fn.opcode(op);
     if (opcode == Opcode::Dot) {
-      return true;
+      return op;
     }
     if (opcode == Opcode::For) {
       const auto results = fn.results(op);
@@ -78,7 +81,19 @@ bool areSums(const ir::Function &fn, ValueId value) {
       std::ranges::copy_if(fn.operands(op), std::back_inserter(open), [&](ValueId v) { return fn.type(v).isTile(); });
     }
   }
-  return false;
+  return {};
+}
+
+// What a dot's unit lets each warp hold can be stored as it is there.
+bool isStoredInWarps(const ir::Function &fn, OpId store, const Facts &facts, const PassContext &context, int32_t warps) {
+  const OpId dot = dotOf(fn, fn.operand(store, 1));
+  if (!dot.valid() || isInLoop(fn, store) || !unitOf(fn, dot, context.target).together) {
+    return false;
+  }
+  const ir::Type sums = fn.type(fn.result(dot));
+  const ir::Layout held = accumulatorLayout(unitOf(fn, dot, context.target), sums.shape(), warpGridOf(fn, dot, warps), warps);
+  return sums.sameShape(fn.type(fn.operand(store, 1))) &&
+         layoutInWarps(fn, fn.operand(store, 0), facts, held, context.target.maxVectorBytes).has_value();
 }
 
 // Others use what the store's pointers and mask are computed from element by element: all of it has one layout.
@@ -182,10 +197,11 @@ bool goesAcross(const ir::Function &fn, const Facts &facts, OpId store) {
   return !loads.empty() && std::ranges::all_of(loads, isAcross) && hasCheapPlace(fn, store);
 }
 
-bool separateStores(ir::Function &fn, const Facts &facts) {
+bool separateStores(ir::Function &fn, const Facts &facts, const PassContext &context, int32_t warps) {
   std::vector<OpId> stores = fn.walk();
   std::erase_if(stores, [&](OpId op) {
-    const bool ofSums = isStoreOfTile(fn, op) && areSums(fn, fn.operand(op, 1)) && sharesPointers(fn, op) && hasCheapPlace(fn, op);
+    const bool ofSums = isStoreOfTile(fn, op) && sharesPointers(fn, op) && hasCheapPlace(fn, op) &&
+                        isStoredInWarps(fn, op, facts, context, warps);
     return !ofSums && !goesAcross(fn, facts, op);
   });
   for (const OpId store : stores) {

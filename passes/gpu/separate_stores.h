@@ -5,7 +5,7 @@
 //   across    their addresses run along another axis than those of the loads that the values come from, as in a transpose by
 //             pointers. In one layout one of the two sides would access its elements one by one; the conversion goes through
 //             shared memory
-//   of sums   a dot decides how the values are held, and stores can have vectors of what a warp holds (access_layouts.h)
+//   of sums   in no loop: a dot decides how the values are held, and stores can have vectors of what a warp holds (access_layouts.h)
 //
 //   %p = ptradd %out, ...            %p = ptradd %out, ...    // for loads, if one has it, too
 //   store %p, %v, %mask       ->     %q = ptradd %out, ...
@@ -13,6 +13,7 @@
 #pragma once
 
 #include "passes/analysis/facts.h"
+#include "passes/pass.h"
 
 namespace libtile::passes {
 
@@ -25,6 +26,6 @@ namespace libtile::passes {
 
 // Requires: tile stage. Ensures: pointers and masks of stores that go across, or of sums, are theirs alone. Returns whether
 // there are some.
-bool separateStores(ir::Function &fn, const Facts &facts);
+bool separateStores(ir::Function &fn, const Facts &facts, const PassContext &context, int32_t warps);
 
 } // namespace libtile::passes
