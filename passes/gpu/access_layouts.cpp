@@ -4,7 +4,6 @@
 #include "passes/gpu/conversion.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace libtile::passes {
 namespace {
@@ -14,10 +13,6 @@ using ir::HwDim;
 using ir::Layout;
 using ir::Type;
 using ir::ValueId;
-
-int32_t floorPowerOfTwo(int64_t x) {
-  return x < 1 ? 1 : static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(x)));
-}
 
 Coords along(unsigned rank, int32_t axis, int32_t step) {
   Coords out(rank, 0);
@@ -46,8 +41,7 @@ std::optional<Layout> withVectors(const Layout &held, int32_t axis, int32_t vect
     vectors.push_back(step(by));
   }
   vectors.insert(vectors.end(), registers.begin(), registers.end());
-  const auto copied = [](std::span<const int32_t> values) { return std::vector<int32_t>(values.begin(), values.end()); };
-  return Layout(copied(held.subtile()), copied(held.repeats()), {vectors, lanes, held.bases(HwDim::Warp), {}, {}});
+  return withBases(held, std::move(vectors), std::move(lanes));
 }
 
 // Neighbours along the axis that the lanes of a warp have together, each a vector.

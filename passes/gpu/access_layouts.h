@@ -5,10 +5,14 @@
 
 #include "passes/analysis/facts.h"
 
+#include <bit>
 #include <optional>
 #include <vector>
 
 namespace libtile::passes {
+
+// 1 for what is below.
+constexpr int32_t floorPowerOfTwo(int64_t x) { return x < 1 ? 1 : static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(x))); }
 
 // Axes of a tile of pointers from the one with the longest runs to the one with the shortest.
 [[nodiscard]] std::vector<int32_t> axesByRuns(const ir::Function &fn, ir::ValueId pointers, const Facts &facts);

@@ -116,9 +116,7 @@ bool planExchanges(const Layout &from, const Layout &to, int32_t elementBytes, C
     exchanges.push_back({static_cast<int32_t>(bit), registerBit});
     perWord = std::min(perWord, 1 << registerBit);
   }
-  const auto copied = [](std::span<const int32_t> values) { return std::vector<int32_t>(values.begin(), values.end()); };
-  const Layout behind(copied(from.subtile()), copied(from.repeats()), {registers, lanes, from.bases(HwDim::Warp), {}, {}});
-  auto renamed = registerMap(to, behind);
+  auto renamed = registerMap(to, withBases(from, std::move(registers), std::move(lanes)));
   if (!renamed) {
     return false;
   }
@@ -142,6 +140,11 @@ bool staysInWarps(const Conversion &plan, const Layout &from, const Layout &to, 
 }
 
 } // namespace
+
+Layout withBases(const Layout &layout, Layout::Bases registers, Layout::Bases lanes) {
+  return Layout({layout.subtile().begin(), layout.subtile().end()}, {layout.repeats().begin(), layout.repeats().end()},
+                {std::move(registers), std::move(lanes), layout.bases(HwDim::Warp), {}, {}});
+}
 
 int32_t LaneMap::at(int32_t lane) const {
   int32_t result = base;

@@ -53,6 +53,9 @@ struct Conversion {
   BufferAccess write, read;        // Shared
 };
 
+// The layout with other bases of registers and lanes.
+[[nodiscard]] ir::Layout withBases(const ir::Layout &layout, ir::Layout::Bases registers, ir::Layout::Bases lanes);
+
 // Both layouts cover the shape.
 [[nodiscard]] Conversion planConversion(const ir::Layout &from, const ir::Layout &to,
                                         std::span<const int32_t> shape, int32_t elementBytes);

@@ -210,11 +210,10 @@ private:
   }
 
   void markCrossed(OpId loop, State &state) {
-    const auto isInside = [&](const GlobalPending &pending) {
-      return std::ranges::any_of(fn_.regions(loop), [&](BlockId region) { return fn_.isInside(fn_.block(pending.op), region); });
-    };
     for (GlobalPending &pending : state.global) {
-      if (isInside(pending)) {
+      if (std::ranges::any_of(fn_.regions(loop), [&](BlockId region) {
+            return fn_.isInside(fn_.block(pending.op), region);
+          })) {
         pending.loop = fn_.regions(loop).back();
       }
     }

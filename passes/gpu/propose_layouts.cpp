@@ -143,9 +143,6 @@ private:
   UnionFind sets_;
 };
 
-int32_t floorPowerOfTwo(int64_t x) {
-  return x < 1 ? 1 : static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(x)));
-}
 int32_t ceilPowerOfTwo(int64_t x) {
   return x < 1 ? 1 : static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(x)));
 }
