@@ -102,14 +102,12 @@ def _launch(kernel, order, a, b, c):
     if order in ("", "/bt"):
         grid = lambda meta: (tiles[0](meta) * tiles[1](meta),)
         return lambda **options: kernel[grid](a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), **options)
-    parts = a.shape[0] if order == "batched" else 16
-    grid = lambda meta: (tiles[0](meta), tiles[1](meta), parts)
-    more = {"PARTS": parts} if order == "split_k" else {}
+    grid = lambda meta: (tiles[0](meta), tiles[1](meta), meta["PARTS"] if order == "split_k" else a.shape[0])
 
     def launch(**options):
-        if more:
+        if order == "split_k":
             c.zero_()
-        return kernel[grid](a, b, c, m, n, k, **more, **options)
+        return kernel[grid](a, b, c, m, n, k, **options)
     return launch
 
 
@@ -127,6 +125,8 @@ def prepare(kind, shape, order):
     a, b, c = _operands(torch, kind, shape, order)
     kernel = {"batched": batched, "split_k": split_k}.get(order, matmul.matmul)
     configs = CONFIGS if kernel is matmul.matmul else [_without_groups(config) for config in CONFIGS]
+    if kernel is split_k:
+        configs = [_in_parts(config, parts) for config in configs for parts in (4, 8, 16)]
     precision = {"default_dot_input_precision": "tf32"} if kind == "tf32" else {}
     options = precision | fitted(libtile, kernel, configs, ["M", "N", "K"],
                                  lambda kernel, **options: _launch(kernel, order, a, b, c)(**precision, **options))
@@ -144,3 +144,7 @@ def prepare(kind, shape, order):
 def _without_groups(config):
     constants = {name: value for name, value in config.kwargs.items() if name != "GROUP_M"}
     return libtile.Config(constants, num_warps=config.num_warps, num_stages=config.num_stages)
+
+
+def _in_parts(config, parts):
+    return libtile.Config({**config.kwargs, "PARTS": parts}, num_warps=config.num_warps, num_stages=config.num_stages)

@@ -88,9 +88,9 @@ def main():
         strip(extension, package / extension.name)
     if options.python_headers:
         compile_extension(package, options.python_headers, options.python_tag)
-    example = options.build / "tests" / "runtime" / "launch_kernels"
-    if example.exists():
-        strip(example, options.out / "bin" / example.name)
+    for program in (options.build / "tests" / "runtime" / "launch_kernels", options.build / "bench" / "launch" / "bare_launch"):
+        if program.exists():
+            strip(program, options.out / "bin" / program.name)
 
     size = sum(path.stat().st_size for path in options.out.rglob("*") if path.is_file())
     print(f"{options.out}: {size / 2**20:.1f} MiB")

@@ -304,6 +304,7 @@ struct Sizes {
   int64_t widest = 0;           // bytes of the largest tile that is loaded or stored
   int64_t live = 0;             // registers of the tiles that are live at once
   bool carried = false;         // a reduced tile holds partial results of a loop
+  std::vector<int64_t> loaded;  // elements of the tiles that are loaded
 
   explicit Sizes(const ir::Function &fn) : live(liveRegisters(fn)) {
     for (const OpId op : fn.walk()) {
@@ -315,6 +316,7 @@ struct Sizes {
         allDots += isOnlyContinued(fn, op) ? 0 : registers;
       } else if (opcode == Opcode::Load && fn.type(fn.result(op)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
+        loaded.push_back(fn.type(fn.result(op)).numElements());
       } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
       } else if (isAlongAxis(fn, op) || opcode == Opcode::Sort) {
@@ -361,10 +363,11 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   if (sizes.row > 0) {
     // 32 elements to a thread, counted as f32, but beyond a few warps as many as its registers hold:
     // what a warp does once for a row (shuffles, waiting for the others) then counts less. Partial
-    // results take registers of their own.
+    // results, and what is loaded beside the row, such as weights, take registers of their own.
     const int64_t elements = std::max(sizes.widest, sizes.row * 4) / (4 * context.target.warpSize);
+    const auto asLargeAsRow = std::ranges::count_if(sizes.loaded, [&](int64_t each) { return each >= sizes.row; });
     const int64_t few = sizes.carried ? 8 : 4;
-    const int64_t held = sizes.carried ? 64 : 128;
+    const int64_t held = sizes.carried || asLargeAsRow > 1 ? 64 : 128;
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), 1, few);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / held), warps, 16);
   } else {
@@ -382,10 +385,12 @@ int32_t chooseResident(const ir::Function &fn, const PassContext &context, int32
     return 0;
   }
   const int32_t threads = warps * context.target.warpSize;
-  // Beside the row: addresses, what is being computed. A loop holds partial results, the next elements
-  // and what they are multiplied by or added to. A tile that is larger than any row needs its registers too.
+  // Beside the row: addresses, what is being computed. A loop holds partial results and the next elements, or elements,
+  // what they are multiplied by and what is added to them, as wide as they are in memory. A tile that is larger than any
+  // row needs its registers too.
   const int64_t elements = std::max(sizes.row, sizes.widest / 4) / threads;
-  const int64_t row = sizes.carried ? 3 * elements + 32 : elements + 40;
+  const int64_t loaded = std::min(sizes.widest / 4 / threads, elements);
+  const int64_t row = sizes.carried ? std::max(elements + loaded, 3 * loaded) + 32 : elements + 40;
   const int64_t registers = std::max(row, sizes.live / threads + 16);
   return static_cast<int32_t>(
       std::clamp<int64_t>(context.target.registers / (threads * registers), 1, 24));

@@ -67,8 +67,14 @@ private:
       return false;
     }
     const Type mask = fn_.type(fn_.operand(op, 0));
-    return fn_.opcode(fn_.parentOp(fn_.block(op))) == Opcode::For && mask.isTile() &&
+    return fn_.opcode(fn_.parentOp(fn_.block(op))) == Opcode::For && mask.isTile() && hasDot(fn_.block(op)) &&
            mask.numElements() >= kLeastElements * threads_ && mask.numElements() <= kMostElements * threads_;
+  }
+
+  // Where there is none, elements come from memory and go into sums a few at a time; a branch would hold all of them in
+  // registers that more programs at a time are worth more than the selects.
+  [[nodiscard]] bool hasDot(ir::BlockId block) const {
+    return std::ranges::any_of(fn_.opsIn(block), [&](OpId op) { return fn_.opcode(op) == Opcode::Dot; });
   }
 
   // Takes the mask apart down to its comparisons.

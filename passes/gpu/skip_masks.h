@@ -11,7 +11,7 @@
 
 namespace libtile::passes {
 
-// Requires: laid-out. Of selects right in the body of a `for`, whose mask is made of comparisons of i32 indices that are
+// Requires: laid-out. Of selects right in the body of a `for` with a dot, whose mask is made of comparisons of i32 indices that are
 // affine with constant strides.
 bool skipMasks(ir::Function &fn, const PassContext &context);
 

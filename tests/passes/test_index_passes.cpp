@@ -59,7 +59,10 @@ func @masked stage=tile warps=1 stages=3 (%out: ptr<i32>, %s: i32, %t: i32) {
     %m = cmp A, B {predicate=C} : tile<8x64xi1>
     %m2 = cmp %kts, %ss {predicate=slt} : tile<8x64xi1>
     %both = and %m, MORE : tile<8x64xi1>
-    %v = select %both, %at, %none : tile<8x64xi32>
+    %left = constant {value=0} : tile<8x16xi8>
+    %right = constant {value=0} : tile<16x64xi8>
+    %sums = dot %left, %right, %at : tile<8x64xi32>
+    %v = select %both, %sums, %none : tile<8x64xi32>
     %ks = splat %k : tile<8x64xi32>
     %w = mul %ks, %c64 : tile<8x64xi32>
     %e = constant {value=8} : tile<8x64xi32>
