@@ -217,8 +217,8 @@ private:
 bool assignLayouts(ir::Function &fn, const PassContext &context) {
   splitFlatReduces(fn);
   const int32_t warps = chooseWarps(fn, context);
-  fn.resident = chooseResident(fn, context, warps);
   Facts facts = computeFacts(fn);
+  fn.resident = chooseResident(fn, facts, context, warps);
   if (separateStores(fn, facts, context, warps)) {
     facts = computeFacts(fn);
   }

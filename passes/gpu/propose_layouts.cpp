@@ -331,6 +331,20 @@ struct Sizes {
   }
 };
 
+// Elements of less than a word come as words of several: each load's neighbours lie side by side.
+bool loadsWords(const ir::Function &fn, const Facts &facts) {
+  return std::ranges::all_of(fn.walk(), [&](OpId op) {
+    if (fn.opcode(op) != Opcode::Load || !fn.type(fn.result(op)).isTile()) {
+      return true;
+    }
+    int64_t most = 1;
+    for (unsigned axis = 0; axis < fn.type(fn.result(op)).rank(); ++axis) {
+      most = std::max(most, facts.access().maxVectorElements(fn.operand(op, 0), axis));
+    }
+    return most * fn.type(fn.result(op)).elementBytes() >= 4;
+  });
+}
+
 } // namespace
 
 double frequency(const ir::Function &fn, OpId op) {
@@ -379,17 +393,16 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   return static_cast<int32_t>(std::min<int64_t>(warps, floorPowerOfTwo(most)));
 }
 
-int32_t chooseResident(const ir::Function &fn, const PassContext &context, int32_t warps) {
+int32_t chooseResident(const ir::Function &fn, const Facts &facts, const PassContext &context, int32_t warps) {
   const Sizes sizes(fn);
   if (sizes.dot > 0 || sizes.row == 0) {
     return 0;
   }
   const int32_t threads = warps * context.target.warpSize;
   // Beside the row: addresses, what is being computed. A loop holds partial results and the next elements, or elements,
-  // what they are multiplied by and what is added to them, as wide as they are in memory. A tile that is larger than any
-  // row needs its registers too.
+  // what they are multiplied by and what is added to them. A tile that is larger than any row needs its registers too.
   const int64_t elements = std::max(sizes.row, sizes.widest / 4) / threads;
-  const int64_t loaded = std::min(sizes.widest / 4 / threads, elements);
+  const int64_t loaded = loadsWords(fn, facts) ? std::min(sizes.widest / 4 / threads, elements) : elements;
   const int64_t row = sizes.carried ? std::max(elements + loaded, 3 * loaded) + 32 : elements + 40;
   const int64_t registers = std::max(row, sizes.live / threads + 16);
   return static_cast<int32_t>(

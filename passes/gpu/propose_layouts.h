@@ -46,8 +46,7 @@ struct LayoutProblem {
 // registers that its part of the row and the work on it need. Left alone, the assembler saves registers
 // that nobody else can use, and waits for each load before it starts the next; or takes so many that
 // too few rows are in flight. 0: its choice.
-[[nodiscard]] int32_t chooseResident(const ir::Function &fn, const PassContext &context,
-                                     int32_t warps);
+[[nodiscard]] int32_t chooseResident(const ir::Function &fn, const Facts &facts, const PassContext &context, int32_t warps);
 
 [[nodiscard]] LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts,
                                            const PassContext &context, int32_t warps);
