@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two accesses with one base touch different bytes if the distance of their first elements, a
-// polynomial in which what they share cancels, is provably larger than what their axes span.
+// Two accesses with one base touch different bytes if the distance of their first elements, a polynomial in which what they
+// share cancels, and what their axes add to it provably never sum up to 0.
 #include "passes/analysis/alias.h"
 
 #include "ir/ops.h"
@@ -107,20 +107,26 @@ bool areDisjoint(const Function &fn, ValueId paramA, ValueId paramB) {
 
 using Wide = __int128;
 
-// Bytes that the elements of the pointer tile touch, relative to its first element: [lo, hi).
-struct Span {
+Wide greatestDivisor(Wide a, Wide b) { return b == 0 ? a : greatestDivisor(b, a % b); }
+Wide floorOf(Wide a, Wide positive) { return a / positive - (a % positive < 0 ? 1 : 0); }
+
+// What an axis of one of two tiles adds to the distance of their elements, in bytes: multiples of the stride from lo to hi.
+struct Axis {
+  Wide stride = 0; // 0: not a constant; all between lo and hi
   Wide lo = 0, hi = 0;
 };
 
-Span spanOf(const Function &fn, const Facts &facts, ValueId pointer, const AffineForm &form) {
-  Span span{0, fn.type(pointer).pointee().elementBytes()};
+void addAxes(const Function &fn, const Facts &facts, ValueId pointer, const AffineForm &form, Wide sign,
+             llvm::SmallVectorImpl<Axis> &axes) {
   for (unsigned i = 0; i < form.strides.size(); ++i) {
     const IntRange stride = facts.range(form.strides[i]);
     const Wide last = fn.type(pointer).dim(i) - 1;
-    span.lo += std::min<Wide>(0, stride.lo * last);
-    span.hi += std::max<Wide>(0, stride.hi * last);
+    const Wide a = sign * stride.lo * last, b = sign * stride.hi * last;
+    if (a != 0 || b != 0) {
+      const Wide constant = stride.lo == stride.hi ? std::max<Wide>(stride.lo, -Wide{stride.lo}) : 0;
+      axes.push_back({constant, std::min<Wide>({0, a, b}), std::max<Wide>({0, a, b})});
+    }
   }
-  return span;
 }
 
 // Iterations may differ in the value. The condition of a while is part of the iteration.
@@ -172,6 +178,29 @@ std::optional<Distance> distanceOf(const Function &fn, const Facts &facts, const
   return Distance{Wide{fixed.lo} + x.lo - y.hi, Wide{fixed.hi} + x.hi - y.lo};
 }
 
+// Whether a distance between lo and hi and the axes can sum up to 0. What the larger strides add is a multiple of their
+// greatest divisor: tiles that interleave, as the halves of each row, do not meet where the others never reach one.
+bool mayMeet(Distance distance, llvm::SmallVectorImpl<Axis> &axes) {
+  std::ranges::sort(axes, {}, &Axis::stride);
+  for (size_t smaller = 0; smaller <= axes.size(); ++smaller) {
+    const bool isConstant = smaller == axes.size() || axes[smaller].stride != 0;
+    Wide divisor = 0;
+    for (const Axis &axis : llvm::drop_begin(axes, smaller)) {
+      divisor = greatestDivisor(axis.stride, divisor);
+    }
+    const bool meets = divisor == 0 ? distance.lo <= 0 && distance.hi >= 0
+                                    : floorOf(distance.hi, divisor) * divisor >= distance.lo;
+    if (isConstant && !meets) {
+      return false;
+    }
+    if (smaller < axes.size()) {
+      distance.lo += axes[smaller].lo;
+      distance.hi += axes[smaller].hi;
+    }
+  }
+  return true;
+}
+
 bool overlaps(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts, BlockId body) {
   const ValueId baseA = basePointer(fn, ptrA, facts), baseB = basePointer(fn, ptrB, facts);
   if (!mayOverlap(fn, baseA, baseB)) {
@@ -186,8 +215,11 @@ bool overlaps(const Function &fn, ValueId ptrA, ValueId ptrB, const Facts &facts
   if (!distance) {
     return true;
   }
-  const Span x = spanOf(fn, facts, ptrA, *a), y = spanOf(fn, facts, ptrB, *b);
-  return distance->lo + x.lo < y.hi && distance->hi + x.hi > y.lo;
+  llvm::SmallVector<Axis, 8> axes;
+  addAxes(fn, facts, ptrA, *a, 1, axes);
+  addAxes(fn, facts, ptrB, *b, -1, axes);
+  const Wide bytesA = fn.type(ptrA).pointee().elementBytes(), bytesB = fn.type(ptrB).pointee().elementBytes();
+  return mayMeet({distance->lo - (bytesB - 1), distance->hi + (bytesA - 1)}, axes);
 }
 
 // No two elements of the tile touch the same bytes: each stride clears what the smaller ones span.

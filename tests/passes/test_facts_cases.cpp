@@ -268,6 +268,48 @@ func @f stage=tile warps=4 stages=3 (%x: ptr<f32>, %s: i32) {
   EXPECT_FALSE(passes::sameElements(fn, to(4), to(4), facts)) << "all elements are one address";
 }
 
+// The halves of rows, of which each tile takes one; and rows that the first tile's reach into.
+TEST(Alias, TilesThatInterleave) {
+  const Function fn = prepared(R"(
+func @f stage=tile warps=4 stages=3 (%x: ptr<f32>, %n: i32) {
+  %0 = arange {start=0} : tile<32xi32>
+  %1 = expand_dims %0 {axis=0} : tile<1x32xi32>
+  %2 = broadcast %1 : tile<8x32xi32>
+  %3 = arange {start=0} : tile<8xi32>
+  %4 = expand_dims %3 {axis=1} : tile<8x1xi32>
+  %5 = constant {value=64} : tile<8x1xi32>
+  %6 = mul %4, %5 : tile<8x1xi32>
+  %7 = broadcast %6 : tile<8x32xi32>
+  %8 = add %2, %7 : tile<8x32xi32>
+  %9 = ptr_add %x, %n : ptr<f32>
+  %10 = splat %9 : tile<8x32xptr<f32>>
+  %11 = ptr_add %10, %8 : tile<8x32xptr<f32>>
+  %12 = load %11 : tile<8x32xf32>
+  %13 = constant {value=32} : tile<8x32xi32>
+  %14 = ptr_add %11, %13 : tile<8x32xptr<f32>>
+  store %14, %12
+  %15 = constant {value=31} : tile<8x32xi32>
+  %16 = ptr_add %11, %15 : tile<8x32xptr<f32>>
+  store %16, %12
+  %17 = constant {value=33} : tile<8x32xi32>
+  %18 = ptr_add %11, %17 : tile<8x32xptr<f32>>
+  store %18, %12
+  %19 = constant {value=-32} : tile<8x32xi32>
+  %20 = ptr_add %11, %19 : tile<8x32xptr<f32>>
+  store %20, %12
+  return
+}
+)");
+  const Facts facts = passes::computeFacts(fn);
+  const ValueId pointer = fn.operand(opsOf(fn, Opcode::Load)[0], 0);
+  const auto stores = opsOf(fn, Opcode::Store);
+  const auto meets = [&](size_t i) { return passes::mayAlias(fn, fn.operand(stores[i], 0), pointer, facts); };
+  EXPECT_FALSE(meets(0));
+  EXPECT_TRUE(meets(1)) << "the first half's last column";
+  EXPECT_TRUE(meets(2)) << "the next row's first column";
+  EXPECT_FALSE(meets(3));
+}
+
 TEST(Alias, AcrossIterations) {
   const Function fn = prepared(R"(
 func @f stage=tile warps=4 stages=3 (%x: ptr<f32>, %n: i32) {
