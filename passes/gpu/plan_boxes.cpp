@@ -65,10 +65,19 @@ public:
     if (adds && (type.rank() != 2 || type.shape()[parts->fastAxis] % parts->fast != 0 || type.shape()[1 - parts->fastAxis] % parts->slow != 0)) {
       return "a tile that is not made of whole boxes";
     }
+    if (adds && !endsWithUnits(box->dims.back(), bytes)) {
+      return "a bound that is no multiple of 16 bytes: the machine adds whole units";
+    }
     return makeMap(*box, *parts, type.elem(), planned);
   }
 
 private:
+  // A copy gives 0 for each element outside. An addition reaches the end of the unit of 16 bytes that a row's
+  // bound lies in.
+  [[nodiscard]] bool endsWithUnits(const BoxDim &row, int32_t elementBytes) const {
+    return !row.extent || facts_.divisible(*row.extent) * elementBytes % kStrideUnit == 0;
+  }
+
   // With room for the padding of those who read it. Slots of a ring start where a box may: at multiples of 128 bytes.
   static ir::Layout rowLayout(int32_t extent, int32_t elementBytes, std::span<const ir::Layout> threads) {
     int32_t padded = extent;

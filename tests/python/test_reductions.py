@@ -45,6 +45,8 @@ def adds_products(a, b, out, seen, M, BM: tl.constexpr, BN: tl.constexpr, BK: tl
             tl.atomic_add(to, product + tl.load(to, mask=inside), mask=inside, sem="relaxed")
         elif WHICH == "part":
             tl.atomic_add(to, product, mask=inside & (n[None, :] % 3 != 0), sem="relaxed")
+        elif WHICH == "columns":
+            tl.atomic_add(to, product, mask=inside & (n[None, :] < M), sem="relaxed")
         else:
             tl.atomic_add(to, product, mask=inside, sem="relaxed")
 
@@ -55,18 +57,21 @@ def compiled(which, target="sm_90a", rows="i32", **options):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("which", ["", "columns"])
 @pytest.mark.parametrize("tile", [(64, 64, 64, 4), (64, 128, 64, 8), (128, 32, 64, 4), (64, 64, 128, 8)])
-def test_adds(device, tile):
+def test_adds(device, tile, which):
     bm, bn, bk, warps = tile
     rng = np.random.default_rng(1)
-    for m in (1, 63, 64, 200, 512):
+    for m in (1, 16, 18, 63, 64, 200, 512):
         a, b = (rng.integers(-4, 5, shape).astype(F16) for shape in ((3 * m, bk), (bk, bn)))
         out = rng.integers(-9, 10, (3 * m, bn)).astype(F32)
         want = out + 2 * (a.astype(F32) @ b.astype(F32))
+        if which == "columns":
+            want[:, m:] = out[:, m:]
         on = OnDevice(device)
         there = [on(array) for array in (a, b, out, np.zeros(1, F32))]
         for _ in range(2):
-            adds_products[(1, 3)](*there, m, BM=bm, BN=bn, BK=bk, WHICH="", num_warps=warps)
+            adds_products[(1, 3)](*there, m, BM=bm, BN=bn, BK=bk, WHICH=which, num_warps=warps)
         np.testing.assert_array_equal(on.back(there[2]), want)
 
 
@@ -83,9 +88,14 @@ def test_the_machine_adds(tmp_path):
     assert parts == sorted(parts) and "barrier\n" in loop[parts[0]:parts[1]] and "barrier\n" in loop[parts[1]:parts[2]]
 
 
-@pytest.mark.parametrize("which", ["old", "release", "sys", "max", "branch", "reads", "part"])
+@pytest.mark.parametrize("which", ["old", "release", "sys", "max", "branch", "reads", "part", "columns"])
 def test_what_is_not_proved_stays(which):
     assert "cp.reduce" not in compiled(which).asm["ptx"]
+
+
+def test_a_row_ends_with_a_unit():
+    """The machine adds up to the end of the 16 bytes that a row's bound lies in: the bound has to be a multiple."""
+    assert "cp.reduce" in compiled("columns", rows="i32:16").asm["ptx"]
 
 
 def test_what_the_target_or_an_option_has_not_stays():
