@@ -302,6 +302,7 @@ struct Sizes {
   int64_t dot = 0, allDots = 0; // registers of the largest accumulator, and of all
   int64_t row = 0;              // elements of the largest tile that is reduced, scanned or sorted
   int64_t widest = 0;           // bytes of the largest tile that is loaded or stored
+  int64_t read = 0;             // bytes of all tiles that are loaded
   int64_t live = 0;             // registers of the tiles that are live at once
   bool carried = false;         // a reduced tile holds partial results of a loop
   std::vector<int64_t> loaded;  // elements of the tiles that are loaded
@@ -316,6 +317,7 @@ struct Sizes {
         allDots += isOnlyContinued(fn, op) ? 0 : registers;
       } else if (opcode == Opcode::Load && fn.type(fn.result(op)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.result(op))));
+        read += tileBytes(fn.type(fn.result(op)));
         loaded.push_back(fn.type(fn.result(op)).numElements());
       } else if (opcode == Opcode::Store && fn.type(fn.operand(op, 1)).isTile()) {
         widest = std::max(widest, tileBytes(fn.type(fn.operand(op, 1))));
@@ -385,8 +387,10 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), 1, few);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / held), warps, 16);
   } else {
-    // 64 bytes to a thread; beyond eight warps four times as many, which its registers hold.
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 2048), 1, 8);
+    // 64 bytes to a thread, of all that is loaded, but 16 of the widest; beyond eight warps four times as many, which its
+    // registers hold.
+    warps = std::min(ceilPowerOfTwo(std::max(sizes.widest, sizes.read) / 2048), ceilPowerOfTwo(sizes.widest / 512));
+    warps = std::clamp<int64_t>(warps, 1, 8);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 8192), warps, 16);
   }
   warps = std::clamp<int64_t>(share(sizes.live, 128), warps, 16);
