@@ -133,44 +133,6 @@ Layout::Layout(std::vector<int32_t> subtile, std::vector<int32_t> repeats,
   }
 }
 
-Layout Layout::blocked(std::span<const int32_t> shape, std::span<const int32_t> order,
-                       int32_t vector, int32_t warps, std::span<const int32_t> warpOrder,
-                       int32_t warpSize) {
-  check(isPowerOfTwo(vector) && isPowerOfTwo(warps) && isPowerOfTwo(warpSize) &&
-            order.size() == shape.size(),
-        "a blocked layout counts in powers of two");
-  std::vector<int32_t> subtile(shape.size(), 1);
-  std::array<Bases, kNumHwDims> bases;
-  const auto grow = [&](HwDim dim, unsigned axis) {
-    Coords basis(shape.size(), 0);
-    basis[axis] = subtile[axis];
-    subtile[axis] *= 2;
-    bases[unsigned(dim)].push_back(std::move(basis));
-  };
-  const auto padded = [&](unsigned axis, int32_t unit) {
-    return (shape[axis] + unit - 1) / unit * unit;
-  };
-  for (int32_t v = 1; v < vector && subtile[order[0]] < shape[order[0]]; v *= 2) {
-    grow(HwDim::Reg, order[0]);
-  }
-  const auto spread = [&](HwDim dim, unsigned bits, std::span<const int32_t> axes) {
-    for (const bool mayPad : {false, true}) {
-      for (const int32_t axis : axes) {
-        while (bits > 0 && subtile[axis] < shape[axis] &&
-               (mayPad || padded(axis, 2 * subtile[axis]) <= padded(axis, subtile[axis]))) {
-          grow(dim, axis);
-          --bits;
-        }
-      }
-    }
-    bases[unsigned(dim)].insert(bases[unsigned(dim)].end(), bits, Coords(shape.size(), 0));
-  };
-  spread(HwDim::Lane, log2Of(warpSize), order);
-  spread(HwDim::Warp, log2Of(warps), warpOrder.empty() ? order : warpOrder);
-  const std::vector<int32_t> once(shape.size(), 1);
-  return Layout(std::move(subtile), once, std::move(bases)).coveringShape(shape);
-}
-
 Layout Layout::coveringShape(std::span<const int32_t> shape) const {
   Layout result = *this;
   for (size_t d = 0; d < shape.size(); ++d) {

@@ -33,6 +33,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,6 +72,16 @@ public:
   static Layout blocked(std::span<const int32_t> shape, std::span<const int32_t> order,
                         int32_t vector, int32_t warps, std::span<const int32_t> warpOrder = {},
                         int32_t warpSize = 32);
+  // The same, with more to say. `rows`: neighbours along order[1] that a thread has of each of its vectors, a power of two.
+  // `lanesAlong`: lanes go along order[0] for so many first, and along it again when the other axes have theirs.
+  struct Blocks {
+    std::span<const int32_t> order;
+    int32_t vector = 1, rows = 1;
+    int32_t warps = 1, warpSize = 32;
+    std::span<const int32_t> warpOrder = {};
+    int32_t lanesAlong = std::numeric_limits<int32_t>::max();
+  };
+  static Layout blocked(std::span<const int32_t> shape, const Blocks &blocks);
   // The subtile grown by zero or more repeats, so that it covers the shape.
   [[nodiscard]] Layout coveringShape(std::span<const int32_t> shape) const;
 

@@ -51,6 +51,7 @@ private:
   void fence(ir::OpId op, llvm::Value *predicate) override;
   void publish() override;
   void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
+  llvm::Value *joinBytes(const std::array<gpu::WordByte, 4> &bytes) override;
   // ---- emit_masked.cpp
   struct BufferPlace {
     llvm::Value *resource, *offset;

@@ -3,9 +3,12 @@
 #include "codegen/amd/amd_emitter.h"
 
 #include "codegen/atomic_kinds.h"
+#include "codegen/llvm_compat.h"
 #include "codegen/gpu/memory_order.h"
 #include "ir/ops.h"
 #include "passes/gpu/shared_layouts.h"
+
+#include <llvm/IR/IntrinsicsAMDGPU.h>
 
 #include <algorithm>
 
@@ -221,6 +224,29 @@ void AmdEmitter::fence(ir::OpId op, llvm::Value *predicate) {
     builder_.CreateFence(llvm::AtomicOrdering::AcquireRelease, scopeOf(op));
     return {};
   }));
+}
+
+// By v_perm_b32, in pairs first: four bytes of one number of four words and four of the next share their pairs, so that four
+// words are turned by eight instructions.
+llvm::Value *AmdEmitter::joinBytes(const std::array<gpu::WordByte, 4> &bytes) {
+  const auto isOf = [&](unsigned i) { return bytes[i].word == bytes[0].word && bytes[i].byte == i; };
+  if (isOf(0) && isOf(1) && isOf(2) && isOf(3)) {
+    return bytes[0].word;
+  }
+  llvm::Function *permute = compat::intrinsic(module_, llvm::Intrinsic::amdgcn_perm);
+  struct Pair {
+    llvm::Value *word;
+    unsigned first; // byte
+  };
+  const auto pairOf = [&](const gpu::WordByte &low, const gpu::WordByte &high) -> Pair {
+    const bool isShared = low.byte == high.byte;
+    const unsigned even = low.byte / 2 * 2;
+    const unsigned selector = isShared ? 0x05010400 + even * 0x01010101 : 0x0c0c0400 + low.byte + high.byte * 0x100;
+    return {builder_.CreateCall(permute, {high.word, low.word, i32(selector)}), isShared ? low.byte % 2 * 2 : 0};
+  };
+  const Pair low = pairOf(bytes[0], bytes[1]), high = pairOf(bytes[2], bytes[3]);
+  const unsigned selector = 0x05040100 + low.first * 0x0101 + high.first * 0x01010000;
+  return builder_.CreateCall(permute, {high.word, low.word, i32(selector)});
 }
 
 // There is no instruction for matrices: as vectors.

@@ -26,6 +26,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <vector>
@@ -41,6 +42,11 @@ using Regs = std::vector<llvm::Value *>;
 
 // Registers of one access, in address order; all in one thread.
 using RegGroup = llvm::SmallVector<int32_t, 8>;
+// The byte of an i32.
+struct WordByte {
+  llvm::Value *word = nullptr;
+  unsigned byte = 0;
+};
 
 class Emitter {
 public:
@@ -88,6 +94,8 @@ protected:
   // Bytes of shared memory that the code asks for itself; 0: the launch gives it.
   [[nodiscard]] virtual int64_t sharedExtent() const = 0;
   virtual void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) = 0;
+  // A word of four bytes that lie in other words; null: what a vector of bytes comes to is no slower.
+  virtual llvm::Value *joinBytes(const std::array<WordByte, 4> &bytes);
   // printf by the threads for which the predicate holds; the format is a text of ours.
   virtual llvm::Value *constantText(const std::string &text) = 0;
   virtual void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) = 0;
@@ -279,22 +287,6 @@ protected:
   std::map<uint32_t, llvm::BasicBlock *> madeIn_; // where the registers of these were made last
   std::map<std::string, llvm::Value *> threadValues_; // of this thread, made in the prologue, by text
   bool contracts_; // a product may be fused with the sum that it goes into
-};
-
-// The addresses of one pointer tile's elements, made where the builder stands.
-class AccessAddresses {
-public:
-  AccessAddresses(Emitter &emitter, ir::ValueId pointers);
-  AccessAddress of(int32_t reg);
-  // The same as one pointer.
-  llvm::Value *pointerTo(int32_t reg);
-
-private:
-  void addTerm(AccessAddress &address, const TileAddress::Term &term, size_t reg);
-  llvm::Value *plus(llvm::Value *pointer, llvm::Value *offset);
-  Emitter &e_;
-  const ir::ValueId pointers_;
-  const TileAddress *tile_; // null: registers that stand in this block
 };
 
 } // namespace libtile::codegen::gpu

@@ -14,6 +14,8 @@
 // that those do not wrap.
 #pragma once
 
+#include "ir/ids.h"
+
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/Value.h>
 
@@ -52,6 +54,24 @@ struct AccessAddress {
   int64_t bytes = 0;
   llvm::Value *index = nullptr; // a signed integer of 32 or 64 bits; null: none
   int64_t scale = 0;
+};
+
+class Emitter;
+
+// The addresses of one pointer tile's elements, made where the builder stands.
+class AccessAddresses {
+public:
+  AccessAddresses(Emitter &emitter, ir::ValueId pointers);
+  AccessAddress of(int32_t reg);
+  // The same as one pointer.
+  llvm::Value *pointerTo(int32_t reg);
+
+private:
+  void addTerm(AccessAddress &address, const TileAddress::Term &term, size_t reg);
+  llvm::Value *plus(llvm::Value *pointer, llvm::Value *offset);
+  Emitter &e_;
+  const ir::ValueId pointers_;
+  const TileAddress *tile_; // null: registers that stand in this block
 };
 
 } // namespace libtile::codegen::gpu

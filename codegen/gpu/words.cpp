@@ -35,6 +35,29 @@ llvm::Value *unpackedFrom(llvm::ArrayRef<llvm::Value *> elements) {
   return type->getNumElements() == elements.size() ? vector : nullptr;
 }
 
+// Where a byte was taken from; nullopt: it is no byte of a word.
+std::optional<WordByte> byteOf(llvm::Value *part) {
+  auto *extract = llvm::dyn_cast<llvm::ExtractElementInst>(withoutCasts(part));
+  auto *cast = extract != nullptr ? llvm::dyn_cast<llvm::BitCastInst>(extract->getVectorOperand()) : nullptr;
+  const auto *index = extract != nullptr ? llvm::dyn_cast<llvm::ConstantInt>(extract->getIndexOperand()) : nullptr;
+  if (cast == nullptr || index == nullptr || !extract->getType()->isIntegerTy(8) || !cast->getSrcTy()->isIntegerTy(32)) {
+    return std::nullopt;
+  }
+  return WordByte{cast->getOperand(0), static_cast<unsigned>(index->getZExtValue())};
+}
+
+std::optional<std::array<WordByte, 4>> bytesOf(llvm::ArrayRef<llvm::Value *> parts) {
+  std::array<WordByte, 4> bytes;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto found = byteOf(parts[i]);
+    if (!found) {
+      return std::nullopt;
+    }
+    bytes[i] = *found;
+  }
+  return bytes;
+}
+
 // Of the base: of the buffer that needs most.
 uint64_t arenaAlignment(const ir::Function &fn) {
   int64_t align = 128;
@@ -63,6 +86,8 @@ llvm::Value *Emitter::sharedBase() {
   return base;
 }
 
+llvm::Value *Emitter::joinBytes(const std::array<WordByte, 4> &) { return nullptr; }
+
 // Both go through the memory form, whose elements lie side by side in a vector.
 Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elements,
                         unsigned wordBytes) {
@@ -87,6 +112,11 @@ Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elem
     }
     if (perWord == 1) {
       words.push_back(parts[0]);
+      continue;
+    }
+    const auto taken = parts.size() == 4 ? bytesOf(parts) : std::nullopt;
+    if (llvm::Value *joined = taken ? joinBytes(*taken) : nullptr) {
+      words.push_back(joined);
       continue;
     }
     // Halves go in as such: two conversions and their word are one instruction.

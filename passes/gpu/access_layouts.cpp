@@ -68,20 +68,30 @@ std::vector<int32_t> axesByRuns(const ir::Function &fn, ValueId pointers, const 
   return order;
 }
 
-Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts, int32_t warps,
-                    int32_t warpSize, int32_t maxVectorBytes, int32_t reducedAxis) {
+Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts, const AccessShape &shape) {
+  constexpr int32_t kWord = 4, kLine = 128; // bytes
   const Type type = fn.type(pointers);
-  const std::vector<int32_t> order = axesByRuns(fn, pointers, facts);
-  const int64_t widest =
-      facts.access().maxVectorElements(pointers, static_cast<unsigned>(order[0]), maxVectorBytes);
-  const int64_t perThread = type.numElements() / (int64_t{warps} * warpSize);
-  const int32_t vector = floorPowerOfTwo(std::min(widest, perThread));
+  const auto bytes = static_cast<int32_t>(type.pointee().elementBytes());
+  std::vector<int32_t> order = axesByRuns(fn, pointers, facts);
+  const int64_t widest = facts.access().maxVectorElements(pointers, static_cast<unsigned>(order[0]), shape.maxVectorBytes);
+  const int64_t perThread = type.numElements() / (int64_t{shape.warps} * shape.warpSize);
+  ir::Layout::Blocks blocks = {.order = order, .warps = shape.warps, .warpSize = shape.warpSize};
   std::vector<int32_t> warpOrder = order;
-  if (reducedAxis >= 0) {
-    std::stable_partition(warpOrder.begin(), warpOrder.end(),
-                          [&](int32_t axis) { return axis != reducedAxis; });
+  if (shape.reducedAxis >= 0) {
+    std::ranges::stable_partition(warpOrder, [&](int32_t axis) { return axis != shape.reducedAxis; });
   }
-  return Layout::blocked(type.shape(), order, vector, warps, warpOrder, warpSize);
+  if (shape.run) {
+    // Rows for a word that is written, as long as what is loaded is one, too.
+    const int32_t rows = std::min(std::max(1, kWord / bytes), floorPowerOfTwo(perThread * bytes / kWord));
+    blocks.vector = floorPowerOfTwo(std::min(widest, perThread / rows));
+    blocks.rows = std::min(shape.run->elements, floorPowerOfTwo(perThread / blocks.vector));
+    blocks.lanesAlong = std::max(1, kLine / (blocks.vector * bytes));
+    std::ranges::stable_partition(std::span(order).subspan(1), [&](int32_t axis) { return axis == static_cast<int32_t>(shape.run->axis); });
+  } else {
+    blocks.vector = floorPowerOfTwo(std::min(widest, perThread));
+  }
+  blocks.warpOrder = warpOrder;
+  return Layout::blocked(type.shape(), blocks);
 }
 
 std::optional<Layout> layoutInWarps(const ir::Function &fn, ValueId pointers, const Facts &facts, const Layout &held,

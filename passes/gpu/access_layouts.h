@@ -4,6 +4,7 @@
 #pragma once
 
 #include "passes/analysis/facts.h"
+#include "passes/gpu/operand_runs.h"
 
 #include <bit>
 #include <optional>
@@ -17,10 +18,15 @@ constexpr int32_t floorPowerOfTwo(int64_t x) { return x < 1 ? 1 : static_cast<in
 // Axes of a tile of pointers from the one with the longest runs to the one with the shortest.
 [[nodiscard]] std::vector<int32_t> axesByRuns(const ir::Function &fn, ir::ValueId pointers, const Facts &facts);
 
-// The layout for accesses through these pointers; where an axis is reduced, warps go to the others first.
-[[nodiscard]] ir::Layout memoryLayout(const ir::Function &fn, ir::ValueId pointers,
-                                      const Facts &facts, int32_t warps, int32_t warpSize, int32_t maxVectorBytes,
-                                      int32_t reducedAxis = -1);
+// The layout for accesses through these pointers. Where an axis is reduced, warps go to the others first. Where what is loaded turns
+// in registers (operand_runs.h), a thread has vectors of neighbouring rows, as many as it has vectors and the run has elements, and
+// lanes have a line of memory before they go on to the next rows.
+struct AccessShape {
+  int32_t warps = 1, warpSize = 32, maxVectorBytes = 16;
+  int32_t reducedAxis = -1;
+  std::optional<OperandRun> run = {};
+};
+[[nodiscard]] ir::Layout memoryLayout(const ir::Function &fn, ir::ValueId pointers, const Facts &facts, const AccessShape &shape);
 
 // The layout for a store of what is held in another one, a dot's: vectors as wide, made of elements that stay in their warps.
 // Nothing goes through shared memory then, and warps do not wait for each other. nullopt where a warp's part of a row is

@@ -222,17 +222,22 @@ private:
       const ValueId pointers = fn_.operand(op, 0);
       const Type accessed = fn_.type(pointers).pointee();
       const bool isAtomic = opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas;
+      const auto run = opcode == Opcode::Load ? operandRun(fn_, fn_.result(op), longestRun(pointers), context_.target) : std::nullopt;
       // An atomic takes one element of each lane: neighbours in neighbouring lanes share what memory does once
       // for 32 bytes. Where a load's lanes have several each, that costs more instructions and no more traffic.
       const int32_t widest = isAtomic ? static_cast<int32_t>(accessed.elementBytes())
                                       : context_.target.maxVectorBytes;
-      const double cost = isAtomic && facts_.access().run(pointers, longestRun(pointers)).elements > 1 ? 4 : 1;
+      // What is not turned in registers all warps read from shared memory element by element; other loads are as fast.
+      const double cost = run || (isAtomic && facts_.access().run(pointers, longestRun(pointers)).elements > 1) ? 4 : 1;
       const auto inWarps = opcode == Opcode::Store ? layoutInWarps(op, widest) : std::nullopt;
-      component(pointers).proposals.push_back(
-          {inWarps ? *inWarps
-                   : memoryLayout(fn_, pointers, facts_, warps_, context_.target.warpSize, widest,
-                                  reducedAxis_[componentIndex(pointers)]),
-           cost * static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
+      component(pointers).proposals.push_back({inWarps ? *inWarps
+                                                       : memoryLayout(fn_, pointers, facts_,
+                                                                      {.warps = warps_,
+                                                                       .warpSize = context_.target.warpSize,
+                                                                       .maxVectorBytes = widest,
+                                                                       .reducedAxis = reducedAxis_[componentIndex(pointers)],
+                                                                       .run = run}),
+                                               cost * static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
     } else if (isAlongAxis(fn_, op)) {
       proposeAlongAxis(op);
     }

@@ -249,40 +249,46 @@ public:
       readers_.push_back(columnsOf(layout, size, position));
     }
   }
+  // What an access adds is less than what a part does.
   [[nodiscard]] int64_t of(const Swizzle &swizzle) const {
     const auto map = [&](int32_t position) { return swizzle.apply(position); };
     int64_t cost = 0;
     for (size_t i = 0; i < writers_.size(); ++i) {
       const Columns columns = writers_[i].mapped(map);
       const BufferAccess access = writeAccess(columns, use_.elementBytes, 16);
-      cost += int64_t{partsOf(columns, use_.elementBytes, access)} *
-              use_.writers[i].size(HwDim::Reg) / access.elements;
+      cost += accessCost(columns, use_.writers[i], access);
       // A copy in parts smaller than its width is no copy.
-      cost += access.elements * use_.elementBytes < use_.minUnitBytes ? int64_t{1} << 40 : 0;
+      cost += access.elements * use_.elementBytes < use_.minUnitBytes ? int64_t{1} << 60 : 0;
     }
     for (size_t i = 0; i < readers_.size(); ++i) {
       const Columns columns = readers_[i].mapped(map);
-      const BufferAccess access = readAccess(columns, use_.elementBytes);
-      cost += int64_t{partsOf(columns, use_.elementBytes, access)} *
-              use_.readers[i].size(HwDim::Reg) / access.elements;
+      cost += accessCost(columns, use_.readers[i], readAccess(columns, use_.elementBytes));
     }
     return cost;
   }
 
-  // What no swizzle goes below: 128 bytes at a time, each lane's elements once.
+  // What no swizzle goes below: 128 bytes at a time, each lane's elements once, in accesses as wide as without one.
   [[nodiscard]] int64_t least() const {
     int64_t cost = 0;
-    for (const auto *layouts : {&use_.writers, &use_.readers}) {
-      for (const Layout &layout : *layouts) {
-        const int64_t lanes = int64_t{1} << std::popcount(
-                                  static_cast<uint32_t>(layout.canonicalBits(HwDim::Lane)));
-        cost += lanes * use_.elementBytes * layout.size(HwDim::Reg) / 128;
-      }
+    const auto add = [&](const Layout &layout, const BufferAccess &access) {
+      const int64_t lanes = int64_t{1} << std::popcount(static_cast<uint32_t>(layout.canonicalBits(HwDim::Lane)));
+      cost += lanes * use_.elementBytes * layout.size(HwDim::Reg) / 128 * kPart + layout.size(HwDim::Reg) / access.elements;
+    };
+    for (size_t i = 0; i < writers_.size(); ++i) {
+      add(use_.writers[i], writeAccess(writers_[i], use_.elementBytes, 16));
+    }
+    for (size_t i = 0; i < readers_.size(); ++i) {
+      add(use_.readers[i], readAccess(readers_[i], use_.elementBytes));
     }
     return cost;
   }
 
 private:
+  static constexpr int64_t kPart = int64_t{1} << 20;
+  [[nodiscard]] int64_t accessCost(const Columns &columns, const Layout &layout, const BufferAccess &access) const {
+    const int64_t accesses = layout.size(HwDim::Reg) / access.elements;
+    return accesses * (partsOf(columns, use_.elementBytes, access) * kPart + 1);
+  }
   const BufferUse &use_;
   std::vector<Columns> writers_, readers_;
 };
@@ -315,23 +321,27 @@ int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes) {
 }
 
 std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits) {
-  std::vector<Swizzle> result = {{}};
+  std::vector<Swizzle> result = {{}}, folded;
   for (int32_t unitBytes = 16; unitBytes >= std::max(elementBytes, 4); unitBytes /= 2) {
     const auto unit = static_cast<int32_t>(log2Of(unitBytes / elementBytes));
     for (int32_t bits = 1; bits <= 7 - static_cast<int32_t>(log2Of(unitBytes)); ++bits) {
       for (int32_t shift = unit + bits; shift + bits <= positionBits; ++shift) {
         for (int32_t rotation = 0; rotation < bits; ++rotation) {
           result.push_back({unit, bits, shift, rotation});
+          if (bits > 1 && shift + bits < positionBits) {
+            folded.push_back({unit, bits, shift, rotation, true});
+          }
         }
       }
     }
   }
+  result.insert(result.end(), folded.begin(), folded.end());
   return result;
 }
 
 int32_t Swizzle::apply(int32_t position) const {
   const int32_t mask = (1 << bits) - 1;
-  const int32_t row = position >> shift & mask;
+  const int32_t row = (position >> shift ^ (folded ? position >> (shift + bits - 1) : 0)) & mask;
   const int32_t rotated = bits == 0 ? 0 : (row << rotation | row >> (bits - rotation)) & mask;
   return position ^ rotated << unit;
 }

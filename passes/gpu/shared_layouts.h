@@ -5,7 +5,8 @@
 // offset of an element is swizzled: with p its position in that order,
 //     offset = p XOR (rotate((p >> shift) & (2^bits - 1)) << unit)
 // which permutes units of 2^unit elements within a row by the low bits of the row (rotated within
-// `bits` by `rotation`). Such a map is a Layout from HwDim::Offset. Shared memory has 32 banks of 4
+// `bits` by `rotation`). Folded, the row's bits from the last of these on are added to them (XOR), for
+// threads that write rows at a distance of each other and read neighbours, or the other way round. Such a map is a Layout from HwDim::Offset. Shared memory has 32 banks of 4
 // bytes; an access of all 32 lanes of 4, 8 or 16 bytes is served in 1, 2 or 4 parts of 128 bytes; a
 // part whose lanes need different words of one bank takes longer.
 #pragma once
@@ -20,12 +21,13 @@ namespace libtile::passes {
 
 struct Swizzle {
   int32_t unit = 0, bits = 0, shift = 0, rotation = 0;
+  bool folded = false; // with bits > 1
   // Position to offset, and back: the bits moved lie below those they come from.
   [[nodiscard]] int32_t apply(int32_t position) const;
 };
 
 // Swizzles worth a try on positions of so many bits: units of 4 to 16 bytes, within rows of at most
-// 128. The first is none.
+// 128. The first is none, the last ones are folded.
 [[nodiscard]] std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits);
 
 // subtile: powers of two; order[0] is the axis whose elements lie side by side.
@@ -60,7 +62,7 @@ struct BufferAccess {
 [[nodiscard]] int64_t accessCost(const ir::Layout &registers, const ir::Layout &buffer,
                                  int32_t elementBytes, const BufferAccess &access);
 
-// The buffer that the writers and readers reach at least cost. `minUnitBytes`: bytes that stay
+// The buffer that the writers and readers reach in fewest parts, and of such in fewest accesses. `minUnitBytes`: bytes that stay
 // together (an asynchronous copy's width). order: the axis to lie side by side, -1: free.
 struct BufferUse {
   std::span<const ir::Layout> writers, readers;

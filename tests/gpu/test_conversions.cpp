@@ -199,6 +199,50 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
   }
 }
 
+struct TurnedCase {
+  const char *target, *unit;
+  int32_t bytes, k, n, vector, rows, warps;
+};
+
+TEST(BankConflicts, RowsThatTurnInRegistersHaveNone) {
+  const TurnedCase cases[] = {{"gfx942", "mfma_32x32x8_f16", 2, 64, 128, 8, 4, 4},  {"gfx942", "mfma_32x32x16_i8", 1, 128, 128, 16, 4, 4},
+                              {"gfx942", "mfma_16x16x16_f16", 2, 64, 64, 8, 2, 4},  {"gfx1100", "wmma11_f16", 2, 32, 128, 8, 2, 8},
+                              {"gfx1100", "wmma11_bf16", 2, 64, 64, 8, 2, 8},       {"gfx1201", "wmma12_f16", 2, 32, 128, 8, 2, 8}};
+  for (const TurnedCase &c : cases) {
+    const ir::Target &target = codegen::findTarget(c.target);
+    const auto unit = std::ranges::find(target.units, c.unit, &ir::DotUnit::name);
+    ASSERT_NE(unit, target.units.end()) << c.unit;
+    const std::vector<int32_t> shape = {c.k, c.n}, acc = {128, c.n}, rowMajor = {1, 0};
+    const Layout from = Layout::blocked(shape, {.order = rowMajor,
+                                                .vector = c.vector,
+                                                .rows = c.rows,
+                                                .warps = c.warps,
+                                                .warpSize = target.warpSize,
+                                                .lanesAlong = 128 / (c.vector * c.bytes)});
+    const Layout to = passes::rightLayout(*unit, acc, c.k, passes::chooseWarpGrid(acc, c.warps, {unit->m, unit->n}), c.warps);
+    const Layout buffer = passes::chooseBuffer(shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = c.bytes});
+    const auto write = passes::writeAccess(from, buffer, c.bytes), read = passes::readAccess(to, buffer, c.bytes);
+    EXPECT_EQ(write.elements, c.rows) << c.unit << " " << buffer.str();
+    EXPECT_GE(read.elements * c.bytes, 8) << c.unit << " " << buffer.str();
+    EXPECT_EQ(passes::bankConflicts(from, buffer, c.bytes, write), 0) << c.unit << " " << buffer.str();
+    EXPECT_EQ(passes::bankConflicts(to, buffer, c.bytes, read), 0) << c.unit << " " << buffer.str();
+    expectConverts(from, to, shape, c.bytes);
+  }
+}
+
+TEST(Swizzle, PermutesPositions) {
+  constexpr int32_t kBits = 9;
+  for (const int32_t bytes : {1, 2, 4}) {
+    for (const passes::Swizzle &swizzle : passes::swizzles(bytes, kBits)) {
+      std::vector<bool> seen(1 << kBits);
+      for (int32_t position = 0; position < 1 << kBits; ++position) {
+        seen[static_cast<size_t>(swizzle.apply(position))] = true;
+      }
+      EXPECT_TRUE(std::ranges::all_of(seen, [](bool each) { return each; }));
+    }
+  }
+}
+
 TEST(BankConflicts, CountsWhatTheHardwareSerialises) {
   const std::vector<int32_t> shape = {32, 32}, rowMajor = {1, 0}, columnMajor = {0, 1};
   const Layout columns = Layout::blocked(shape, columnMajor, 1, 1);

@@ -155,4 +155,15 @@ TEST(LayoutBlocked, IsCoalesced) {
             "repeats=[2]");
 }
 
+TEST(LayoutBlocked, HoldsRows) {
+  // Vectors of four of two rows a thread; lanes go along a row for two, then over the 6 rows, of which one subtile has 8, and then
+  // along the row again.
+  const std::vector<int32_t> shape = {6, 64}, order = {1, 0};
+  EXPECT_EQ(Layout::blocked(shape, {.order = order, .vector = 4, .rows = 2, .warps = 1, .warpSize = 16, .lanesAlong = 2}).str(),
+            "regs=[[0,1],[0,2],[1,0]] lanes=[[0,4],[0,8],[0,16],[0,32]] warps=[] subtile=[2,64] repeats=[3,1]");
+  const std::vector<int32_t> square = {64, 64};
+  EXPECT_EQ(Layout::blocked(square, {.order = order, .vector = 4, .rows = 2, .warps = 2, .warpSize = 16, .lanesAlong = 2}).str(),
+            "regs=[[0,1],[0,2],[1,0]] lanes=[[0,4],[2,0],[4,0],[8,0]] warps=[[0,8]] subtile=[16,16] repeats=[4,4]");
+}
+
 } // namespace

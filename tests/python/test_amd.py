@@ -289,3 +289,24 @@ def test_random_kernels_have_code(name, tmp_path):
             assert isinstance(error, libtile.OutOfResources), error
             refused.append(seed)
     assert len(refused) < 10
+
+
+@libtile.jit
+def product(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACC: tl.constexpr):
+    m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), ACC)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :], (i + k)[None, :] < K, 0)
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :], ((i + k)[:, None] < K) & (n[None, :] < N), 0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@pytest.mark.parametrize("kind", ["fp16", "i8"])
+def test_rows_turn_in_registers(target, kind):
+    """No element of B, whose rows go along n, is read from LDS or written there by itself."""
+    acc = tl.int32 if kind == "i8" else tl.float32
+    text = product.warmup(f"*{kind}:16", f"*{kind}:16", "*i32:16" if kind == "i8" else "*fp32:16", "i32:16", "i32:16", BM=128, BN=128, BK=64,
+                          ACC=acc, grid=(1,), num_warps=256 // WAVES[target], target=target).asm["asm"]
+    assert re.search("v_mfma|v_wmma", text)
+    assert not re.search(r"ds_(read|load|write|store)_(u8|u16|i8|i16|b8|b16)", text)
