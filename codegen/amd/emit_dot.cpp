@@ -45,13 +45,16 @@ private:
     if (matrix_.turned) {
       std::swap(left, right);
     }
-    llvm::SmallVector<llvm::Value *, 6> arguments = {left, right, acc};
+    llvm::SmallVector<llvm::Value *, 9> arguments = {left, right, acc};
     if (matrix_.extra == MatrixUnit::Modes) {
       arguments.append(3, b.getInt32(0));
     } else if (matrix_.extra == MatrixUnit::Signs) {
       arguments = {b.getTrue(), left, b.getTrue(), right, acc, b.getFalse()};
+    } else if (matrix_.extra == MatrixUnit::Formats) {
+      arguments.append({b.getInt32(matrix_.formatA), b.getInt32(matrix_.formatB)});
+      arguments.append(4, b.getInt32(0));
     }
-    llvm::SmallVector<llvm::Type *, 6> types;
+    llvm::SmallVector<llvm::Type *, 9> types;
     for (llvm::Value *argument : arguments) {
       types.push_back(argument->getType());
     }

@@ -27,13 +27,15 @@ Bases transposed(Bases bases) {
   return bases;
 }
 
-// Operands of n rows (columns) whose lanes go through them, and then along k in runs of `perLane`; sums in runs of four rows.
-ir::DotUnit mfmaUnit(std::string name, Elem elem, Elem sum, int32_t n, int32_t perLane) {
+// Operands of n rows (columns) whose lanes go through them, and then along k in runs of `perLane`, of which a lane has several behind
+// each other's; sums in runs of four rows.
+ir::DotUnit mfmaUnit(std::string name, Elem elem, Elem sum, int32_t n, int32_t perLane, int32_t runs = 1) {
   const int32_t k = perLane * 64 / n;
   Bases regs, lanes, sums, sumLanes;
   append(regs, 1, perLane, false);
   append(lanes, 1, n, true);
   append(lanes, perLane, k, false);
+  append(regs, k, k * runs, false);
   const bool isDouble = elem == Elem::F64; // rows go through lanes first
   append(sums, isDouble ? 4 : 1, isDouble ? 16 : 4, true);
   append(sums, 8, isDouble || n == 16 ? 8 : n, true);
@@ -42,7 +44,7 @@ ir::DotUnit mfmaUnit(std::string name, Elem elem, Elem sum, int32_t n, int32_t p
   return {.name = std::move(name),
           .m = n,
           .n = n,
-          .k = k,
+          .k = k * runs,
           .a = {.elem = elem, .regs = regs, .lanes = lanes},
           .b = {.elem = elem, .regs = transposed(regs), .lanes = transposed(lanes)},
           .acc = {.elem = sum, .regs = sums, .lanes = sumLanes},
@@ -122,6 +124,19 @@ void addFloat8(List &list, Float8 fp8, Float8 bf8, const std::string &prefix) {
   }
 }
 
+// Of two runs of sixteen codes a lane, whose formats are numbers beside the operands: four times as deep, and twice as fast.
+void addDeepFloat8(List &list) {
+  for (const auto &[n, shape] : {std::pair{32, "32x32x64"}, std::pair{16, "16x16x128"}}) {
+    for (const Formats &f : kMfmaFormats) {
+      const std::string name = std::string("mfma_") + shape + (f.aIsFp8 ? "_fp8" : "_bf8") + (f.bIsFp8 ? "_fp8" : "_bf8");
+      const char *intrinsic = n == 32 ? "llvm.amdgcn.mfma.scale.f32.32x32x64.f8f6f4.v8i32.v8i32" : "llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4.v8i32.v8i32";
+      ir::DotUnit unit = ofFormats(mfmaUnit(name, Elem::I8, Elem::F32, n, 16, 2), f.aIsFp8 ? Float8::e4nv : Float8::e5,
+                                   f.bIsFp8 ? Float8::e4nv : Float8::e5);
+      list.push_back({std::move(unit), intrinsic, MatrixUnit::Int32, MatrixUnit::Formats, f.aIsFp8 ? 0 : 1, f.bIsFp8 ? 0 : 1});
+    }
+  }
+}
+
 List cdna(MatrixSet set) {
   using W = MatrixUnit::Word;
   List list;
@@ -142,6 +157,7 @@ List cdna(MatrixSet set) {
     addFloat8(list, Float8::e4b8, Float8::e5b16, "fnuz_");
   }
   if (set == MatrixSet::Cdna4) {
+    addDeepFloat8(list);
     addFloat8(list, Float8::e4nv, Float8::e5, "");
   }
   if (set == MatrixSet::Cdna2) {
@@ -189,14 +205,15 @@ MatrixUnit turned(MatrixUnit matrix) {
   return matrix;
 }
 
-// Either way round. What a dot takes that wants neither comes first: a lane's neighbours in a row, which are stored at once, if
-// its sums of one row are neighbours.
+// Either way round. What a dot takes that wants neither comes first, of all types: a lane's neighbours in a row, which are stored at
+// once, if its sums of one row are neighbours.
 List bothWays(const List &list) {
   List all;
-  for (const MatrixUnit &matrix : list) {
-    const bool areNeighbours = matrix.unit.acc.regs.front() == ir::Coords{1, 0};
-    all.push_back(areNeighbours ? turned(matrix) : matrix);
-    all.push_back(areNeighbours ? matrix : turned(matrix));
+  for (const bool isFirst : {true, false}) {
+    for (const MatrixUnit &matrix : list) {
+      const bool areNeighbours = matrix.unit.acc.regs.front() == ir::Coords{1, 0};
+      all.push_back(areNeighbours == isFirst ? turned(matrix) : matrix);
+    }
   }
   return all;
 }

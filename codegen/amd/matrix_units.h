@@ -17,8 +17,9 @@ struct MatrixUnit {
   const char *intrinsic; // LLVM's name of it, with the types that it is overloaded by
   // How the intrinsic takes a lane's elements of an operand: one of these, or a vector.
   enum Word : uint8_t { Half, Short, Bfloat, Int32, Int64, Float, Double } word;
-  // What comes beside a, b and the sums: nothing, three zeros of MFMA, or the signs of integers.
-  enum Extra : uint8_t { None, Modes, Signs } extra;
+  // What comes beside a, b and the sums: nothing, three zeros of MFMA, the signs of integers, or the numbers of formats and no scales.
+  enum Extra : uint8_t { None, Modes, Signs, Formats } extra;
+  int32_t formatA = 0, formatB = 0; // of the first operand that the instruction is given, and of the second
   bool turned = false; // it is given b for a and a for b, and its sums are transposed
 };
 

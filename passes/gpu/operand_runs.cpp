@@ -14,6 +14,8 @@ using ir::Opcode;
 using ir::OpId;
 using ir::ValueId;
 
+constexpr size_t kMostMade = 64; // values on the way from a load to dots
+
 // A value made of the tile, and the tile's axis that each axis of it is.
 struct Made {
   ValueId value;
@@ -60,7 +62,7 @@ std::optional<OperandRun> operandRun(const ir::Function &fn, ValueId tile, unsig
         const auto axis = static_cast<unsigned>(made[i].axes[rank - 1 - use.operand]);
         const int32_t run = runAlongK(unitOf(fn, use.op, target), use.operand);
         longest = axis != fast && run > longest.elements ? OperandRun{axis, run} : longest;
-      } else if (auto next = madeOf(fn, made[i], use.op);
+      } else if (auto next = made.size() < kMostMade ? madeOf(fn, made[i], use.op) : std::nullopt;
                  next && std::ranges::find(made, next->value, &Made::value) == made.end()) {
         made.push_back(std::move(*next));
       }

@@ -100,6 +100,9 @@ std::optional<Shape> parseShape(const std::string &name) {
   if (words[at].ends_with("b") && std::isdigit(static_cast<unsigned char>(words[at][0])) != 0) {
     shape.blocks = static_cast<unsigned>(std::stoi(words[at++]));
   }
+  if (words[at] == "f8f6f4") { // the caller says which
+    return shape;
+  }
   const std::string first = words[at] == "iu8" ? "i8" : words[at], second = at + 1 < words.size() && words[at + 1] != "1k" ? words[at + 1] : first;
   const auto a = elemOf(first), b = elemOf(second);
   if (!a || !b) {
@@ -223,18 +226,35 @@ private:
   std::vector<uint32_t> left_, right_, rows_, columns_; // by lane and element
 };
 
+// Of operands whose formats are numbers of the instruction, those of 8 bits.
+std::optional<Elem> formatOf(int64_t number) {
+  return number == 0 ? std::optional(Elem::Fp8) : number == 1 ? std::optional(Elem::Bf8) : std::nullopt;
+}
+
 Step makeMfma(const Instruction &in, const Machine &machine) {
-  const auto shape = parseShape(in.name);
-  if (!shape || in.number("cbsz").value_or(0) != 0 || in.number("abid").value_or(0) != 0 || in.number("blgp").value_or(0) != 0) {
+  auto shape = parseShape(in.name);
+  const int64_t first = in.number("cbsz").value_or(0), second = in.number("blgp").value_or(0);
+  const bool ofFormats = in.name.ends_with("f8f6f4");
+  if (!shape || in.number("abid").value_or(0) != 0 || (!ofFormats && (first != 0 || second != 0))) {
     return {};
+  }
+  if (ofFormats) {
+    const auto a = formatOf(first), b = formatOf(second);
+    if (!a || !b) {
+      return {};
+    }
+    shape->a = *a;
+    shape->b = *b;
+    shape->accumulator = Elem::F32;
   }
   const unsigned m = shape->m, k = shape->k, blocks = shape->blocks;
   const unsigned groups = 64 / (m * blocks); // of lanes, along k
-  const unsigned perLane = k / groups;
+  const unsigned perLane = k / groups, run = ofFormats ? 16 : perLane;
   Product product(*shape, in, machine, perLane, m * m * blocks / 64);
-  // A lane has one row of one block, and a run along k: lanes go through rows, blocks, then k.
-  const PlaceOf ofA = [=](unsigned lane, unsigned i) { return Place{lane % m, lane / (m * blocks) * perLane + i, lane / m % blocks}; };
-  const PlaceOf ofB = [=](unsigned lane, unsigned i) { return Place{lane / (m * blocks) * perLane + i, lane % m, lane / m % blocks}; };
+  // A lane has one row of one block, and runs along k: lanes go through rows, blocks, then k, and a next run lies behind all lanes'.
+  const auto along = [=](unsigned lane, unsigned i) { return i / run * run * groups + lane / (m * blocks) * run + i % run; };
+  const PlaceOf ofA = [=](unsigned lane, unsigned i) { return Place{lane % m, along(lane, i), lane / m % blocks}; };
+  const PlaceOf ofB = [=](unsigned lane, unsigned i) { return Place{along(lane, i), lane % m, lane / m % blocks}; };
   const bool isDouble = shape->accumulator == Elem::F64;
   product.place(ofA, ofB, [=](unsigned lane, unsigned i) {
     if (isDouble && m == 16) {

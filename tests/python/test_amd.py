@@ -292,7 +292,7 @@ def test_random_kernels_have_code(name, tmp_path):
 
 
 @libtile.jit
-def product(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACC: tl.constexpr):
+def along_rows(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACC: tl.constexpr):
     m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     acc = tl.zeros((BM, BN), ACC)
     for i in range(0, K, BK):
@@ -306,7 +306,21 @@ def product(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 def test_rows_turn_in_registers(target, kind):
     """No element of B, whose rows go along n, is read from LDS or written there by itself."""
     acc = tl.int32 if kind == "i8" else tl.float32
-    text = product.warmup(f"*{kind}:16", f"*{kind}:16", "*i32:16" if kind == "i8" else "*fp32:16", "i32:16", "i32:16", BM=128, BN=128, BK=64,
+    text = along_rows.warmup(f"*{kind}:16", f"*{kind}:16", "*i32:16" if kind == "i8" else "*fp32:16", "i32:16", "i32:16", BM=128, BN=128, BK=64,
                           ACC=acc, grid=(1,), num_warps=256 // WAVES[target], target=target).asm["asm"]
     assert re.search("v_mfma|v_wmma", text)
     assert not re.search(r"ds_(read|load|write|store)_(u8|u16|i8|i16|b8|b16)", text)
+
+
+@pytest.mark.parametrize("first, second, words", [("fp8e4nv", "fp8e4nv", ""), ("fp8e5", "fp8e4nv", "blgp:1"), ("fp8e4nv", "fp8e5", "cbsz:1")])
+@pytest.mark.parametrize("size, depth", [(32, 64), (16, 128)])
+def test_codes_of_deep_products(first, second, words, size, depth):
+    """The lane has sums of a row, for which the instruction is given b first: its formats change places, too."""
+    made = mixed.warmup(f"*{first}", f"*{second}", "*fp32", M=size, K=depth, target="gfx950", grid=(1,), num_warps=1)
+    assert re.findall(rf"v_mfma_f32_{size}x{size}x{depth}_f8f6f4 [^\n]*?((?:cbsz|blgp):1)?\n", made.asm["asm"]) == [words]
+
+
+@libtile.jit
+def mixed(a, b, c, M: tl.constexpr, K: tl.constexpr):
+    m, k = tl.arange(0, M), tl.arange(0, K)
+    tl.store(c + m[:, None] * M + m[None, :], tl.dot(tl.load(a + m[:, None] * K + k[None, :]), tl.load(b + k[:, None] * M + m[None, :])))

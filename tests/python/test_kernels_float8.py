@@ -407,7 +407,7 @@ def product(x, y, out, A: tl.constexpr, B: tl.constexpr, M: tl.constexpr, N: tl.
 @everywhere
 @formats
 @pytest.mark.parametrize("other", FORMATS)
-@pytest.mark.parametrize("m, n, k", [(16, 16, 32), (5, 9, 17)])
+@pytest.mark.parametrize("m, n, k", [(16, 16, 32), (5, 9, 17), (32, 40, 64), (16, 33, 128)])
 def test_dot_of_any_two_formats(device, name, other, m, n, k):
     rng = np.random.default_rng(m)
     x = encode(name, rng.integers(-3, 4, (m, k)) / 4)
