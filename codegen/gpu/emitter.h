@@ -239,6 +239,7 @@ protected:
   // ---- emit_convert.cpp: the value of another lane
   llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const LaneExchange &exchange);
   Regs exchangeRegisters(const ir::Type &element, const Regs &from, const passes::Conversion &plan);
+  Regs shuffleRegisters(const ir::Type &element, const Regs &from, const passes::Conversion &plan);
   // ---- emit_messages.cpp
   Regs programIndices();
   void printElements(ir::ValueId value, const ir::PrintFormat &format, const std::string &text);

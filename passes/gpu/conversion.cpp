@@ -5,6 +5,7 @@
 #include "passes/gpu/layout_maps.h"
 
 #include <bit>
+#include <set>
 
 namespace libtile::passes {
 namespace {
@@ -53,7 +54,29 @@ std::optional<std::array<int32_t, 6>> sendColumns(std::span<const int32_t> lanes
   return columns;
 }
 
-bool planShuffles(const Layout &from, const Layout &to, Conversion &plan) {
+// Shuffles that move all words: those of one word, from one lane, are one.
+size_t wordsMoved(std::span<const Conversion::Shuffle> shuffles, int32_t perWord) {
+  std::set<std::pair<int32_t, int32_t>> words;
+  for (const Conversion::Shuffle &shuffle : shuffles) {
+    words.emplace(shuffle.lane.base, shuffle.shown() / perWord);
+  }
+  return words.size();
+}
+
+// The most registers to a word for which fewer words move; all lanes show the same place of a word.
+int32_t registersPerWord(std::span<const Conversion::Shuffle> shuffles, int32_t subRegs, int32_t elementBytes) {
+  const auto divides = [&](int32_t perWord) {
+    return std::ranges::all_of(shuffles[0].send.columns, [&](int32_t column) { return column % perWord == 0; });
+  };
+  for (int32_t perWord = std::min(subRegs, 4 / elementBytes); perWord > 1; perWord /= 2) {
+    if (divides(perWord) && wordsMoved(shuffles, perWord) < wordsMoved(shuffles, 1)) {
+      return perWord;
+    }
+  }
+  return 1;
+}
+
+bool planShuffles(const Layout &from, const Layout &to, int32_t elementBytes, Conversion &plan) {
   if (to.bases(HwDim::Warp) != from.bases(HwDim::Warp) ||
       to.bases(HwDim::Lane).size() != from.bases(HwDim::Lane).size()) {
     return false;
@@ -89,6 +112,7 @@ bool planShuffles(const Layout &from, const Layout &to, Conversion &plan) {
     shuffle.send.base = holder.reg % subRegs ^ sendLinear.at(holder.lane);
     shuffles.push_back(shuffle);
   }
+  plan.perWord = registersPerWord(shuffles, subRegs, elementBytes);
   plan.shuffles = std::move(shuffles);
   plan.kind = Conversion::Kind::Shuffles;
   return true;
@@ -132,7 +156,7 @@ bool planExchanges(const Layout &from, const Layout &to, int32_t elementBytes, C
 bool staysInWarps(const Conversion &plan, const Layout &from, const Layout &to, int32_t elementBytes) {
   constexpr int64_t kBarrier = 16;
   const auto words = int64_t{from.size(HwDim::Reg)} / plan.perWord;
-  const auto moved = static_cast<int64_t>(plan.shuffles.size()) + static_cast<int64_t>(plan.exchanges.size()) * words * 3 / 4;
+  const auto moved = static_cast<int64_t>(wordsMoved(plan.shuffles, plan.perWord)) + static_cast<int64_t>(plan.exchanges.size()) * words * 3 / 4;
   const int64_t shuffles = moved * (elementBytes > 4 ? 2 : 1);
   const int64_t memory = accessCost(from, plan.buffer, elementBytes, plan.write) +
                          accessCost(to, plan.buffer, elementBytes, plan.read) + kBarrier;
@@ -168,7 +192,7 @@ Conversion planConversion(const Layout &from, const Layout &to, std::span<const 
   plan.write = writeAccess(from, plan.buffer, elementBytes);
   plan.read = readAccess(to, plan.buffer, elementBytes);
   Conversion inWarps = plan;
-  if ((planShuffles(from, to, inWarps) || planExchanges(from, to, elementBytes, inWarps)) &&
+  if ((planShuffles(from, to, elementBytes, inWarps) || planExchanges(from, to, elementBytes, inWarps)) &&
       staysInWarps(inWarps, from, to, elementBytes)) {
     return inWarps;
   }

@@ -4,8 +4,9 @@
 // is taken:
 //
 //   Registers  every thread already holds what it needs: registers are renamed
-//   Shuffles   the data stays inside each warp: one shuffle for each register. The lane that receives names the lane it
-//              takes from; the lane that sends chooses which register it shows. Both are affine maps of the lane over F2
+//   Shuffles   the data stays inside each warp: one shuffle for each register, or for elements side by side in a word that go to
+//              one lane. The lane that receives names the lane it takes from; the lane that sends chooses which register it
+//              shows. Both are affine maps of the lane over F2
 //   Exchanges  the data stays inside each warp, and a lane needs several registers of another one: bits of the lane change
 //              places with bits of the register, one after the other. Each time lanes that differ in the bit swap half of
 //              their registers, by a shuffle for two registers. Elements side by side in a word stay together
@@ -38,6 +39,8 @@ struct Conversion {
   struct Shuffle {
     int32_t firstRegister = 0;
     LaneMap lane, send;
+    // Of the lane 0.
+    [[nodiscard]] int32_t shown() const { return firstRegister + send.base; }
   };
   // The register whose bit differs from the lane's goes to the lane that differs in its bit, and one of that lane's comes.
   struct Exchange {
@@ -48,7 +51,7 @@ struct Conversion {
   std::vector<int32_t> registers;  // Registers, Exchanges (behind them): for each register of the result its source
   std::vector<Shuffle> shuffles;   // Shuffles: for each register of the result
   std::vector<Exchange> exchanges; // Exchanges
-  int32_t perWord = 1;             // Exchanges: registers that stay together, a power of two
+  int32_t perWord = 1;             // Shuffles, Exchanges: registers that stay together, a power of two
   ir::Layout buffer;               // Shared
   BufferAccess write, read;        // Shared
 };

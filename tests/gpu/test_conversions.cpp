@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 using namespace libtile;
 using ir::Coords;
 using ir::HwDim;
@@ -147,6 +149,27 @@ TEST(Conversion, AccumulatorIsStoredFromItsWarp) {
   const Layout to({128, 128}, {1, 1}, {registers, lanes, acc.bases(HwDim::Warp), {}, {}});
   EXPECT_EQ(expectConverts(acc, to, shape, 2), Conversion::Kind::Exchanges);
   EXPECT_EQ(passes::planConversion(acc, to, shape, 2).perWord, 2);
+}
+
+TEST(Conversion, HalvesGoToOtherLanesByWords) {
+  // RDNA 3's scores have even columns in one half of the lanes and odd ones in the other; as a left operand both have all. Each of
+  // the 16 registers of the sums goes to both, two to a word.
+  const ir::Target &target = codegen::findTarget("gfx1100");
+  const auto unit = std::ranges::find(target.units, std::string("wmma11_f16_turned"), &ir::DotUnit::name);
+  ASSERT_NE(unit, target.units.end());
+  const std::vector<int32_t> shape = {128, 32}, next = {128, 64}, grid = {8, 1};
+  const Layout sums = passes::accumulatorLayout(*unit, shape, grid, 8);
+  const Layout left = passes::leftLayout(*unit, next, 32, grid, 8);
+  EXPECT_EQ(expectConverts(sums, left, shape, 2), Conversion::Kind::Shuffles);
+  const Conversion plan = passes::planConversion(sums, left, shape, 2);
+  EXPECT_EQ(plan.perWord, 2);
+  std::set<std::pair<int32_t, int32_t>> words;
+  for (const Conversion::Shuffle &shuffle : plan.shuffles) {
+    words.emplace(shuffle.lane.base, shuffle.shown() / plan.perWord);
+  }
+  EXPECT_EQ(plan.shuffles.size(), 32U);
+  EXPECT_EQ(words.size(), 16U);
+  EXPECT_EQ(passes::planConversion(sums, left, shape, 4).perWord, 1);
 }
 
 struct MatrixCase {
