@@ -34,6 +34,10 @@ void AmdEmitter::markKernel() {
   kernel_->addFnAttr("amdgpu-ieee", "false");
   if (options_.waves > 0) {
     kernel_->addFnAttr("amdgpu-waves-per-eu", std::to_string(options_.waves));
+    if (options_.waves > 1) {
+      // All registers are common ones: LLVM would give half of them to sums, and move these to and fro.
+      kernel_->addFnAttr("amdgpu-agpr-alloc", "0");
+    }
   }
 }
 

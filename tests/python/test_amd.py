@@ -212,6 +212,13 @@ def attends(q, k, v, o, count, M: tl.constexpr, N: tl.constexpr):
     tl.store(o + i * N + j, acc)
 
 
+def test_waves_take_no_accumulation_registers():
+    """Of half of a SIMD's registers all are common ones: sums are not copied."""
+    text = attends.warmup("*fp16:16", "*fp16:16", "*fp16:16", "*fp32:16", "i32:16", M=128, N=64, target="gfx942", grid=(1,), num_warps=4,
+                          waves_per_eu=2).asm["asm"]
+    assert number(text, "vgpr_count") <= 256 and not number(text, "agpr_count") and "v_accvgpr" not in text
+
+
 @pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 def test_scores_are_the_next_left_operand(name):
     """Two lanes have the scores of a row, and each of them what it multiplies next, but for RDNA 3, where either has all."""
