@@ -6,7 +6,7 @@
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/reduce_plan.h"
-#include "passes/gpu/separate_stores.h"
+#include "passes/gpu/separate_accesses.h"
 #include "passes/gpu/split_flat_reduces.h"
 
 #include <algorithm>
@@ -219,7 +219,7 @@ bool assignLayouts(ir::Function &fn, const PassContext &context) {
   const int32_t warps = chooseWarps(fn, context);
   Facts facts = computeFacts(fn);
   fn.resident = chooseResident(fn, facts, context, warps);
-  if (separateStores(fn, facts, context, warps)) {
+  if (separateAccesses(fn, facts, context, warps)) {
     facts = computeFacts(fn);
   }
   const LayoutProblem problem = proposeLayouts(fn, facts, context, warps);

@@ -5,7 +5,7 @@
 #include "passes/gpu/access_layouts.h"
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/plan_dots.h"
-#include "passes/gpu/separate_stores.h"
+#include "passes/gpu/separate_accesses.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>

@@ -35,7 +35,7 @@ struct LayoutComponent {
 struct LayoutProblem {
   ir::IndexMap<ir::ValueId, int32_t> componentOf{-1}; // tiles only
   std::vector<LayoutComponent> components;
-  ir::IndexMap<ir::OpId, bool> across{false}; // stores that convert what they store (separate_stores.h)
+  ir::IndexMap<ir::OpId, bool> across{false}; // stores that convert what they store (separate_accesses.h)
 };
 
 // Number of warps: the user's, or from the dots' accumulators (128 registers a thread), the reduced

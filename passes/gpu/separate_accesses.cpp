@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/gpu/separate_stores.h"
+#include "passes/gpu/separate_accesses.h"
 
 #include "ir/ops.h"
 #include "passes/gpu/access_layouts.h"
@@ -96,17 +96,17 @@ bool isStoredInWarps(const ir::Function &fn, OpId store, const Facts &facts, con
          layoutInWarps(fn, fn.operand(store, 0), facts, held, context.target.maxVectorBytes).has_value();
 }
 
-// Others use what the store's pointers and mask are computed from element by element: all of it has one layout.
-bool sharesPointers(const ir::Function &fn, OpId store) {
-  std::vector<OpId> open = {store};
-  std::set<uint32_t> seen = {store.index};
+// What the access' pointers and mask are computed from element by element: all of it has one layout. `seen` gets the ops.
+std::vector<ValueId> partsOfPlace(const ir::Function &fn, OpId access, std::set<uint32_t> &seen) {
+  std::vector<OpId> open = {access};
+  seen = {access.index};
   std::vector<ValueId> values;
   while (!open.empty() && seen.size() < kMostAgain) {
     const OpId op = open.back();
     open.pop_back();
     for (unsigned i = 0; i < fn.numOperands(op); ++i) {
       const ValueId value = fn.operand(op, i);
-      if (!fn.type(value).isTile() || (op == store && i == 1)) {
+      if (!fn.type(value).isTile() || (op == access && fn.opcode(op) == Opcode::Store && i == 1)) {
         continue;
       }
       values.push_back(value);
@@ -116,6 +116,13 @@ bool sharesPointers(const ir::Function &fn, OpId store) {
       }
     }
   }
+  return values;
+}
+
+// Others use a part of it.
+bool sharesPointers(const ir::Function &fn, OpId store) {
+  std::set<uint32_t> seen;
+  const std::vector<ValueId> values = partsOfPlace(fn, store, seen);
   return std::ranges::any_of(values, [&](ValueId value) {
     return std::ranges::any_of(fn.uses(value), [&](ir::Use use) { return !seen.contains(use.op.index); });
   });
@@ -129,6 +136,39 @@ bool hasCheapPlace(const ir::Function &fn, OpId store) {
 
 bool isStoreOfTile(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::Store && fn.type(fn.operand(op, 0)).isTile() && fn.type(fn.operand(op, 0)).rank() >= 2;
+}
+
+// The place that the value is a part of is tied to numbers that are computed: its mask selects them, or atomics add them there.
+bool isTiedToNumbers(const ir::Function &fn, ValueId value) {
+  std::vector<ValueId> open = {value};
+  std::set<uint32_t> seen = {value.index};
+  for (size_t i = 0; i < open.size() && i < kMostAgain; ++i) {
+    for (const ir::Use use : fn.uses(open[i])) {
+      const Opcode opcode = fn.opcode(use.op);
+      if (opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas ||
+          (ir::isElementwise(opcode) && fn.type(fn.result(use.op)).isFloating())) {
+        return true;
+      }
+      if (ir::isElementwise(opcode) && seen.insert(fn.result(use.op).index).second) {
+        open.push_back(fn.result(use.op));
+      }
+    }
+  }
+  return false;
+}
+
+// A load of what turns in registers, whose pointers or mask have a layout that others ask for.
+bool turnsBesideNumbers(const ir::Function &fn, OpId op, const Facts &facts, const PassContext &context) {
+  if (fn.opcode(op) != Opcode::Load || !fn.type(fn.operand(op, 0)).isTile() || fn.type(fn.operand(op, 0)).rank() < 2) {
+    return false;
+  }
+  const auto fast = static_cast<unsigned>(axesByRuns(fn, fn.operand(op, 0), facts)[0]);
+  const auto operands = fn.operands(op);
+  int32_t budget = kMostAgain;
+  std::set<uint32_t> seen;
+  return operandRun(fn, fn.result(op), fast, context.target) &&
+         std::ranges::all_of(operands, [&](ValueId value) { return isCheap(fn, value, budget); }) &&
+         std::ranges::any_of(partsOfPlace(fn, op, seen), [&](ValueId value) { return isTiedToNumbers(fn, value); });
 }
 
 // Copies what is computed from tiles, each op behind the original.
@@ -197,22 +237,22 @@ bool goesAcross(const ir::Function &fn, const Facts &facts, OpId store) {
   return !loads.empty() && std::ranges::all_of(loads, isAcross) && hasCheapPlace(fn, store);
 }
 
-bool separateStores(ir::Function &fn, const Facts &facts, const PassContext &context, int32_t warps) {
-  std::vector<OpId> stores = fn.walk();
-  std::erase_if(stores, [&](OpId op) {
+bool separateAccesses(ir::Function &fn, const Facts &facts, const PassContext &context, int32_t warps) {
+  std::vector<OpId> accesses = fn.walk();
+  std::erase_if(accesses, [&](OpId op) {
     const bool ofSums = isStoreOfTile(fn, op) && sharesPointers(fn, op) && hasCheapPlace(fn, op) &&
                         isStoredInWarps(fn, op, facts, context, warps);
-    return !ofSums && !goesAcross(fn, facts, op);
+    return !ofSums && !goesAcross(fn, facts, op) && !turnsBesideNumbers(fn, op, facts, context);
   });
-  for (const OpId store : stores) {
+  for (const OpId access : accesses) {
     Copier copier(fn);
-    for (const unsigned operand : {0U, 2U}) {
-      if (operand < fn.numOperands(store)) {
-        fn.setOperand(store, operand, copier.copy(fn.operand(store, operand)));
+    for (unsigned operand = 0; operand < fn.numOperands(access); ++operand) {
+      if (fn.opcode(access) == Opcode::Load || operand != 1) {
+        fn.setOperand(access, operand, copier.copy(fn.operand(access, operand)));
       }
     }
   }
-  return !stores.empty();
+  return !accesses.empty();
 }
 
 } // namespace libtile::passes
