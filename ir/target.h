@@ -122,7 +122,7 @@ struct Target {
   int32_t registersPerThread = 0; // 32-bit
   int32_t registers = 0;          // of a multiprocessor, shared by the programs that it holds
   int32_t maxVectorBytes = 16;    // widest access of one thread
-  bool asyncCopy = false;         // cp.async and commit/wait groups
+  bool asyncCopy = false;         // cp.async and commit/wait groups; without, copies ahead are loads to registers
   bool boxCopy = false;           // cp.async.bulk.tensor and mbarriers
   int32_t registerTeam = 0;       // warps that take registers from others together (setmaxnreg); 0: none can
   bool atomicAddBf16 = false;     // an instruction; else by compare and swap

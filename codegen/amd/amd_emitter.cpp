@@ -4,6 +4,7 @@
 #include "codegen/amd/description.h"
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
+#include "passes/gpu/shared_accesses.h"
 
 #include <llvm/IR/IntrinsicsAMDGPU.h>
 
@@ -72,6 +73,24 @@ void AmdEmitter::barrier() {
   builder_.CreateFence(llvm::AtomicOrdering::Release, group);
   builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_s_barrier));
   builder_.CreateFence(llvm::AtomicOrdering::Acquire, group);
+}
+
+// LLVM decides what a barrier waits for when it first sees it, and takes what is not under way then out of the wait for good. In a
+// loop's first block it has not seen the last one yet: nothing that others shall see may be under way from there.
+void AmdEmitter::endIteration(ir::OpId loop) {
+  const auto writes = [&](ir::OpId op) {
+    return fn_.ownEffects(op).has(ir::Effects::WritesBuffer) || fn_.ownEffects(op).has(ir::Effects::WritesGlobal);
+  };
+  const ir::BlockId body = fn_.regions(loop).back();
+  bool isUnderWay = false, meet = false;
+  for (const ir::OpId op : fn_.walk(body)) {
+    const bool meetsHere = fn_.opcode(op) == ir::Opcode::Barrier || passes::meetsInside(fn_, op);
+    meet = meet || meetsHere;
+    isUnderWay = writes(op) || (isUnderWay && !(meetsHere && fn_.block(op) == body));
+  }
+  if (isUnderWay && meet && fn_.numWarps > 1) {
+    builder_.CreateFence(llvm::AtomicOrdering::Release, context_.getOrInsertSyncScopeID("workgroup"));
+  }
 }
 
 // The lanes of a wave go together; what is needed is that the compiler keeps the order.

@@ -31,6 +31,7 @@ private:
   llvm::Value *clock() override;
   void barrier() override;
   void warpBarrier() override;
+  void endIteration(ir::OpId loop) override;
   // ---- emit_lanes.cpp
   llvm::Value *shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) override;
   [[nodiscard]] int32_t laneRow() const override;

@@ -101,6 +101,7 @@ void Emitter::lowerFor(ir::OpId op) {
   if (stop != nullptr) {
     again = builder_.CreateAnd(again, builder_.CreateNot(stop));
   }
+  endIteration(op);
   llvm::BasicBlock *latch = builder_.GetInsertBlock();
   index->addIncoming(builder_.CreateAdd(index, step), latch);
   addIncoming(state, next, latch);
@@ -135,6 +136,7 @@ void Emitter::lowerWhile(ir::OpId op) {
   const std::span<const ir::ValueId> yielded = fn_.operands(fn_.last(fn_.region(op, 1)));
   const bool hasStop = fn_.getBool(op, Attr::stop);
   const Regs next = carried(yielded.subspan(hasStop ? 1 : 0));
+  endIteration(op);
   llvm::BasicBlock *latch = builder_.GetInsertBlock();
   addIncoming(state, next, latch);
   if (hasStop) {

@@ -70,6 +70,7 @@ protected:
   virtual llvm::Value *clock() = 0;  // i64, nanoseconds
   virtual void barrier() = 0;        // of all threads of the program; a producer is none of them
   virtual void warpBarrier() = 0;    // what follows may need all threads of the warp at once
+  virtual void endIteration(ir::OpId) {} // of a loop, in front of the branch back
   virtual llvm::Value *shuffleWord(llvm::Value *word, const LaneExchange &exchange) = 0; // an i32
   // Neighbouring lanes within which a shift is cheap: a scan joins rows of so many by their last lanes.
   [[nodiscard]] virtual int32_t laneRow() const { return target_.warpSize; }

@@ -7,6 +7,8 @@
 //
 // Where boxes are copied, each slot has a counter of arrivals, and the loop carries the parity of its phase as
 // well. Boxes past the last iteration are not copied, so that none is under way when the loop ends.
+//
+// Where registers hold what is under way, there is one slot, and copies are loads and writes.
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/loop_rings.h"
@@ -38,12 +40,35 @@ public:
   void run() {
     Builder before(fn_, loop_);
     rings_.make(before);
-    if (numBoxes() > 0) {
-      arrivals_ = rings_.makeCounters(before, numBoxes());
-    }
     step_ = fn_.constantInt(fn_.operand(loop_, 2)).value();
     for (const unsigned position : plan_.carriedAhead) {
       ahead_.push_back(fn_.operand(loop_, 3 + position));
+    }
+    plan_.byRegisters ? byRegisters(before) : byCopies(before);
+  }
+
+private:
+  void byRegisters(Builder &before) {
+    const ValueId slot = before.i32(0);
+    writeSlots(before, slot, loadAhead(before, fn_.operand(loop_, 0), 0));
+    for (ValueId &value : ahead_) {
+      value = add(value);
+    }
+    Builder inside(fn_, fn_.first(body_));
+    for (size_t i = 0; i < plan_.loads.size(); ++i) {
+      rings_.readSlot(inside, i, slot);
+    }
+    const auto isRead = [&](OpId op) { return fn_.opcode(op) == Opcode::BufferRead; };
+    const auto ops = fn_.opsIn(body_);
+    inside.setBefore(fn_.next(*std::ranges::find_if(ops, isRead)));
+    const std::vector<ValueId> loaded = loadAhead(inside, fn_.arg(body_, 0), 1);
+    finish(inside);
+    writeSlots(inside, slot, loaded);
+  }
+
+  void byCopies(Builder &before) {
+    if (numBoxes() > 0) {
+      arrivals_ = rings_.makeCounters(before, numBoxes());
     }
     for (int32_t stage = 0; stage + 1 < plan_.stages; ++stage) {
       copyAhead(before, fn_.operand(loop_, 0), stage, before.i32(stage));
@@ -59,14 +84,7 @@ public:
     for (size_t i = 0; i < plan_.loads.size(); ++i) {
       rings_.readSlot(inside, i, readSlot_);
     }
-    // The first of them may be where `inside` stands.
-    inside.setBefore(end);
-    for (const PlannedLoad &planned : plan_.loads) {
-      fn_.erase(planned.load);
-    }
-    for (const ValueId value : ahead_) {
-      fn_.addOperand(end, value);
-    }
+    finish(inside);
     const auto [nextRead, wraps] = rings_.nextSlot(inside, readSlot_);
     fn_.addOperand(end, nextRead);
     fn_.addOperand(end, rings_.nextSlot(inside, fillSlot_).first);
@@ -85,18 +103,30 @@ public:
     }
   }
 
-private:
   [[nodiscard]] int64_t numBoxes() const {
     return std::ranges::count_if(plan_.loads, [](const PlannedLoad &load) { return load.box.has_value(); });
   }
 
-  // The loop's new arguments, after those it has.
+  // The loads are gone, and the body ends with what was carried ahead. The builder stands there.
+  void finish(Builder &inside) {
+    const OpId end = fn_.last(body_);
+    // The first of them may be where `inside` stands.
+    inside.setBefore(end);
+    for (const PlannedLoad &planned : plan_.loads) {
+      fn_.erase(planned.load);
+    }
+    for (const ValueId value : ahead_) {
+      fn_.addOperand(end, value);
+    }
+  }
+
+  // A new argument of the loop, after those it has.
+  ValueId add(ValueId init) {
+    fn_.addOperand(loop_, init);
+    fn_.addResult(loop_, fn_.type(init));
+    return fn_.addArg(body_, fn_.type(init));
+  }
   void carry(Builder &before) {
-    const auto add = [&](ValueId init) {
-      fn_.addOperand(loop_, init);
-      fn_.addResult(loop_, fn_.type(init));
-      return fn_.addArg(body_, fn_.type(init));
-    };
     for (ValueId &value : ahead_) {
       value = add(value);
     }
@@ -113,8 +143,42 @@ private:
     }
   }
 
-  // Copies what iteration `iteration + distance` loads, and advances ahead_ by one iteration.
+  // Copies what iteration `iteration + distance` loads.
   void copyAhead(Builder &builder, ValueId iteration, int32_t distance, ValueId slot) {
+    runAhead(builder, iteration, distance, [&](size_t load, ValueId valid, Mapped mapped) {
+      if (plan_.loads[load].box) {
+        rings_.copyBox(builder, load, slot, arrivals_, valid, mapped);
+      } else {
+        copyLoad(builder, load, slot, valid, mapped);
+      }
+    });
+    if (threadsCopy()) {
+      builder.op(Opcode::AsyncCommit, {});
+    }
+  }
+
+  // Its tiles in registers.
+  std::vector<ValueId> loadAhead(Builder &builder, ValueId iteration, int32_t distance) {
+    std::vector<ValueId> loaded;
+    runAhead(builder, iteration, distance, [&](size_t index, ValueId valid, Mapped mapped) {
+      const OpId load = plan_.loads[index].load;
+      builder.loc = fn_.loc(load);
+      const ValueId pointers = mapped(fn_.operand(load, 0));
+      loaded.push_back(builder.make(Opcode::Load, {pointers, maskOf(builder, load, valid, mapped)}, fn_.type(fn_.result(load))));
+      fn_.copyAttrs(load, fn_.def(loaded.back()));
+    });
+    return loaded;
+  }
+  void writeSlots(Builder &builder, ValueId slot, std::span<const ValueId> tiles) {
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      builder.loc = fn_.loc(plan_.loads[i].load);
+      builder.op(Opcode::BufferWrite, std::array{rings_.slotOf(builder, i, slot), tiles[i]});
+    }
+  }
+
+  // Makes each load's copy for iteration `iteration + distance`, given whether there is one, and advances ahead_ by one iteration.
+  void runAhead(Builder &builder, ValueId iteration, int32_t distance,
+                llvm::function_ref<void(size_t load, ValueId valid, Mapped mapped)> copy) {
     const Type type = fn_.type(iteration);
     const Type wide = Type::scalar(Elem::I64);
     const bool isUnsigned = fn_.getBool(loop_, Attr::is_unsigned);
@@ -137,14 +201,7 @@ private:
     }
     const auto mapped = [&](ValueId value) { return map[value].valid() ? map[value] : value; };
     for (size_t i = 0; i < plan_.loads.size(); ++i) {
-      if (plan_.loads[i].box) {
-        rings_.copyBox(builder, i, slot, arrivals_, valid, mapped);
-      } else {
-        copyLoad(builder, i, slot, valid, mapped);
-      }
-    }
-    if (threadsCopy()) {
-      builder.op(Opcode::AsyncCommit, {});
+      copy(i, valid, mapped);
     }
     const OpId end = fn_.last(body_);
     for (size_t i = 0; i < ahead_.size(); ++i) {
@@ -152,15 +209,16 @@ private:
     }
   }
 
+  // The load's, in an iteration that there is.
+  ValueId maskOf(Builder &builder, OpId load, ValueId valid, Mapped mapped) {
+    const ValueId mask = builder.make(Opcode::Splat, {valid}, fn_.type(mapped(fn_.operand(load, 0))).withElement(Elem::I1));
+    return fn_.numOperands(load) > 1 ? builder.make(Opcode::And, {mapped(fn_.operand(load, 1)), mask}) : mask;
+  }
+
   void copyLoad(Builder &builder, size_t index, ValueId slot, ValueId valid, Mapped mapped) {
     const OpId load = plan_.loads[index].load;
     builder.loc = fn_.loc(load);
-    const ValueId pointers = mapped(fn_.operand(load, 0));
-    const Type maskType = fn_.type(pointers).withElement(Elem::I1);
-    ValueId mask = builder.make(Opcode::Splat, {valid}, maskType);
-    if (fn_.numOperands(load) > 1) {
-      mask = builder.make(Opcode::And, {mapped(fn_.operand(load, 1)), mask});
-    }
+    const ValueId pointers = mapped(fn_.operand(load, 0)), mask = maskOf(builder, load, valid, mapped);
     const ValueId operands[] = {pointers, rings_.slotOf(builder, index, slot), mask};
     const OpId copy = builder.op(Opcode::AsyncCopy, operands);
     if (const ir::AttrValue *cache = fn_.findAttr(load, Attr::cache)) {

@@ -2,6 +2,7 @@
 #include "passes/gpu/live_tiles.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/plan_dots.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ bool isByElement(Opcode opcode) {
 
 class LiveTiles {
 public:
-  LiveTiles(const ir::Function &fn, bool sumsAlone) : fn_(fn), sumsAlone_(sumsAlone) {
+  enum class Of : uint8_t { All, Sums, Thread };
+  LiveTiles(const ir::Function &fn, Of of, const ir::Target *target = nullptr) : fn_(fn), of_(of), target_(target) {
     number(fn.body());
     markSums();
   }
@@ -114,8 +116,13 @@ private:
   [[nodiscard]] bool isOperandOfDots(ValueId value) const {
     const auto uses = fn_.uses(value);
     return !uses.empty() && std::ranges::all_of(uses, [&](const ir::Use &use) {
-      return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2;
+      return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2 && (of_ != Of::Thread || isInShared(use));
     });
+  }
+
+  [[nodiscard]] bool isInShared(ir::Use use) const {
+    const ir::DotUnit &unit = unitOf(fn_, use.op, *target_);
+    return use.operand == 0 ? unit.a.inShared : unit.b.inShared;
   }
 
   // For its one use.
@@ -150,8 +157,11 @@ private:
 
   [[nodiscard]] int64_t registersOf(ValueId value) const {
     const Type type = fn_.type(value);
-    if (!type.isTile() || type.isPointer() || !isHeld(value) || (sumsAlone_ && !isSum_[value])) {
+    if (!type.isTile() || type.isPointer() || !isHeld(value) || (of_ == Of::Sums && !isSum_[value])) {
       return 0;
+    }
+    if (of_ == Of::Thread) {
+      return registersOfThread(fn_, value);
     }
     const bool isHalf = type.elem() == ir::Elem::F16 || type.elem() == ir::Elem::BF16;
     const int64_t halves = isHalf ? 1 : type.elementBytes() > 4 ? 4 : 2;
@@ -159,7 +169,8 @@ private:
   }
 
   const ir::Function &fn_;
-  const bool sumsAlone_;
+  const Of of_;
+  const ir::Target *const target_; // Of::Thread
   int32_t count_ = 0;
   ir::IndexMap<OpId, int32_t> begin_{0}, end_{0};
   ir::IndexMap<ValueId, bool> isIndex_{false}, isSum_{false};
@@ -169,7 +180,13 @@ private:
 
 } // namespace
 
-int64_t liveRegisters(const ir::Function &fn) { return LiveTiles(fn, false).most(); }
-int64_t liveSums(const ir::Function &fn) { return LiveTiles(fn, true).most(); }
+int64_t liveRegisters(const ir::Function &fn) { return LiveTiles(fn, LiveTiles::Of::All).most(); }
+int64_t liveSums(const ir::Function &fn) { return LiveTiles(fn, LiveTiles::Of::Sums).most(); }
+int64_t liveOfThread(const ir::Function &fn, const ir::Target &target) { return LiveTiles(fn, LiveTiles::Of::Thread, &target).most(); }
+
+int64_t registersOfThread(const ir::Function &fn, ValueId tile) {
+  const Type type = fn.type(tile);
+  return (int64_t{fn.layout(type.layout()).size(ir::HwDim::Reg)} * type.elementBytes() + 3) / 4;
+}
 
 } // namespace libtile::passes

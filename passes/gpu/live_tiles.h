@@ -11,6 +11,7 @@
 #pragma once
 
 #include "ir/function.h"
+#include "ir/target.h"
 
 namespace libtile::passes {
 
@@ -19,5 +20,9 @@ namespace libtile::passes {
 // Of these, the sums of dots: what dots add to and return, as loops carry it. The assembler keeps those of an instruction
 // that runs by itself where they are, and can spill others around it.
 [[nodiscard]] int64_t liveSums(const ir::Function &fn);
+// Registers of one thread, as its layouts have them, and with the dots' operands that threads hold. Requires: laid-out.
+[[nodiscard]] int64_t liveOfThread(const ir::Function &fn, const ir::Target &target);
+// Of them, those of one tile.
+[[nodiscard]] int64_t registersOfThread(const ir::Function &fn, ir::ValueId tile);
 
 } // namespace libtile::passes

@@ -10,6 +10,7 @@
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_producer.h"
+#include "passes/gpu/plan_registers.h"
 #include "passes/gpu/plan_residency.h"
 #include "passes/gpu/plan_under_way.h"
 #include "passes/gpu/shared_accesses.h"
@@ -41,9 +42,6 @@ public:
       : fn_(fn), facts_(facts), context_(context) {}
 
   Plan run() {
-    if (!context_.target.asyncCopy) {
-      return {};
-    }
     for (const OpId op : fn_.walk()) {
       if (fn_.opcode(op) == Opcode::For && !isOverPrograms(fn_, op)) {
         planLoop(op);
@@ -53,6 +51,9 @@ public:
     makeRoom();
     for (LoopPlan &loop : plan_.loops) {
       keepNeighbours(fn_, loop, context_);
+    }
+    if (!context_.target.asyncCopy) {
+      keepRegisters(fn_, plan_, context_);
     }
     leaveRoomToReduce(fn_, plan_, facts_, context_);
     return std::move(plan_);
@@ -88,7 +89,7 @@ private:
     if (loads.empty()) {
       return;
     }
-    LoopPlan plan{.loop = loop, .stages = 0, .loads = {}, .ahead = {}, .carriedAhead = {}, .underWay = {}, .byProducer = false, .noProducer = {}};
+    LoopPlan plan{.loop = loop, .stages = 0, .loads = {}, .ahead = {}, .carriedAhead = {}, .underWay = {}, .byRegisters = !context_.target.asyncCopy, .byProducer = false, .noProducer = {}};
     if (const char *why = loopRefusal(loop)) {
       return refuse(loop, why);
     }
@@ -265,7 +266,8 @@ private:
     }
     elements = std::min<int64_t>(elements, neighbours(writer, *fast));
     const auto vectorBytes = static_cast<int32_t>(elements * bytes);
-    if (vectorBytes < 4) {
+    const bool isAsync = context_.target.asyncCopy;
+    if (isAsync && vectorBytes < 4) {
       return std::nullopt;
     }
     std::vector<Layout> readers = convertedLayouts(fn_, value);
@@ -278,12 +280,12 @@ private:
       planned.slot = chooseBuffer(type.shape(), {.writers = {&writer, 1},
                                                  .readers = readers,
                                                  .elementBytes = bytes,
-                                                 .minUnitBytes = vectorBytes,
-                                                 .fastAxis = static_cast<int32_t>(*fast)});
+                                                 .minUnitBytes = isAsync ? vectorBytes : 0,
+                                                 .fastAxis = isAsync ? static_cast<int32_t>(*fast) : readers.empty() ? 1 : -1});
     }
     planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * bytes;
     const BufferAccess write = writeAccess(writer, planned.slot, bytes);
-    return write.elements * bytes >= vectorBytes ? std::optional(planned) : std::nullopt;
+    return !isAsync || write.elements * bytes >= vectorBytes ? std::optional(planned) : std::nullopt;
   }
 
   // A unit reads the slot, not the threads.
@@ -371,7 +373,7 @@ private:
   [[nodiscard]] int32_t wantedStages(OpId loop) const {
     int64_t wanted = fn_.getInt(loop, Attr::num_stages);
     wanted = wanted > 0 ? wanted : context_.numStages > 0 ? context_.numStages : kDefaultStages;
-    return static_cast<int32_t>(std::min<int64_t>(wanted, kMostStages));
+    return static_cast<int32_t>(std::min<int64_t>(wanted, context_.target.asyncCopy ? kMostStages : 2));
   }
 
   // The rings and the rest, were it all alive at once; else what a trial finds.
@@ -447,7 +449,7 @@ private:
       }
     }
     for (const LoopPlan &loop : plan_.loops) {
-      if (loop.slots() < wanted[loop.loop]) {
+      if (std::max(loop.slots(), loop.stages) < wanted[loop.loop]) {
         plan_.lacksRoom = true;
         refuse(loop.loop, std::to_string(loop.stages) + " stages instead of " +
                               std::to_string(wanted[loop.loop]) + ": no room in shared memory");

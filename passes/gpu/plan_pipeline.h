@@ -35,6 +35,16 @@
 // threads wait for its slot's counter of arrivals in place of the groups. If all loads of a loop are, a warp of its own may copy
 // them (plan_producer.h), and no slot more is needed for dots that end one iteration later.
 //
+// Where the target has no asynchronous copies, registers hold what is under way:
+//
+//   load 0, write it to the slot
+//   for i:  read the slot's first tile
+//           load i+1                             behind the barrier in front of the reads: it may wait for loads
+//           read the other tiles, dots
+//           write what was loaded to the slot    all have read it
+//
+// These are two stages and one slot. It is done where threads have the registers (plan_registers.h).
+//
 // The barriers that this needs follow from the buffers' dependences (place_barriers.h): one between
 // the wait and what comes after it.
 #pragma once
@@ -72,9 +82,10 @@ struct LoopPlan {
   std::vector<ir::OpId> ahead;
   std::vector<unsigned> carriedAhead;
   std::vector<ir::OpId> underWay; // dots that end one iteration later
+  bool byRegisters = false;       // the next iteration's loads go to registers, and behind the iteration to their slots
   bool byProducer = false;        // a producer copies its boxes (plan_producer.h)
   std::string noProducer;         // or why not, in words; "": nobody asked
-  [[nodiscard]] int32_t slots() const { return stages + (underWay.empty() || byProducer ? 0 : 1); }
+  [[nodiscard]] int32_t slots() const { return byRegisters ? 1 : stages + (underWay.empty() || byProducer ? 0 : 1); }
 };
 
 // What a producer runs: scalar code, and of loops what they carry for it.

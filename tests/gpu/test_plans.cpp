@@ -80,15 +80,17 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<ELEM> {divisible=16}, %b: ptr<ELE
   return text;
 }
 
-passes::Plan planOf(const LoopCase &c) {
-  ir::Function fn = ir::parse(loopText(c));
-  const passes::PassContext context{codegen::findTarget("sm_80"), 4, 3};
+passes::Plan planOf(const std::string &text, const char *target) {
+  ir::Function fn = ir::parse(text);
+  const passes::PassContext context{codegen::findTarget(target), 4, 3};
   passes::PipelineOptions options;
   options.verifyEach = true;
   options.stopAfter = "assign_layouts";
   passes::runPipeline(fn, context, options);
   return passes::planPipeline(fn, passes::computeFacts(fn), context);
 }
+
+passes::Plan planOf(const LoopCase &c) { return planOf(loopText(c), "sm_80"); }
 
 void expectRefused(const LoopCase &c, const std::string &why) {
   const passes::Plan plan = planOf(c);
@@ -128,6 +130,18 @@ TEST(Plans, LoopsOfDotsRunAhead) {
   c.index = "i64";
   c.hi = "%end";
   EXPECT_EQ(planOf(c).loops.size(), 1U);
+}
+
+TEST(Plans, WithoutAsynchronousCopiesRegistersHoldWhatIsUnderWay) {
+  for (const char *target : {"gfx90a", "gfx942", "gfx1100", "gfx1201"}) {
+    const passes::Plan plan = planOf(loopText({}), target);
+    ASSERT_EQ(plan.loops.size(), 1U) << target;
+    EXPECT_TRUE(plan.loops[0].byRegisters && plan.loops[0].stages == 2 && plan.loops[0].slots() == 1) << target;
+    EXPECT_TRUE(plan.refusals.empty()) << target;
+    // Where threads lack them loads stay, and nothing was to be done about it.
+    const passes::Plan large = planOf(replaced(loopText({}), "32x", "128x"), target);
+    EXPECT_TRUE(large.loops.empty() && large.refusals.empty()) << target;
+  }
 }
 
 TEST(Plans, WhatAnAtomicOrdersStaysBehindIt) {

@@ -232,6 +232,22 @@ def test_scores_are_the_next_left_operand(name):
         assert "v_accvgpr" not in made.asm["asm"]
 
 
+@pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_loads_go_on_behind_the_dots(name, stages):
+    """What the next iteration multiplies is loaded in front of the matrix instructions and waited for behind them."""
+    made = matmul.warmup("*fp16:16", "*fp16:16", "*fp32:16", "i32:16", "i32:16", BM=64, BN=64, BK=32, target=name, grid=(1,), num_warps=4,
+                         num_stages=stages)
+    assert not made.fallbacks
+    loop = made.asm["staged"].split(" = for ")[1].split("yield %")[0]
+    ops = re.findall(r"\b(barrier|buffer_read|load|dot|buffer_write)\b", loop)
+    ahead = ["barrier", "buffer_read", "load", "load", "buffer_read", "dot", "barrier", "buffer_write", "buffer_write"]
+    assert ops == ahead if stages > 1 else ops.index("buffer_write") < ops.index("dot")
+    # LLVM forgets what is under way from the end of a loop in its first block.
+    last = re.split("br i1 .*label %for", made.asm["llvm"])[-2].rsplit("addrspace(3)", 1)[1]
+    assert ("fence" in last) == (stages > 1)
+
+
 @pytest.mark.parametrize("kind", ["fp32", "fp16"])
 def test_two_sums_an_instruction(target, kind):
     """On CDNA, of numbers that are fp32 all along: what multiplies and adds fp16 takes one at a time."""
