@@ -41,41 +41,53 @@ bool computesWithSums(const ir::Function &fn, OpId loop) {
   });
 }
 
-struct Needs {
-  int64_t tiles = 0, bytes = 0; // registers of a thread, shared memory of the program
-};
-
-Needs needsOf(const ir::Function &fn, const Plan &plan, const PassContext &context) {
+int64_t sharedBytesWith(const ir::Function &fn, const Plan &plan, const PassContext &context) {
   ir::Function trial = fn.clone();
   applyPlan(trial, plan);
   lowerConversions(trial, context);
-  int64_t ahead = 0;
-  for (const LoopPlan &loop : plan.loops) {
-    ahead = std::max(ahead, loadedAhead(fn, plan, loop.loop));
-  }
-  return {liveOfThread(trial, context.target) + ahead, sharedBytes(trial)};
+  return sharedBytes(trial);
 }
 
-int64_t residentPrograms(const ir::Function &fn, const Needs &needs, const ir::Target &target) {
-  const int64_t threads = int64_t{fn.numWarps} * target.warpSize;
-  return std::min({target.registers / (threads * (needs.tiles + kBesideTiles)), target.sharedMemory / std::max<int64_t>(needs.bytes, 1),
-                   std::max<int64_t>(kEnoughWarps / fn.numWarps, 1)});
-}
+// For what a plan's loops load ahead.
+class Room {
+public:
+  Room(const ir::Function &fn, const PassContext &context) : fn_(fn), context_(context), tiles_(liveOfThread(fn, context.target)) {}
+
+  [[nodiscard]] bool has(const Plan &plan) const {
+    int64_t ahead = 0;
+    bool computes = false;
+    for (const LoopPlan &loop : plan.loops) {
+      ahead = std::max(ahead, loadedAhead(fn_, plan, loop.loop));
+      computes = computes || computesWithSums(fn_, loop.loop);
+    }
+    if ((tiles_ + ahead) * 16 > kNamed * (computes ? kSixteenthsComputing : kSixteenths)) {
+      return false;
+    }
+    const int64_t before = std::min(programsByRegisters(tiles_), std::max<int64_t>(kEnoughWarps / fn_.numWarps, 1));
+    const int64_t after = std::min(before, programsByRegisters(tiles_ + ahead));
+    const int64_t byBytes = programsByBytes(plan);
+    return (after == before && byBytes >= before) || std::min(after, byBytes) >= std::min(before, programsByBytes({}));
+  }
+
+private:
+  // Programs that a multiprocessor holds.
+  [[nodiscard]] int64_t programsByRegisters(int64_t tiles) const {
+    return context_.target.registers / (int64_t{fn_.numWarps} * context_.target.warpSize * (tiles + kBesideTiles));
+  }
+  [[nodiscard]] int64_t programsByBytes(const Plan &plan) const {
+    return context_.target.sharedMemory / std::max<int64_t>(sharedBytesWith(fn_, plan, context_), 1);
+  }
+
+  const ir::Function &fn_;
+  const PassContext &context_;
+  const int64_t tiles_; // of a thread
+};
 
 } // namespace
 
 void keepRegisters(const ir::Function &fn, Plan &plan, const PassContext &context) {
-  if (plan.loops.empty()) {
-    return;
-  }
-  const int64_t before = residentPrograms(fn, needsOf(fn, {}, context), context.target);
-  const auto fits = [&] {
-    const Needs needs = needsOf(fn, plan, context);
-    const bool computes = std::ranges::any_of(plan.loops, [&](const LoopPlan &loop) { return computesWithSums(fn, loop.loop); });
-    return needs.tiles * 16 <= kNamed * (computes ? kSixteenthsComputing : kSixteenths) &&
-           residentPrograms(fn, needs, context.target) >= before;
-  };
-  while (!plan.loops.empty() && !fits()) {
+  const Room room(fn, context);
+  while (!plan.loops.empty() && !room.has(plan)) {
     plan.loops.erase(std::ranges::max_element(plan.loops, {}, [](const LoopPlan &loop) { return loop.slotBytes(); }));
   }
 }
