@@ -27,6 +27,9 @@ bool PassScope::runChecked() {
   const bool converts = row.needs != row.gives;
   ir::check(!converts || fn_.stage == row.needs,
             "the function is in the stage that the pass needs");
+  if (options_.before) {
+    options_.before(run_, fn_);
+  }
   const bool changed = row.fn(fn_, context_);
   ir::check(!converts || fn_.stage == row.gives, "the pass has reached its stage");
   if (options_.time) {

@@ -4,13 +4,13 @@
 // percent of the pipeline.
 #include "passes/pipeline.h"
 
-#include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/cpu/allocate_scratch.h"
 #include "passes/cpu/bound_nests.h"
 #include "passes/expand_assembly.h"
 #include "passes/cpu/form_nests.h"
 #include "passes/cpu/mark_accesses.h"
+#include "passes/cpu/plan_nests.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/expand_functions.h"
@@ -66,7 +66,7 @@ constexpr std::array kTable = {
     PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
-    PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested},
+    PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested, nestPlanText},
     PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"expand_functions", expandFunctions, When::Nests, Stage::Nested, Stage::Nested},

@@ -2,6 +2,7 @@
 // The pipeline: one table of passes, and a second one of the orders that must hold, with reasons.
 #pragma once
 
+#include "ir/printer.h"
 #include "passes/pass.h"
 
 #include <functional>
@@ -14,12 +15,16 @@ namespace libtile::passes {
 
 enum class When : uint8_t { Always, LaysOut, Nests }; // which execution model (Target::laysOut)
 
+// What the pass is going to do with the function, as text.
+using PlanFn = std::string (*)(const ir::Function &, const PassContext &, const ir::PrintOptions &);
+
 struct PassRow {
   const char *name; // the file's name
   PassFn fn;
   When when;
   ir::Stage needs;
   ir::Stage gives;
+  PlanFn plan = nullptr; // null: it does as its header says
 };
 
 // In the order of running; a pass may have several rows.
@@ -58,6 +63,8 @@ struct PipelineOptions {
   std::string startAfter;            // "" for the beginning
   std::string stopAfter;             // "" for the end
   std::vector<std::string> disabled; // passes left out
+  // Called before each pass.
+  std::function<void(const PassRun &run, const ir::Function &fn)> before;
   // Called after each pass, before the function is verified.
   std::function<void(const PassRun &run, const ir::Function &fn)> after;
   std::function<void(std::string_view pass, double seconds)> time;

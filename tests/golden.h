@@ -9,8 +9,8 @@
 //   }
 //   // ----                           between cases; further inputs and expectations follow
 //
-// Instead of passes, `run:` may name one of the texts that a runner offers, such as `verify`: the
-// violations, one a line. A thrown error gives "error: message". Options after the passes:
+// `run:` may end with, or be, the name of one of the texts that a runner offers, such as `verify`: the
+// violations, one a line; `plan`: the function with what the next pass is going to do. A thrown error gives "error: message". Options after the passes:
 // target=NAME (default x86-64-v3), warps=N, stages=N (0: the compiler's choice), check, copy_boxes, warp_specialize, share_blocks.
 //
 // LIBTILE_BLESS=1 writes what was seen into the files. A mismatch prints a diff and that command.

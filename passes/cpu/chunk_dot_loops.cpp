@@ -15,57 +15,17 @@ const Type kI32 = Type::scalar(Elem::I32);
 
 bool isTile(const Function &fn, ValueId value) { return fn.type(value).isTile(); }
 
-// The dot accumulates tile `i` of the loop's carried values and does nothing else with it.
-bool accumulates(const Function &fn, OpId loop, OpId dot, unsigned i) {
-  const BlockId body = fn.region(loop);
-  const ValueId acc = fn.arg(body, i + 1);
-  return fn.operand(fn.last(body), i) == fn.result(dot) && fn.operand(dot, 2) == acc &&
-         fn.uses(acc).size() == 1 && fn.uses(fn.result(dot)).size() == 1;
-}
-
-// The dots of a loop that has the shape; empty if it has not.
-std::vector<OpId> dotsOf(const NestState &state, OpId loop) {
-  const Function &fn = state.fn;
-  const auto step = fn.opcode(loop) == Opcode::For ? fn.constantInt(fn.operand(loop, 2)) : std::nullopt;
-  if (!step || *step <= 0 || fn.getBool(loop, Attr::stop)) {
-    return {};
-  }
-  std::vector<OpId> dots;
-  for (OpId op : fn.opsIn(fn.region(loop))) {
-    if (fn.opcode(op) == Opcode::Dot && contractOf(state, op)) {
-      dots.push_back(op);
-    } else if (fn.opcode(op) != Opcode::Yield && !isInlinable(fn, op)) {
-      const Effects effects = fn.ownEffects(op);
-      const bool scalar = !std::ranges::any_of(fn.operands(op), [&](ValueId v) { return isTile(fn, v); });
-      if (!scalar || !effects.removable() || !fn.regions(op).empty()) {
-        return {};
-      }
-    }
-  }
-  unsigned tiles = 0;
-  for (unsigned i = 0; i < fn.results(loop).size(); ++i) {
-    if (isTile(fn, fn.result(loop, i))) {
-      ++tiles;
-      const bool found = std::ranges::any_of(
-          dots, [&](OpId dot) { return accumulates(fn, loop, dot, i); });
-      if (!found) {
-        return {};
-      }
-    }
-  }
-  return tiles == dots.size() ? dots : std::vector<OpId>{};
-}
-
 class LoopChunker {
 public:
-  LoopChunker(NestState &state, OpId loop, std::vector<OpId> dots)
-      : state_(state), fn_(state.fn), loop_(loop), body_(fn_.region(loop)), dots_(std::move(dots)),
-        ivType_(fn_.type(fn_.arg(body_, 0))) {}
-
-  std::optional<ChunkedLoop> run() {
-    if (!chooseChunk()) {
-      return std::nullopt;
+  LoopChunker(NestState &state, OpId loop, const PlannedChunks &planned)
+      : state_(state), fn_(state.fn), loop_(loop), body_(fn_.region(loop)),
+        ivType_(fn_.type(fn_.arg(body_, 0))), chunk_(planned.iterations) {
+    for (OpId dot : planned.dots) {
+      chunked_.push_back({dot, *contractOf(state, dot), {}, {}});
     }
+  }
+
+  ChunkedLoop run() {
     accumulators_ = openHomes(state_, loop_);
     for (ChunkedDot &dot : chunked_) {
       dot.packed = allocPacked(state_, loop_, dot.shape, chunk_ * stepOf(dot));
@@ -80,22 +40,6 @@ private:
   // Elements of the reduction in one iteration, padding included.
   int32_t stepOf(const ChunkedDot &dot) const {
     return dot.shape.packedK(fn_.type(fn_.operand(dot.dot, 0)).dim(1));
-  }
-
-  bool chooseChunk() {
-    for (OpId dot : dots_) {
-      chunked_.push_back({dot, *contractOf(state_, dot), {}, {}});
-      const int32_t iterations =
-          iterationsPerChunk(state_.target, chunked_.back().shape, stepOf(chunked_.back()));
-      chunk_ = chunk_ == 0 ? iterations : std::min(chunk_, iterations);
-    }
-    const auto lo = fn_.constantInt(fn_.operand(loop_, 0));
-    const auto hi = fn_.constantInt(fn_.operand(loop_, 1));
-    const int64_t step = *fn_.constantInt(fn_.operand(loop_, 2));
-    if (lo && hi && *lo >= 0 && *hi >= *lo) {
-      chunk_ = int32_t(std::min<int64_t>(chunk_, (*hi - *lo + step - 1) / step));
-    }
-    return chunk_ > 1;
   }
 
   // hi > lo ? (hi - lo - 1) / step + 1 : 0, unsigned.
@@ -188,9 +132,8 @@ private:
   Function &fn_;
   OpId loop_;
   BlockId body_;
-  std::vector<OpId> dots_;
   Type ivType_;
-  int32_t chunk_ = 0;
+  int32_t chunk_; // iterations
   ChunkedLoop chunked_;
   TileHomes accumulators_;
   ValueId trips_;
@@ -200,9 +143,8 @@ private:
 
 } // namespace
 
-std::optional<ChunkedLoop> chunkDotLoop(NestState &state, OpId loop) {
-  std::vector<OpId> dots = dotsOf(state, loop);
-  return dots.empty() ? std::nullopt : LoopChunker(state, loop, std::move(dots)).run();
+ChunkedLoop chunkDotLoop(NestState &state, OpId loop, const PlannedChunks &planned) {
+  return LoopChunker(state, loop, planned).run();
 }
 
 } // namespace libtile::passes

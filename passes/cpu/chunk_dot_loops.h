@@ -28,8 +28,8 @@ struct ChunkedDot {
 };
 using ChunkedLoop = std::vector<ChunkedDot>;
 
-// Rewrites the loop if it has that shape; the caller then lowers the body of `loop`, now the inner
-// one, where each dot only packs its operands. nullopt: left alone.
-[[nodiscard]] std::optional<ChunkedLoop> chunkDotLoop(NestState &state, ir::OpId loop);
+// Rewrites the loop as planned; the caller then lowers the body of `loop`, now the inner one, where each dot
+// only packs its operands.
+[[nodiscard]] ChunkedLoop chunkDotLoop(NestState &state, ir::OpId loop, const PlannedChunks &planned);
 
 } // namespace libtile::passes

@@ -2,6 +2,7 @@
 #include "passes/cpu/contract_blocks.h"
 
 #include "ir/ops.h"
+#include "passes/cpu/nest_costs.h"
 
 #include <algorithm>
 
@@ -13,13 +14,6 @@ using ir::Elem;
 
 namespace {
 
-// What the choice weighs: multiply-adds count 1, vectors of b and broadcasts of a this much.
-constexpr double kLoadCost = 0.6;
-constexpr int32_t kMaxVectors = 6;
-constexpr int32_t kMaxRows = 14;
-// Elements of the reduction that one contract of a chunk takes, at least and at most.
-constexpr int32_t kChunkLeast = 128;
-constexpr int32_t kChunkMost = 512;
 constexpr int32_t kLineBytes = 64;
 
 int32_t roundUp(int32_t value, int32_t to) { return (value + to - 1) / to * to; }
@@ -37,7 +31,7 @@ double blockCost(int32_t m, int32_t n, int32_t rows, int32_t vectors, const Cont
   const int32_t blockN = vectors * unit.lanes;
   const int32_t blocks = (roundUp(m, blockM) / blockM) * (roundUp(n, blockN) / blockN);
   const int32_t adds = std::max(rows * vectors, unit.inFlight);
-  return blocks * (adds + kLoadCost * (rows + vectors));
+  return blocks * (adds + kNestCosts.blockLoad * (rows + vectors));
 }
 
 // That a register block of that many rows and vectors takes: its sums, a row of b, one of a.
@@ -76,8 +70,8 @@ std::optional<ContractShape> contractShape(const ir::Target &target, Elem operan
   shape.m = m;
   shape.n = n;
   double least = 0;
-  for (int32_t vectors = 1; vectors <= kMaxVectors; ++vectors) {
-    for (int32_t rows = 1; rows <= kMaxRows; ++rows) {
+  for (int32_t vectors = 1; vectors <= kNestCosts.blockVectors; ++vectors) {
+    for (int32_t rows = 1; rows <= kNestCosts.blockRows; ++rows) {
       const bool fits = registersOf(rows, vectors, *unit) <= registersFor(*unit, target);
       const double cost = blockCost(m, n, rows, vectors, *unit);
       if ((fits && cost < least) || shape.blockM == 0) {
@@ -100,7 +94,7 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   const int64_t both =
       int64_t{target.l2Bytes} / 2 / (int64_t{shape.paddedM + shape.paddedN} * bytes);
   const int64_t wanted =
-      std::clamp<int64_t>(std::min(panel, both), kChunkLeast, kChunkMost);
+      std::clamp<int64_t>(std::min(panel, both), kNestCosts.chunkLeast, kNestCosts.chunkMost);
   return int32_t(std::max<int64_t>(1, wanted / packed));
 }
 

@@ -89,7 +89,7 @@ void ElementBuilder::remember(ValueId tile, const Indices &indices, ValueId elem
 }
 
 bool ElementBuilder::storesHere(ValueId tile, const Indices &indices) const {
-  return state_.keep[tile] == Keep::FirstUse && indices == space_ &&
+  return state_.keep(tile) == Keep::FirstUse && indices == space_ &&
          llvm::equal(fn_.type(tile).shape(), spaceShape_) &&
          fn_.defBlock(tile) == fn_.block(position_);
 }
@@ -103,7 +103,7 @@ void ElementBuilder::finish() {
 
 ValueId ElementBuilder::compute(ValueId tile, const Indices &indices) {
   const OpId op = fn_.def(tile);
-  if (op.valid() && state_.sunk[op]) {
+  if (op.valid() && state_.plan.sunk[op]) {
     const Key made = key(tile, indices);
     if (!elements_.contains(made)) {
       sinkLoop(op, indices);
@@ -295,7 +295,7 @@ ValueId ElementBuilder::beforeExactCuts(ValueId offset) const {
   for (;;) {
     const OpId cut = fn_.def(offset);
     if (!cut.valid() || fn_.opcode(cut) != Opcode::Trunc || fn_.type(offset).isBool() ||
-        state_.stored(offset) || state_.keep[offset] != Keep::Inline) {
+        state_.stored(offset) || state_.keep(offset) != Keep::Inline) {
       return offset;
     }
     const int64_t greatest = (int64_t{1} << (fn_.type(offset).elementBits() - 1)) - 1;

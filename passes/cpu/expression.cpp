@@ -55,9 +55,9 @@ namespace {
 
 class ExpressionWalker {
 public:
-  ExpressionWalker(const NestState &state, ValueId root,
+  ExpressionWalker(const NestView &nests, ValueId root,
                    const std::function<bool(const ExpressionNode &)> &visit)
-      : state_(state), fn_(state.fn), visit_(visit), rootShape_(fn_.type(root).shape()) {}
+      : nests_(nests), fn_(nests.fn), visit_(visit), rootShape_(fn_.type(root).shape()) {}
 
   void run(ValueId root) {
     walk(root, IndexPath::identity(rootShape_.size()), Part::Element);
@@ -82,13 +82,13 @@ private:
     if ((part == Part::Beside && !parts.empty()) || !parts.insert(part).second) {
       return;
     }
-    if (!visit_({value, path, sameElement(value, path), part}) || state_.stored(value)) {
+    if (!visit_({value, path, sameElement(value, path), part}) || nests_.stored(value)) {
       return;
     }
     const OpId op = fn_.def(value);
     if (op.valid() && isInlinable(fn_, op)) {
       operands(op, path, part);
-    } else if (const auto slot = sunkSlot(state_, value)) {
+    } else if (const auto slot = sunkSlot(nests_, value)) {
       enterSunk(value, path);
       walk(slot->init, path, part);
       walk(slot->next, path, part);
@@ -199,7 +199,7 @@ private:
     }
   }
 
-  const NestState &state_;
+  const NestView &nests_;
   const Function &fn_;
   const std::function<bool(const ExpressionNode &)> &visit_;
   std::span<const int32_t> rootShape_;
@@ -210,9 +210,9 @@ private:
 
 } // namespace
 
-void walkExpression(const NestState &state, ValueId root,
+void walkExpression(const NestView &nests, ValueId root,
                     const std::function<bool(const ExpressionNode &)> &visit) {
-  ExpressionWalker(state, root, visit).run(root);
+  ExpressionWalker(nests, root, visit).run(root);
 }
 
 } // namespace libtile::passes

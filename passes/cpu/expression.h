@@ -45,7 +45,7 @@ struct ExpressionNode {
 // Calls `visit` for each triple of value, path and part, root first, each once, what is Beside last and
 // only where it has no other part; stored values and values that no inline op or sunk loop defines are
 // visited, not entered. Stops below a value when `visit` returns false.
-void walkExpression(const NestState &state, ir::ValueId root,
+void walkExpression(const NestView &nests, ir::ValueId root,
                     const std::function<bool(const ExpressionNode &)> &visit);
 
 // One matching run of axes of two shapes with equal products: [from, fromEnd) and [to, toEnd).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One walk in program order. Inline ops and sunk loops are passed over; each root gets its nests before itself;
+// Makes what is planned (plan_nests.h), in one walk in program order. Inline ops and sunk loops are passed over; each root gets its nests before itself;
 // region ops get buffers for their tiles and are entered. At the end everything with a tile is swept.
 //
 //   %x = load %p, %m                        (nothing)
@@ -13,8 +13,6 @@
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/memory_order.h"
 #include "passes/cpu/nest_emitter.h"
-#include "passes/cpu/plan_tiles.h"
-#include "passes/cpu/sink_loops.h"
 
 #include <algorithm>
 #include <optional>
@@ -32,8 +30,6 @@ public:
   explicit NestFormer(NestState &state) : state_(state), fn_(state.fn) {}
 
   void run() {
-    planSunkLoops(state_);
-    planTiles(state_);
     order_.emplace(state_);
     lowerBlock(fn_.body(), Frame());
     sweep();
@@ -57,7 +53,7 @@ private:
   }
 
   void lowerOp(OpId op, const Frame &frame) {
-    if (isInlinable(fn_, op) || state_.sunk[op]) {
+    if (isInlinable(fn_, op) || state_.plan.sunk[op]) {
       inlineOp(op);
       return;
     }
@@ -112,7 +108,7 @@ private:
     order_->pass(op);
     for (unsigned i = 0; i < fn_.results(op).size(); ++i) {
       const ValueId result = fn_.result(op, i);
-      if (state_.keep[result] == Keep::AtDefinition && !fn_.unused(result)) {
+      if (state_.keep(result) == Keep::AtDefinition && !fn_.unused(result)) {
         storeTile(state_, result, fn_.next(op));
       }
     }
@@ -120,9 +116,10 @@ private:
 
   void lowerRegions(OpId op) {
     const Opcode opcode = fn_.opcode(op);
-    if (const auto chunk = chunkDotLoop(state_, op)) {
+    if (const auto planned = state_.plan.chunks.find(op); planned != state_.plan.chunks.end()) {
+      const ChunkedLoop chunk = chunkDotLoop(state_, op, planned->second);
       state_.lowered.set(op, true);
-      lowerBlock(fn_.region(op), Frame{.chunk = &*chunk});
+      lowerBlock(fn_.region(op), Frame{.chunk = &chunk});
       return;
     }
     const TileHomes homes = openHomes(state_, op);
@@ -196,7 +193,9 @@ private:
 } // namespace
 
 bool formNests(Function &fn, const PassContext &context) {
-  NestState state{fn, context.target, computeFacts(fn)};
+  Facts facts = computeFacts(fn);
+  CpuPlan plan = planNests(fn, facts, context.target);
+  NestState state{fn, context.target, std::move(facts), std::move(plan)};
   NestFormer(state).run();
   return true;
 }

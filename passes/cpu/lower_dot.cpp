@@ -67,7 +67,7 @@ void storeKept(NestState &state, ValueId root, OpId position) {
   do {
     kept = {};
     walkExpression(state, root, [&](const ExpressionNode &node) {
-      if (!kept.valid() && !state.stored(node.value) && state.keep[node.value] != Keep::Inline) {
+      if (!kept.valid() && !state.stored(node.value) && state.keep(node.value) != Keep::Inline) {
         kept = node.value;
       }
       return !kept.valid();
@@ -314,14 +314,10 @@ void lowerByFolds(NestState &state, OpId dot, ValueId home) {
                          elemName(fn.type(a).elem()) + " into " + elemName(type.elem()));
 }
 
-// The contraction of a slice of this dot.
-std::optional<ContractShape> sliceContractOf(const NestState &state, OpId dot) {
-  if (state.fn.hasAttr(dot, ir::Attr::format_a)) {
-    throw ir::Unsupported(state.target.name + " has no unit for codes of 8-bit floats", state.fn.locationOf(dot));
-  }
-  const Type &type = state.fn.type(state.fn.result(dot));
-  return contractShape(state.target, state.fn.type(state.fn.operand(dot, 0)).elem(), type.elem(),
-                       type.dim(type.rank() - 2), type.dim(type.rank() - 1));
+// The planned contraction of a slice of this dot.
+const ContractShape *sliceContractOf(const NestState &state, OpId dot) {
+  const auto found = state.plan.contracts.find(dot);
+  return found == state.plan.contracts.end() ? nullptr : &found->second;
 }
 
 bool readsBuffer(const NestState &state, ValueId value, ValueId buffer) {
@@ -395,13 +391,13 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
 
 } // namespace
 
-std::optional<ContractShape> contractOf(const NestState &state, OpId dot) {
+const ContractShape *contractOf(const NestState &state, OpId dot) {
   const bool isMatrix = state.fn.type(state.fn.result(dot)).rank() == 2;
-  return isMatrix ? sliceContractOf(state, dot) : std::nullopt;
+  return isMatrix ? sliceContractOf(state, dot) : nullptr;
 }
 
 llvm::SmallVector<int32_t, 4> accumulatorShape(const NestState &state, OpId dot) {
-  if (const auto shape = contractOf(state, dot)) {
+  if (const ContractShape *shape = contractOf(state, dot)) {
     return {shape->paddedM, shape->paddedN};
   }
   const auto shape = state.fn.type(state.fn.result(dot)).shape();
@@ -417,17 +413,22 @@ void zeroPadding(NestState &state, OpId position, ValueId buffer, Type tile) {
   }
 }
 
+PackedShapes packedShapes(const ContractShape &shape, int32_t columns) {
+  const int32_t group = shape.unit.group;
+  return {{shape.paddedM, shape.rowA(columns)},
+          {columns / group, shape.rowB()},
+          group > 1 ? Elem::I32 : shape.unit.packed};
+}
+
 PackedOperands allocPacked(NestState &state, OpId position, const ContractShape &shape, int32_t k) {
   Builder before(state.fn, position);
   const int32_t columns = shape.packedK(k);
-  const int32_t rows = columns / shape.unit.group;
-  const Type packed = Type::scalar(shape.unit.packed);
+  const PackedShapes shapes = packedShapes(shape, columns);
   PackedOperands operands;
-  operands.a = allocBuffer(before, std::array{shape.paddedM, shape.rowA(k)}, packed);
-  operands.b = allocBuffer(before, std::array{rows, shape.rowB()},
-                           shape.unit.group > 1 ? kI32 : packed);
+  operands.a = allocBuffer(before, shapes.a, Type::scalar(shape.unit.packed));
+  operands.b = allocBuffer(before, shapes.b, Type::scalar(shapes.elemB));
   zeroFill(state, position, operands.a, {shape.m, shape.paddedM}, {0, columns});
-  zeroFill(state, position, operands.b, {0, rows}, {shape.n, shape.paddedN});
+  zeroFill(state, position, operands.b, {0, shapes.b[0]}, {shape.n, shape.paddedN});
   return operands;
 }
 
@@ -451,7 +452,7 @@ void emitContract(NestState &state, OpId position, const ContractShape &shape,
 
 void lowerDot(NestState &state, OpId dot, ValueId home) {
   Function &fn = state.fn;
-  const auto shape = sliceContractOf(state, dot);
+  const ContractShape *shape = sliceContractOf(state, dot);
   if (!shape) {
     return lowerByFolds(state, dot, home);
   }

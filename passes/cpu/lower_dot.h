@@ -10,11 +10,18 @@ namespace libtile::passes {
 
 // The buffer shape in which the dot accumulates.
 [[nodiscard]] llvm::SmallVector<int32_t, 4> accumulatorShape(const NestState &state, ir::OpId dot);
-// The contraction of this dot; nullopt: it goes through plain nests.
-[[nodiscard]] std::optional<ContractShape> contractOf(const NestState &state, ir::OpId dot);
+// The planned contraction of this dot; null: it goes through plain nests.
+[[nodiscard]] const ContractShape *contractOf(const NestState &state, ir::OpId dot);
 
 // Zeros around the tile in a buffer that is larger than it.
 void zeroPadding(NestState &state, ir::OpId position, ir::ValueId buffer, ir::Type tile);
+
+// Extents of the scratch copies of a and b for reductions over `columns` elements, whole steps of the unit.
+struct PackedShapes {
+  std::array<int32_t, 2> a, b;
+  ir::Elem elemB;
+};
+[[nodiscard]] PackedShapes packedShapes(const ContractShape &shape, int32_t columns);
 
 // Scratch for the packed operands of reductions over up to `k` elements, rows of padding zeroed.
 struct PackedOperands {

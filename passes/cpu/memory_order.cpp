@@ -58,7 +58,7 @@ void MemoryOrder::pass(OpId op) {
   if (fn_.opcode(op) == Opcode::Load) {
     loads_.push_back(op);
     pending_[arrayOf(op)].push_back(op);
-  } else if (state_.sunk[op]) {
+  } else if (state_.plan.sunk[op]) {
     for (OpId inner : fn_.opsIn(fn_.region(op))) {
       pass(inner);
     }
@@ -190,7 +190,7 @@ bool MemoryOrder::needsOnce(ValueId value, OpId user, OpId except, std::vector<V
   auto found = answers_.find(value);
   if (found == answers_.end()) {
     bool answer = needs(value, except, toStore);
-    if (answer && passed_[user] && state_.keep[value] != Keep::Inline) {
+    if (answer && passed_[user] && state_.keep(value) != Keep::Inline) {
       toStore.push_back(value);
       answer = false;
     }

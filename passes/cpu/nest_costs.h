@@ -29,6 +29,14 @@ struct NestCosts {
   int32_t sunkUnrolledOps = 160;
   // Nests with at most this many ops take four vectors at once, with twice as many two.
   int32_t opsForUnroll4 = 24;
+  // Register blocks of a contract: vectors of b and broadcasts of a, of which a multiply-add is one; and the most of
+  // both that are tried.
+  double blockLoad = 0.6;
+  int32_t blockVectors = 6;
+  int32_t blockRows = 14;
+  // Elements of the reduction that one contract of a chunk takes, at least and at most.
+  int32_t chunkLeast = 128;
+  int32_t chunkMost = 512;
 };
 inline constexpr NestCosts kNestCosts;
 

@@ -158,7 +158,7 @@ ValueId unreadyValue(const NestState &state, OpId position, ValueId root, bool f
     check(sunk || !fn.type(node.value).isTile() || (op.valid() && isInlinable(fn, op)),
           "a tile from elsewhere is stored before it is read");
     const Keep keep = force && node.value == root && node.sameElement ? Keep::Inline
-                                                                       : state.keep[node.value];
+                                                                       : state.keep(node.value);
     const bool onTheWay = node.sameElement && fn.defBlock(node.value) == fn.block(position);
     if (keep == Keep::AtDefinition || (keep == Keep::FirstUse && !onTheWay)) {
       unready = node.value;
@@ -253,7 +253,7 @@ void storeTile(NestState &state, ValueId tile, OpId position) {
   // A sunk loop makes all that it carries at once.
   const OpId op = state.fn.def(tile);
   const std::vector<ValueId> tiles =
-      op.valid() && state.sunk[op] ? usedTiles(state.fn, op) : std::vector{tile};
+      op.valid() && state.plan.sunk[op] ? usedTiles(state.fn, op) : std::vector{tile};
   prepare(state, position, tiles, true);
   const Type type = state.fn.type(tile);
   NestWork work{type.shape(), {tiles.begin(), tiles.end()}};

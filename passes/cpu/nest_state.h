@@ -3,30 +3,30 @@
 //
 // A tile is either *inline*: each nest that needs it computes its elements from its op again (of a sunk
 // loop, sink_loops.h, by running the loop for them), or it is
-// *stored*: it has a scratch buffer from which its elements are read. plan_tiles decides beforehand
-// which values are worth storing (`keep`); memory order forces others (memory_order.h). A value is
+// *stored*: it has a scratch buffer from which its elements are read. The plan says
+// which values are worth storing (plan_nests.h); memory order forces others (memory_order.h). A value is
 // stored when `buffer` has an entry, and from then on no nest computes it again.
 #pragma once
 
 #include "ir/builder.h"
-#include "ir/target.h"
-#include "passes/analysis/facts.h"
-
-#include <cstdint>
+#include "passes/cpu/plan_nests.h"
 
 namespace libtile::passes {
 
-enum class Keep : uint8_t {
-  Inline,
-  FirstUse,     // stored by the first nest that computes it element by element
-  AtDefinition, // stored by a nest of its own where it is defined
+// What it takes to know what a nest evaluates for a tile. While the nests are planned nothing is stored.
+struct NestView {
+  const ir::Function &fn;
+  const ir::IndexMap<ir::OpId, bool> &sunk;
+  const ir::IndexMap<ir::ValueId, ir::ValueId> &buffer;
+
+  [[nodiscard]] bool stored(ir::ValueId value) const { return buffer[value].valid(); }
 };
 
 struct NestState {
   ir::Function &fn;
   const ir::Target &target;
   const Facts facts; // of the function as it was at the tile stage
-  ir::IndexMap<ir::ValueId, Keep> keep{Keep::Inline};
+  const CpuPlan plan;
   ir::IndexMap<ir::ValueId, ir::ValueId> buffer{ir::ValueId{}};
   // While a nest is made: another tile of the same elements to compute in place of this one.
   ir::IndexMap<ir::ValueId, ir::ValueId> instead{ir::ValueId{}};
@@ -34,12 +34,13 @@ struct NestState {
   ir::IndexMap<ir::ValueId, ir::ValueId> copies{ir::ValueId{}};
   // While nests are made that hardly ever run: they get little code.
   bool rarelyRun = false;
-  // Loops that run inside the nests that use what they carry (sink_loops.h).
-  ir::IndexMap<ir::OpId, bool> sunk{false};
   // Ops whose nests stand already.
   ir::IndexMap<ir::OpId, bool> lowered{false};
 
   [[nodiscard]] bool stored(ir::ValueId value) const { return buffer[value].valid(); }
+  [[nodiscard]] Keep keep(ir::ValueId value) const { return plan.tiles[value].keep; }
+  // Implicit: who only asks what is evaluated takes a view.
+  operator NestView() const { return {fn, plan.sunk, buffer}; }
 };
 
 // The op's elements are computed wherever they are needed: element by element, an index map, or a

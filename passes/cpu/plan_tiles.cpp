@@ -35,11 +35,15 @@ struct Consumers {
     deeper |= other.deeper;
   }
   [[nodiscard]] bool often() const { return several || deeper || repeated; }
+  [[nodiscard]] KeptFor why() const {
+    return deeper ? KeptFor::InnerLoop : several ? KeptFor::SeveralNests : KeptFor::Repeats;
+  }
 };
 
 class TilePlanner {
 public:
-  explicit TilePlanner(NestState &state) : state_(state), fn_(state.fn) {}
+  TilePlanner(const Function &fn, const Facts &facts, CpuPlan &plan)
+      : fn_(fn), facts_(facts), plan_(plan), nests_{fn, plan.sunk, nothing_} {}
 
   void run() {
     const std::vector<OpId> ops = fn_.walk();
@@ -52,8 +56,11 @@ public:
   }
 
 private:
+  [[nodiscard]] Keep kept(ValueId value) const { return plan_.tiles[value].keep; }
+  void keep(ValueId value, Keep keep, KeptFor why) { plan_.tiles.set(value, {keep, why}); }
+
   void measureDepth(OpId op) {
-    const OpId loop = sunkLoopAround(state_, op);
+    const OpId loop = sunkLoopAround(nests_, op);
     if (loop.valid() && (op == loop || op == fn_.last(fn_.region(loop)))) {
       measureSunk(loop, op);
     }
@@ -66,7 +73,7 @@ private:
     }
     const ValueId result = fn_.result(op);
     if (++depth > kNestCosts.maxDepth && !loop.valid()) {
-      state_.keep.set(result, Keep::AtDefinition);
+      keep(result, Keep::AtDefinition, KeptFor::Depth);
       depth = 0;
     }
     depth_.set(result, depth);
@@ -79,7 +86,7 @@ private:
       if (op == loop) {
         depth_.set(slot.arg, depth_[slot.init]);
       } else if (depth_[slot.next] > kNestCosts.maxDepth) {
-        state_.keep.set(slot.result, Keep::AtDefinition);
+        keep(slot.result, Keep::AtDefinition, KeptFor::Depth);
       } else {
         depth_.set(slot.result, depth_[slot.next]);
       }
@@ -87,7 +94,7 @@ private:
   }
 
   void visit(OpId op) {
-    const OpId loop = sunkLoopAround(state_, op);
+    const OpId loop = sunkLoopAround(nests_, op);
     if (loop.valid() && (op == loop || op == fn_.last(fn_.region(loop)))) {
       const Consumers consumers = decideSunk(loop);
       for (ValueId operand : fn_.operands(op)) {
@@ -107,7 +114,7 @@ private:
       decide(result, consumers);
     }
     Consumers below = consumers;
-    if (state_.keep[result] != Keep::Inline) {
+    if (kept(result) != Keep::Inline) {
       below = {};
       below.add(op);
     }
@@ -125,7 +132,7 @@ private:
   // Its elements are computed in any order and number, unless they are cheap.
   void storeGathered(ValueId src) {
     if (computeCost(src) > kNestCosts.recompute) {
-      state_.keep.set(src, Keep::AtDefinition);
+      keep(src, Keep::AtDefinition, KeptFor::AnyOrder);
     }
   }
 
@@ -136,13 +143,15 @@ private:
     bool store = false;
     for (ValueId result : results) {
       all.add(consumers_[result]);
-      store |= state_.keep[result] != Keep::Inline;
+      store |= kept(result) != Keep::Inline;
     }
     if (!store && !all.often()) {
       return all;
     }
     for (ValueId result : results) {
-      state_.keep.set(result, Keep::AtDefinition);
+      if (kept(result) == Keep::Inline) {
+        keep(result, Keep::AtDefinition, all.often() ? all.why() : KeptFor::Depth);
+      }
     }
     return root(loop, 0);
   }
@@ -170,7 +179,7 @@ private:
       if (!parent.valid()) {
         return false;
       }
-      if (isLoop(fn_.opcode(parent)) && !state_.sunk[parent]) {
+      if (isLoop(fn_.opcode(parent)) && !plan_.sunk[parent]) {
         return true;
       }
       block = fn_.block(parent);
@@ -190,12 +199,12 @@ private:
   }
 
   void decide(ValueId value, const Consumers &consumers) {
-    if (!consumers.often() || state_.keep[value] != Keep::Inline || opCost(fn_.opcode(fn_.def(value))) == 0 ||
-        fn_.opcode(fn_.def(value)) == Opcode::Load || state_.facts.isUniform(value) ||
+    if (!consumers.often() || kept(value) != Keep::Inline || opCost(fn_.opcode(fn_.def(value))) == 0 ||
+        fn_.opcode(fn_.def(value)) == Opcode::Load || facts_.isUniform(value) ||
         computeCost(value) <= kNestCosts.recompute) {
       return;
     }
-    state_.keep.set(value, consumers.deeper ? Keep::AtDefinition : Keep::FirstUse);
+    keep(value, consumers.deeper ? Keep::AtDefinition : Keep::FirstUse, consumers.why());
   }
 
   // Of the ops on as many elements: smaller tiles below are computed less often, and decided for
@@ -203,13 +212,13 @@ private:
   int32_t computeCost(ValueId root) const {
     int32_t cost = 0;
     int32_t nodes = 0;
-    walkExpression(state_, root, [&](const ExpressionNode &node) {
+    walkExpression(nests_, root, [&](const ExpressionNode &node) {
       const OpId op = fn_.def(node.value);
-      if (sunkSlot(state_, node.value)) {
+      if (sunkSlot(nests_, node.value)) {
         cost += kNestCosts.recompute + 1;
         return false;
       }
-      if (!op.valid() || !isInlinable(fn_, op) || state_.facts.isUniform(node.value) ||
+      if (!op.valid() || !isInlinable(fn_, op) || facts_.isUniform(node.value) ||
           node.part != Part::Element ||
           fn_.type(node.value).numElements() != fn_.type(root).numElements()) {
         return false;
@@ -220,14 +229,17 @@ private:
     return cost;
   }
 
-  NestState &state_;
   const Function &fn_;
+  const Facts &facts_;
+  CpuPlan &plan_;
+  const IndexMap<ValueId, ValueId> nothing_; // is stored yet
+  const NestView nests_;
   IndexMap<ValueId, int32_t> depth_{0};
   IndexMap<ValueId, Consumers> consumers_;
 };
 
 } // namespace
 
-void planTiles(NestState &state) { TilePlanner(state).run(); }
+void planTiles(const Function &fn, const Facts &facts, CpuPlan &plan) { TilePlanner(fn, facts, plan).run(); }
 
 } // namespace libtile::passes

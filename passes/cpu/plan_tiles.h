@@ -11,11 +11,11 @@
 // nest that stores a kept value counts as one.
 #pragma once
 
-#include "passes/cpu/nest_state.h"
+#include "passes/cpu/plan_nests.h"
 
 namespace libtile::passes {
 
-// Requires: the tile stage, nothing lowered. Ensures: state.keep is set.
-void planTiles(NestState &state);
+// Requires: the tile stage, sunk loops are planned. Ensures: plan.tiles is set.
+void planTiles(const ir::Function &fn, const Facts &facts, CpuPlan &plan);
 
 } // namespace libtile::passes

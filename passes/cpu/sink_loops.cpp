@@ -43,10 +43,10 @@ bool bodyIsElementwise(const Function &fn, BlockId body) {
 }
 
 // The new tile reads what the loop carries at its own elements only, and no address is a remainder.
-bool keepsElements(const NestState &state, ValueId next, BlockId body) {
-  const Function &fn = state.fn;
+bool keepsElements(const NestView &nests, ValueId next, BlockId body) {
+  const Function &fn = nests.fn;
   bool keeps = true;
-  walkExpression(state, next, [&](const ExpressionNode &node) {
+  walkExpression(nests, next, [&](const ExpressionNode &node) {
     if (fn.defBlock(node.value) != body) {
       return false;
     }
@@ -59,8 +59,8 @@ bool keepsElements(const NestState &state, ValueId next, BlockId body) {
   return keeps;
 }
 
-bool canSink(const NestState &state, OpId loop) {
-  const Function &fn = state.fn;
+bool canSink(const NestView &nests, OpId loop) {
+  const Function &fn = nests.fn;
   const BlockId body = fn.region(loop);
   const std::vector<ValueId> used = usedTiles(fn, loop);
   if (used.empty() || !bodyIsElementwise(fn, body)) {
@@ -73,7 +73,7 @@ bool canSink(const NestState &state, OpId loop) {
       continue;
     }
     if (++tiles > kNestCosts.sunkTiles || !fn.type(slot.result).sameShape(fn.type(used[0])) ||
-        !keepsElements(state, slot.next, body)) {
+        !keepsElements(nests, slot.next, body)) {
       return false;
     }
   }
@@ -89,24 +89,24 @@ Slot slotOf(const Function &fn, OpId loop, unsigned index) {
           fn.operand(fn.last(body), index + stop), fn.result(loop, index)};
 }
 
-std::optional<Slot> sunkSlot(const NestState &state, ValueId value) {
-  const Function &fn = state.fn;
+std::optional<Slot> sunkSlot(const NestView &nests, ValueId value) {
+  const Function &fn = nests.fn;
   if (fn.isArg(value)) {
     const OpId loop = fn.parentOp(fn.defBlock(value));
-    const bool carried = loop.valid() && state.sunk[loop] && fn.defIndex(value) > 0;
+    const bool carried = loop.valid() && nests.sunk[loop] && fn.defIndex(value) > 0;
     return carried ? std::optional(slotOf(fn, loop, fn.defIndex(value) - 1)) : std::nullopt;
   }
   const OpId loop = fn.def(value);
-  return loop.valid() && state.sunk[loop] ? std::optional(slotOf(fn, loop, fn.defIndex(value)))
+  return loop.valid() && nests.sunk[loop] ? std::optional(slotOf(fn, loop, fn.defIndex(value)))
                                           : std::nullopt;
 }
 
-OpId sunkLoopAround(const NestState &state, OpId op) {
-  if (state.sunk[op]) {
+OpId sunkLoopAround(const NestView &nests, OpId op) {
+  if (nests.sunk[op]) {
     return op;
   }
-  const OpId parent = state.fn.parentOp(state.fn.block(op));
-  return parent.valid() && state.sunk[parent] ? parent : OpId{};
+  const OpId parent = nests.fn.parentOp(nests.fn.block(op));
+  return parent.valid() && nests.sunk[parent] ? parent : OpId{};
 }
 
 std::vector<ValueId> usedTiles(const Function &fn, OpId loop) {
@@ -119,10 +119,12 @@ std::vector<ValueId> usedTiles(const Function &fn, OpId loop) {
   return tiles;
 }
 
-void planSunkLoops(NestState &state) {
-  for (OpId op : state.fn.walk()) {
-    if (state.fn.opcode(op) == Opcode::For && canSink(state, op)) {
-      state.sunk.set(op, true);
+void planSunkLoops(const Function &fn, CpuPlan &plan) {
+  const IndexMap<ValueId, ValueId> nothing;
+  const NestView nests{fn, plan.sunk, nothing};
+  for (OpId op : fn.walk()) {
+    if (fn.opcode(op) == Opcode::For && canSink(nests, op)) {
+      plan.sunk.set(op, true);
     }
   }
 }

@@ -21,13 +21,13 @@
 
 namespace libtile::passes {
 
-// Marks the loops that are to be sunk (state.sunk): the tiles that they carry have one shape, each new
+// Marks the loops that are to be sunk (plan.sunk): the tiles that they carry have one shape, each new
 // element depends on the same elements of the carried tiles only, and the body consists of ops that are
 // computed element by element, loads that are not volatile, and scalar ops without effect. A remainder
 // in an address keeps its loop where it is: its check (remainder_checks.h) is made once an iteration.
 //
-// Requires: the tile stage, nothing lowered.
-void planSunkLoops(NestState &state);
+// Requires: the tile stage.
+void planSunkLoops(const ir::Function &fn, CpuPlan &plan);
 
 // One value that a `for` carries.
 struct Slot {
@@ -36,9 +36,9 @@ struct Slot {
 [[nodiscard]] Slot slotOf(const ir::Function &fn, ir::OpId loop, unsigned index);
 
 // The slot of a sunk loop to which the value belongs as result or as argument of the body.
-[[nodiscard]] std::optional<Slot> sunkSlot(const NestState &state, ir::ValueId value);
+[[nodiscard]] std::optional<Slot> sunkSlot(const NestView &nests, ir::ValueId value);
 // The sunk loop that `op` is or in whose body it stands; invalid if there is none.
-[[nodiscard]] ir::OpId sunkLoopAround(const NestState &state, ir::OpId op);
+[[nodiscard]] ir::OpId sunkLoopAround(const NestView &nests, ir::OpId op);
 // The tiles among its results that something uses.
 [[nodiscard]] std::vector<ir::ValueId> usedTiles(const ir::Function &fn, ir::OpId loop);
 

@@ -43,7 +43,7 @@ class CompiledKernel:
 
     @property
     def asm(self):
-        """Every stage as text by name, in order: "tile", then "nested" (CPU) or "laid-out" and "staged"
+        """Every stage as text by name, in order: "tile", then "plan" and "nested" (CPU) or "laid-out" and "staged"
         (GPU), then "llvm", then "asm" (CPU) or "ptx" (GPU). A text is made when it is asked for;
         docs/ir.md tells how to read the first ones."""
         return Stages(self._kernel)

@@ -336,6 +336,9 @@ std::vector<std::string> Compiled::stages() const {
   for (const passes::PassRow &row : passes::pipelineTable()) {
     const bool runs = row.when == passes::When::Always ||
                       (row.when == passes::When::LaysOut) == target_.laysOut;
+    if (runs && row.plan != nullptr) {
+      names.emplace_back("plan");
+    }
     if (runs && names.back() != ir::stageName(row.gives)) {
       names.emplace_back(ir::stageName(row.gives));
     }
@@ -364,6 +367,11 @@ std::string Compiled::text(const std::string &stage) const {
     print.names = &names;
     std::map<std::string, std::string> texts = {{"tile", ir::print(tile_, print)}};
     passes::PipelineOptions options = pipelineOptions();
+    options.before = [&](const passes::PassRun &run, const ir::Function &now) {
+      if (run.row.plan != nullptr) {
+        texts["plan"] = run.row.plan(now, context, print);
+      }
+    };
     options.after = [&](const passes::PassRun &, const ir::Function &now) {
       texts[ir::stageName(now.stage)] = ir::print(now, print);
     };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tools/pass_printer.h"
 
-#include "ir/printer.h"
 #include "runtime/tools/text_diff.h"
 
 #include <iostream>
@@ -16,12 +15,14 @@ void show(const std::string &title, const std::string &text) {
 
 } // namespace
 
-std::string PassPrinter::text(const ir::Function &fn) {
+std::string PassPrinter::text(const ir::Function &fn) { return ir::print(fn, options()); }
+
+ir::PrintOptions PassPrinter::options() {
   ir::PrintOptions print;
   print.locations = options_.locations;
   print.source = options_.source;
   print.names = &names_;
-  return ir::print(fn, print);
+  return print;
 }
 
 void PassPrinter::begin(const ir::Function &fn) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/names.h"
+#include "ir/printer.h"
 #include "runtime/tools/options.h"
 
 namespace libtile {
@@ -17,6 +18,8 @@ public:
   // Prints the function, or what changed in it, if the options ask for it after this run.
   void after(const passes::PassRun &run, const ir::Function &fn);
   [[nodiscard]] std::string text(const ir::Function &fn);
+  // How texts are printed.
+  [[nodiscard]] ir::PrintOptions options();
 
 private:
   const ToolOptions &options_;

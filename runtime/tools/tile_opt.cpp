@@ -46,8 +46,15 @@ void writeFile(const std::string &path, const std::string &text) {
 
 // ---- names that the options give
 
+bool plansAsText(const ir::Target &target) {
+  return std::ranges::any_of(passes::schedule(target), [](const passes::PassRun &run) { return run.row.plan != nullptr; });
+}
+
 void requireEmit(const ToolOptions &options, const ir::Target &target) {
-  const std::vector<std::string> kinds = {"tile", "llvm", target.assembly, "none"};
+  std::vector<std::string> kinds = {"tile", "llvm", target.assembly, "none"};
+  if (plansAsText(target)) {
+    kinds.insert(kinds.begin() + 1, "plan");
+  }
   if (std::ranges::find(kinds, options.emit) == kinds.end()) {
     throw ir::UserError("--emit " + options.emit + ": for " + target.name + " there are " +
                         joined(kinds));
@@ -120,11 +127,15 @@ void runPasses(ir::Function &fn, const ToolOptions &options, const ir::Target &t
   for (const std::string &name : options.passes) {
     passes::runPass(rowFor(name, fn, target), fn, context, options.run);
   }
-  const bool makesCode = options.emit != "tile" && options.emit != "none";
-  const bool implied = makesCode && options.passes.empty() && fn.stage == ir::Stage::Tile;
+  const bool wantsAll = options.emit != "tile" && options.emit != "none";
+  const bool implied = wantsAll && options.passes.empty() && fn.stage == ir::Stage::Tile;
   if (options.pipeline || implied) {
     passes::runPipeline(fn, context, options.run);
   }
+}
+
+bool makesCode(const ToolOptions &options) {
+  return options.emit != "tile" && options.emit != "plan" && options.emit != "none";
 }
 
 std::string codeOf(const ir::Function &fn, const ToolOptions &options, const ir::Target &target) {
@@ -151,7 +162,7 @@ std::string faultOf(const ir::Function &fn, const ToolOptions &options, const ir
     ir::Function run = fn.clone();
     runPasses(run, options, target);
     ir::verifyOrThrow(run, "the passes");
-    if (options.emit != "tile" && options.emit != "none") {
+    if (makesCode(options)) {
       static_cast<void>(codeOf(run, options, target));
     }
   } catch (const ir::InternalError &error) {
@@ -218,6 +229,12 @@ void process(ir::Function fn, ir::Names names, ToolOptions options, const ir::Ta
       picture.after(run, now);
     }
   };
+  std::string plan;
+  options.run.before = [&](const passes::PassRun &run, const ir::Function &now) {
+    if (run.row.plan != nullptr && options.emit == "plan") {
+      plan = run.row.plan(now, context, printer.options());
+    }
+  };
   printer.begin(fn);
   runPasses(fn, options, target);
   if (!options.draw.empty()) {
@@ -226,7 +243,12 @@ void process(ir::Function fn, ir::Names names, ToolOptions options, const ir::Ta
   ir::verifyOrThrow(fn, options.passes.empty() ? "reading" : options.passes.back(), target.warpSize);
   if (options.emit == "tile") {
     std::cout << printer.text(fn);
-  } else if (options.emit != "none") {
+  } else if (options.emit == "plan") {
+    if (plan.empty()) {
+      throw ir::UserError("--emit plan: no pass that plans has run on @" + fn.name);
+    }
+    std::cout << plan;
+  } else if (makesCode(options)) {
     std::cout << codeOf(fn, options, target);
   }
 }

@@ -28,6 +28,16 @@ std::string violations(const ir::Function &fn) {
   return out.empty() ? "valid\n" : out;
 }
 
+// What the first pass is going to do that plans in the function's stage.
+std::string planText(const ir::Function &fn, const passes::PassContext &context) {
+  for (const passes::PassRun &run : passes::schedule(context.target)) {
+    if (run.row.plan != nullptr && run.row.needs == fn.stage) {
+      return run.row.plan(fn, context, {});
+    }
+  }
+  throw std::invalid_argument("no pass plans here");
+}
+
 std::string runPasses(const GoldenRun &run, const std::string &input) {
   ir::Function fn = ir::parse(input, "<golden>");
   const ir::Target &target = codegen::findTarget(run.target);
@@ -38,6 +48,9 @@ std::string runPasses(const GoldenRun &run, const std::string &input) {
   for (const std::string &name : run.passes) {
     if (name == "verify") {
       return violations(fn);
+    }
+    if (name == "plan") {
+      return planText(fn, context);
     }
     if (name == "pipeline") {
       passes::runPipeline(fn, context, options);

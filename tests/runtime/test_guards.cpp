@@ -258,7 +258,7 @@ TEST(Loading, NeedsNoLaunchAndIsDoneOnce) {
 TEST(Stages, AreMadeOnDemandAndTheSameEachTime) {
   const auto kernel = compiled();
   const std::vector<std::string> stages = kernel->stages();
-  EXPECT_EQ(stages, (std::vector<std::string>{"tile", "nested", "llvm", "asm"}));
+  EXPECT_EQ(stages, (std::vector<std::string>{"tile", "plan", "nested", "llvm", "asm"}));
   for (const std::string &stage : stages) {
     const std::string text = kernel->text(stage);
     EXPECT_FALSE(text.empty()) << stage;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/ops.h"
+#include "ir/printer.h"
+#include "passes/cpu/lower_dot.h"
+
+namespace libtile::passes {
+
+using namespace ir;
+
+namespace {
+
+std::string_view reason(KeptFor why) {
+  switch (why) {
+  case KeptFor::Nothing:
+    return "";
+  case KeptFor::SeveralNests:
+    return "several nests need it";
+  case KeptFor::InnerLoop:
+    return "a loop needs it that it does not lie in";
+  case KeptFor::Repeats:
+    return "a nest reads its elements many times";
+  case KeptFor::Depth:
+    return "it ends a long expression";
+  case KeptFor::AnyOrder:
+    return "a gather reads it in any order";
+  }
+  return "";
+}
+
+std::string text(const KeptTile &tile) {
+  const char *place = tile.keep == Keep::FirstUse ? "stored by the first nest that computes it: "
+                                                  : "stored where it is defined: ";
+  return place + std::string(reason(tile.why));
+}
+
+std::string sizeText(std::span<const int32_t> shape, Elem elem) {
+  return std::to_string(shape[0]) + "x" + std::to_string(shape[1]) + " " + std::string(elemName(elem));
+}
+
+class PlanText {
+public:
+  PlanText(const Function &fn, const CpuPlan &plan) : fn_(fn), plan_(plan) {}
+
+  std::string of(OpId op) const {
+    if (fn_.opcode(op) == Opcode::Dot) {
+      return ofDot(op);
+    }
+    std::string text = plan_.sunk[op] ? "sunk: it runs inside the nests that need its results" : "";
+    if (const auto chunks = plan_.chunks.find(op); chunks != plan_.chunks.end()) {
+      text = "chunks of " + std::to_string(chunks->second.iterations) + " iterations";
+    }
+    for (const ValueId result : fn_.results(op)) {
+      if (plan_.tiles[result].keep != Keep::Inline) { // of a sunk loop all are stored together
+        return text + (text.empty() ? "" : "; ") + passes::text(plan_.tiles[result]);
+      }
+    }
+    return text;
+  }
+
+private:
+  // Of dots in one chunk each is packed as often.
+  std::string ofDot(OpId dot) const {
+    const auto found = plan_.contracts.find(dot);
+    if (found == plan_.contracts.end()) {
+      return "no unit: multiply-adds in a fold";
+    }
+    const ContractShape &shape = found->second;
+    const auto chunks = plan_.chunks.find(fn_.parentOp(fn_.block(dot)));
+    const bool inChunks = chunks != plan_.chunks.end();
+    const int32_t k = fn_.type(fn_.operand(dot, 0)).shape().back();
+    const int32_t columns = shape.packedK(k) * (inChunks ? chunks->second.iterations : 1);
+    const PackedShapes packed = packedShapes(shape, columns);
+    return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
+           sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
+           " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run");
+  }
+
+  const Function &fn_;
+  const CpuPlan &plan_;
+};
+
+} // namespace
+
+std::string CpuPlan::str(const Function &fn, const PrintOptions &options) const {
+  const PlanText text(fn, *this);
+  PrintOptions print = options;
+  print.note = [&](OpId op) { return text.of(op); };
+  return ir::print(fn, print);
+}
+
+std::string nestPlanText(const Function &fn, const PassContext &context, const PrintOptions &options) {
+  return planNests(fn, computeFacts(fn), context.target).str(fn, options);
+}
+
+} // namespace libtile::passes

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the plan in the order in which they need each other: units, loops that are sunk, tiles, chunks.
+#include "passes/cpu/plan_nests.h"
+
+#include "ir/ops.h"
+#include "passes/cpu/nest_state.h"
+#include "passes/cpu/plan_tiles.h"
+#include "passes/cpu/sink_loops.h"
+
+#include <algorithm>
+
+namespace libtile::passes {
+
+using namespace ir;
+
+namespace {
+
+bool isTile(const Function &fn, ValueId value) { return fn.type(value).isTile(); }
+
+void planContracts(const Function &fn, const Target &target, CpuPlan &plan) {
+  for (OpId dot : fn.walk()) {
+    if (fn.opcode(dot) != Opcode::Dot) {
+      continue;
+    }
+    if (fn.hasAttr(dot, Attr::format_a)) {
+      throw Unsupported(target.name + " has no unit for codes of 8-bit floats", fn.locationOf(dot));
+    }
+    const Type &type = fn.type(fn.result(dot));
+    const auto shape = contractShape(target, fn.type(fn.operand(dot, 0)).elem(), type.elem(),
+                                     type.dim(type.rank() - 2), type.dim(type.rank() - 1));
+    if (shape) {
+      plan.contracts.emplace(dot, *shape);
+    }
+  }
+}
+
+// The dot accumulates tile `i` of the loop's carried values and does nothing else with it.
+bool accumulates(const Function &fn, OpId loop, OpId dot, unsigned i) {
+  const BlockId body = fn.region(loop);
+  const ValueId acc = fn.arg(body, i + 1);
+  return fn.operand(fn.last(body), i) == fn.result(dot) && fn.operand(dot, 2) == acc &&
+         fn.uses(acc).size() == 1 && fn.uses(fn.result(dot)).size() == 1;
+}
+
+// The dots of a loop that can run in chunks (chunk_dot_loops.h); empty: it cannot.
+std::vector<OpId> dotsOf(const Function &fn, const CpuPlan &plan, OpId loop) {
+  const auto step = fn.opcode(loop) == Opcode::For ? fn.constantInt(fn.operand(loop, 2)) : std::nullopt;
+  if (!step || *step <= 0 || fn.getBool(loop, Attr::stop)) {
+    return {};
+  }
+  std::vector<OpId> dots;
+  for (OpId op : fn.opsIn(fn.region(loop))) {
+    const bool isMatrix = fn.opcode(op) == Opcode::Dot && fn.type(fn.result(op)).rank() == 2;
+    if (isMatrix && plan.contracts.contains(op)) {
+      dots.push_back(op);
+    } else if (fn.opcode(op) != Opcode::Yield && !isInlinable(fn, op)) {
+      const Effects effects = fn.ownEffects(op);
+      const bool scalar = !std::ranges::any_of(fn.operands(op), [&](ValueId v) { return isTile(fn, v); });
+      if (!scalar || !effects.removable() || !fn.regions(op).empty()) {
+        return {};
+      }
+    }
+  }
+  unsigned tiles = 0;
+  for (unsigned i = 0; i < fn.results(loop).size(); ++i) {
+    if (isTile(fn, fn.result(loop, i))) {
+      ++tiles;
+      const bool found = std::ranges::any_of(
+          dots, [&](OpId dot) { return accumulates(fn, loop, dot, i); });
+      if (!found) {
+        return {};
+      }
+    }
+  }
+  return tiles == dots.size() ? dots : std::vector<OpId>{};
+}
+
+// As many iterations as suit each dot, and no more than there are.
+int32_t chunkOf(const Function &fn, const Target &target, const CpuPlan &plan, OpId loop,
+                std::span<const OpId> dots) {
+  int32_t chunk = 0;
+  for (OpId dot : dots) {
+    const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
+    const int32_t iterations = iterationsPerChunk(target, plan.contracts.at(dot), k);
+    chunk = chunk == 0 ? iterations : std::min(chunk, iterations);
+  }
+  const auto lo = fn.constantInt(fn.operand(loop, 0));
+  const auto hi = fn.constantInt(fn.operand(loop, 1));
+  const int64_t step = *fn.constantInt(fn.operand(loop, 2));
+  if (lo && hi && *lo >= 0 && *hi >= *lo) {
+    chunk = int32_t(std::min<int64_t>(chunk, (*hi - *lo + step - 1) / step));
+  }
+  return chunk;
+}
+
+void planChunks(const Function &fn, const Target &target, CpuPlan &plan) {
+  for (OpId loop : fn.walk()) {
+    const std::vector<OpId> dots = dotsOf(fn, plan, loop);
+    const int32_t chunk = dots.empty() ? 0 : chunkOf(fn, target, plan, loop, dots);
+    if (chunk > 1) {
+      plan.chunks[loop] = {dots, chunk};
+    }
+  }
+}
+
+} // namespace
+
+CpuPlan planNests(const Function &fn, const Facts &facts, const Target &target) {
+  CpuPlan plan;
+  planContracts(fn, target, plan);
+  planSunkLoops(fn, plan);
+  planTiles(fn, facts, plan);
+  planChunks(fn, target, plan);
+  return plan;
+}
+
+} // namespace libtile::passes
