@@ -10,6 +10,7 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/cpu/masked_numbers.h"
+#include "passes/cpu/steering.h"
 
 #include <algorithm>
 #include <map>
@@ -231,7 +232,8 @@ private:
         continue;
       }
       const auto end = ends_.find(op);
-      if (end == ends_.end() || Nest(fn_, op).extent != writer.extent) {
+      const Nest reader(fn_, op);
+      if (end == ends_.end() || reader.extent != writer.extent || steersAt(use.op, reader)) {
         return false;
       }
       for (const Bound &bound : end->second) {
@@ -243,6 +245,21 @@ private:
       }
     }
     return true;
+  }
+
+  // Nests go on to where a vector ends, which may be further than their writers do: behind its end a number may be
+  // any, but no address.
+  bool steersAt(OpId read, const Nest &reader) const {
+    const Bounds &ends = ends_.at(reader.op);
+    return steers(fn_, fn_.result(read), reader.op, [&](ValueId mask) { return isOffBehind(reader, mask, ends); });
+  }
+
+  bool isOffBehind(const Nest &nest, ValueId mask, const Bounds &ends) const {
+    const OpId op = fn_.def(mask);
+    const auto bound = CompareReader(fn_, nest).read(op);
+    return (bound && std::ranges::find(ends, *bound) != ends.end()) ||
+           (op.valid() && fn_.opcode(op) == Opcode::And &&
+            (isOffBehind(nest, fn_.operand(op, 0), ends) || isOffBehind(nest, fn_.operand(op, 1), ends)));
   }
 
   bool isAtIndex(OpId access, const Nest &nest) const {

@@ -147,3 +147,27 @@ def test_casts_of_indices(device, n):
     cast_indices[(1,)](on(x), out, -3, 2**32 + 5, n // 2, n)
     np.testing.assert_array_equal(on.back(out), [i + 7, 2 * i + 1, (n - 1 - i) // 2, i + 4, i + 5,
                                                  np.where(i < n // 2, i + 7, -1)])
+
+
+@libtile.jit
+def taken_twice(doubles, floats, out_doubles, out_floats, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = (i * 7 + 3) % n
+    tl.store(out_doubles + i, tl.load(doubles + at) * 2, mask=i < n)
+    tl.store(out_floats + i, tl.load(floats + at) * 2, mask=i < n)
+
+
+@everywhere
+@pytest.mark.parametrize("n", [1, 3, 7, 9, 17, 63])
+@pytest.mark.parametrize("block", [64, 128, 1024])
+def test_indices_behind_a_mask_address_nothing(device, block, n):
+    """Two nests of vectors of different lengths go by one tile of indices, which ends where the masks do."""
+    at = (np.arange(n) * 7 + 3) % n
+    on = OnDevice(device)
+    arrays = [on(np.arange(n).astype(dtype)) for dtype in (np.float64, F32)]
+    outs = [on(poisoned(block, dtype)) for dtype in (np.float64, F32)]
+    taken_twice[(1,)](*arrays, *outs, n, BLOCK=block)
+    for out in map(on.back, outs):
+        want = poisoned(block, out.dtype)
+        want[:n] = 2 * at
+        np.testing.assert_array_equal(out, want)
