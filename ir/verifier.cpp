@@ -56,10 +56,10 @@
 //      body is scalar code, loads of scalars, for, buffer_slot, copy_box and arrivals_wait, and yields nothing.
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent, lanes
 //      and sets >= 1, element takes an i32, combine pairs of what it yields; results are those. The
-//      end of both is an i32. prefix: as fold; write takes an i32 and the tuple.
+//      ends of both are i32, one of a fold, of a nest at most one an extent. prefix: as fold; write takes an i32 and the tuple.
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
 //  30  contract: rank-2 buffers MxK, KxN (or i32 words of 8 or 16 bits, fewer rows), MxN, an i32 k,
-//      positive blocks. sort_rows: rows of integers, a power of two.
+//      no ends or two i32, positive blocks. sort_rows: rows of integers, a power of two.
 // Across elements (verify_ops.cpp)
 //  37  gather: shapes equal outside of the axis, i32 indices in the result's shape. histogram: i32
 //      indices and a mask of one shape; a 1-D tile of i32.

@@ -162,8 +162,8 @@ struct ControlChecks {
   }
 
   void steps(OpId op) {
-    const auto end = fn.operands(op);
-    c.require(end.empty() || fn.type(end[0]) == kI32, 28, op, "end is an i32");
+    const auto isI32 = [&](ValueId end) { return fn.type(end) == kI32; };
+    c.require(std::ranges::all_of(fn.operands(op), isI32), 28, op, "ends are i32");
     c.require(fn.getInt(op, Attr::lanes) >= 1, 28, op, "lanes is at least 1");
     c.require(!fn.hasAttr(op, Attr::unroll) || fn.getInt(op, Attr::unroll) >= 1, 28, op,
               "unroll is at least 1");
@@ -176,6 +176,7 @@ struct ControlChecks {
       return extent >= 1 && extent < kLimit;
     });
     c.require(ok, 28, op, "extents are at least 1");
+    c.require(fn.numOperands(op) <= extents.size(), 28, op, "each end is of a dimension");
     steps(op);
     same(28, op, "the body takes", c.argTypes(op, 0), Types(extents.size(), kI32));
     same(28, op, "the body yields", c.yieldedTypes(op, 0), {});

@@ -22,6 +22,8 @@
 // A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
 // halves of the pairs are widened, multiplied and added one after the other, in the same blocks of columns.
 //
+// Blocks that begin behind the ends of rows and columns are left out, since nobody reads what they would sum up.
+//
 // A unit of tiles has blocks of its own (contract_tiles.cpp).
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/multiply_add.h"
@@ -73,6 +75,10 @@ void Emitter::emitContract(ir::OpId op) {
   plan.group = unit.group;
   plan.rows = acc.dim(0);
   plan.columns = acc.dim(1);
+  if (fn_.numOperands(op) > 4) {
+    plan.rowsEnd = builder_.CreateSExt(scalar(fn_.operand(op, 4)), builder_.getInt64Ty());
+    plan.columnsEnd = builder_.CreateSExt(scalar(fn_.operand(op, 5)), builder_.getInt64Ty());
+  }
   plan.rowA = int64_t{a.dim(1)} * a.elementBytes();
   plan.rowB = int64_t{b.dim(1)} * b.elementBytes();
   plan.lanes = unit.lanes;
@@ -89,7 +95,7 @@ void Emitter::emitContract(ir::OpId op) {
   std::vector<Value *> none;
   const auto blocks = [&] {
     Value *leastOfA = unit.flushes ? leastFieldOfA(plan) : nullptr;
-    countedLoop({0, plan.columns, blockN}, plan.effects, none, [&](Value *n) {
+    countedLoop({0, plan.columns, blockN, plan.columnsEnd}, plan.effects, none, [&](Value *n) {
       if (unit.flushes) {
         branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
                [&] { contractRows(widened(plan), n); });
@@ -110,7 +116,7 @@ void Emitter::emitContract(ir::OpId op) {
 
 void Emitter::contractRows(const Contraction &plan, Value *n) {
   std::vector<Value *> none;
-  countedLoop({0, plan.rows, plan.blockM}, plan.effects, none,
+  countedLoop({0, plan.rows, plan.blockM, plan.rowsEnd}, plan.effects, none,
               [&](Value *m) { plan.tileRows > 1 ? contractTiles(plan, m, n) : contractBlock(plan, m, n); });
 }
 

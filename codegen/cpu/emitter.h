@@ -164,6 +164,7 @@ private:
   // index = begin, begin + step, ... < end, at least once, in a scope; `carried` goes through phis.
   struct Range {
     int64_t begin, end, step;
+    llvm::Value *below = nullptr; // an i64: steps that begin there need not run, and then perhaps none does
   };
   using LoopBody = llvm::function_ref<void(llvm::Value *index)>;
   void countedLoop(Range range, ir::Effects effects, Values &carried, LoopBody body);
@@ -172,13 +173,11 @@ private:
   void limitedLoop(Range range, int64_t full, llvm::Value *end, ir::OpId op, Values &carried,
                    llvm::function_ref<void(llvm::Value *index, Limits *limits)> body, LoopBody rest);
   llvm::Value *stepsBelow(const Limits &limits, Range range);
-  llvm::Value *endOf(ir::OpId op);
+  llvm::Value *endOf(ir::OpId op, unsigned fromLast = 0);
   llvm::Value *restEnd(llvm::Value *end, int64_t full, int64_t lanes);
-  void restLoop(llvm::Value *begin, llvm::Value *end, int64_t step, ir::Effects effects,
-                Values &carried, LoopBody body);
+  void restLoop(llvm::Value *begin, llvm::Value *end, int64_t step, ir::Effects effects, Values &carried, LoopBody body);
   // `copies` vectors from index `base` on. Returns the group around, to be given to leaveLanes.
-  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1,
-                   Limits *limits = nullptr);
+  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1, Limits *limits = nullptr);
   void leaveLanes(Group outer);
   // With each vector of the group alone, one after the other.
   void eachVector(llvm::function_ref<void(unsigned copy)> body);
@@ -291,6 +290,7 @@ private:
   void contractTiles(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
   llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
+  llvm::Value *rowsOf(const Contraction &plan);
   llvm::Value *leastFieldOfA(const Contraction &plan);
   llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
   llvm::Value *leastField(llvm::Value *least);

@@ -89,6 +89,7 @@ struct Contraction {
   bool widens;                       // pairs of bf16 as numbers of f32, one after the other
   ir::Effects effects;
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
+  llvm::Value *rowsEnd, *columnsEnd; // i64: blocks that begin there are not needed; null: all are
   unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
   unsigned tileRows, tileWords;      // of a and along k that an instruction takes; both 1: no unit of tiles
   unsigned tileRegisters;

@@ -12,7 +12,7 @@
 //
 // What the loops hoist is read at least once by one of them.
 //
-// Where the op has an `end`, the unrolled steps run below it as well, and single vectors up to it.
+// Where the last dimension has an end, the unrolled steps run below it as well, and single vectors up to it.
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
@@ -28,6 +28,10 @@ using llvm::Value;
 
 void Emitter::countedLoop(Range range, ir::Effects effects, std::vector<Value *> &carried,
                           LoopBody body) {
+  if (range.below != nullptr) {
+    Value *end = restEnd(range.below, range.end, range.step);
+    return restLoop(builder_.getInt64(range.begin), end, range.step, effects, carried, body);
+  }
   llvm::BasicBlock *entry = builder_.GetInsertBlock();
   llvm::BasicBlock *head = newBlock("loop");
   openScope(builder_.CreateBr(head), true, effects);
@@ -107,11 +111,12 @@ Value *Emitter::stepsBelow(const Limits &limits, Range range) {
   return builder_.CreateSub(end, builder_.CreateURem(end, builder_.getInt64(range.step)));
 }
 
-// The op's `end` as an i64; null if it has none.
-Value *Emitter::endOf(ir::OpId op) {
-  return fn_.numOperands(op) == 0
+// The end of a dimension, counted from the last, as an i64; null if it has none.
+Value *Emitter::endOf(ir::OpId op, unsigned fromLast) {
+  const std::span<const ValueId> ends = fn_.operands(op);
+  return fromLast >= ends.size()
              ? nullptr
-             : builder_.CreateSExt(scalar(fn_.operand(op, 0)), builder_.getInt64Ty());
+             : builder_.CreateSExt(scalar(ends[ends.size() - 1 - fromLast]), builder_.getInt64Ty());
 }
 
 void Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
@@ -282,7 +287,8 @@ void Emitter::emitNestAxis(ir::OpId op, unsigned axis) {
     return;
   }
   std::vector<Value *> none;
-  countedLoop({0, extents[axis], 1}, fn_.effects(op), none, [&](Value *index) {
+  Value *end = isLast ? nullptr : endOf(op, extents.size() - 1 - axis);
+  countedLoop({0, extents[axis], 1, end}, fn_.effects(op), none, [&](Value *index) {
     bindIndex(fn_.arg(fn_.region(op), axis), index);
     if (isLast) {
       emitBlock(fn_.region(op));

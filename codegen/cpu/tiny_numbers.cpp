@@ -29,7 +29,7 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
     return leastField(leastOfPanel(plan, panel, none));
   };
   Value *leastOfB = least(plan.b, plan.steps, plan.rowB, builder_.getInt16Ty());
-  Value *rows = builder_.getInt64(plan.rows);
+  Value *rows = rowsOf(plan);
   Value *leastOfAcc = least(plan.acc, rows, plan.columns * word, builder_.getInt32Ty());
   const auto atLeast = [&](Value *field, int32_t bound) {
     return builder_.CreateICmpUGE(field, builder_.getInt32(bound));
@@ -38,6 +38,11 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
   Value *sums = builder_.CreateAnd(products, atLeast(leastOfAcc, kLeastSumField));
   return builder_.CreateAnd(sums, builder_.CreateAnd(atLeast(leastOfA, kLeastOperandField),
                                                      atLeast(leastOfB, kLeastOperandField)));
+}
+
+// Those of the blocks that run.
+Value *Emitter::rowsOf(const Contraction &plan) {
+  return restEnd(plan.rowsEnd, plan.rows, plan.blockM);
 }
 
 // A column of vectors at a time, a block of rows at once. The last column ends at k, wherever that is in its
@@ -55,7 +60,7 @@ Value *Emitter::leastFieldOfA(const Contraction &plan) {
     Value *end = splat(builder_.CreateTrunc(left, builder_.getInt16Ty()), lanes);
     Panel panel{};
     panel.base = builder_.CreateGEP(builder_.getInt16Ty(), plan.a, column);
-    panel.bytes = builder_.getInt64(plan.rows * plan.rowA);
+    panel.bytes = builder_.CreateMul(rowsOf(plan), builder_.getInt64(plan.rowA));
     panel.rowBytes = plan.blockM * plan.rowA;
     panel.copies = plan.blockM;
     panel.copyBytes = plan.rowA;

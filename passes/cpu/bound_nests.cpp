@@ -3,8 +3,8 @@
 // perhaps the index of one sunk loop, whose first iteration reaches furthest. Sums that could leave 32
 // bits, where a compare may become true again, are found at run time and give up the end.
 //
-// Nests are visited from the last to the first: where those that read a scratch buffer end, those that
-// write it may end too.
+// Nests and contracts are visited from the last to the first: where those that read a scratch buffer end, those that
+// write it may end too, each dimension by itself.
 #include "passes/cpu/bound_nests.h"
 
 #include "ir/builder.h"
@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace libtile::passes {
 
@@ -40,6 +41,7 @@ struct Bound {
   Known limit;
   std::vector<Known> loop; // its first index and its end; empty: no loop
   bool isSigned = false, orEqual = false;
+  int64_t multiple = 1; // a contract reads whole blocks: what they begin with is needed to their end
 
   friend bool operator==(const Bound &, const Bound &) = default;
 };
@@ -53,16 +55,17 @@ void addBound(Bounds &bounds, const Bound &bound) {
 
 bool isNest(Opcode opcode) { return opcode == Opcode::Nest || opcode == Opcode::Fold; }
 
-// A nest or fold that is in no other one.
+// One dimension of a nest or fold that is in no other one.
 struct Nest {
-  Nest(const Function &fn, OpId op)
-      : op(op), body(fn.region(op)), index(fn.args(body).back()),
+  Nest(const Function &fn, OpId op, unsigned axis)
+      : op(op), axis(axis), body(fn.region(op)), index(fn.arg(body, axis)),
         isFold(fn.opcode(op) == Opcode::Fold),
-        extent(isFold ? fn.getInt(op, Attr::extent) : fn.getInts(op, Attr::extents).back()) {}
+        extent(isFold ? fn.getInt(op, Attr::extent) : fn.getInts(op, Attr::extents)[axis]) {}
 
   OpId op;
+  unsigned axis;
   BlockId body;
-  ValueId index; // of the last dimension
+  ValueId index;
   bool isFold;
   int64_t extent;
 };
@@ -132,50 +135,103 @@ private:
 
 // ---- ends
 
+// A dimension of a nest or of a contract: rows, then columns.
+struct Place {
+  OpId op;
+  unsigned axis;
+  friend bool operator==(const Place &, const Place &) = default;
+  friend bool operator<(const Place &a, const Place &b) { return std::tie(a.op, a.axis) < std::tie(b.op, b.axis); }
+};
+
 class NestBounder {
 public:
   explicit NestBounder(Function &fn) : fn_(fn) {}
 
   bool run() {
-    std::vector<OpId> nests;
+    std::vector<OpId> ops;
     uint32_t position = 0;
     for (OpId op : fn_.walk()) {
       order_.set(op, ++position);
-      if (isNest(fn_.opcode(op)) && outermostNest(op) == op) {
-        nests.push_back(op);
+      const bool isOutermost = isNest(fn_.opcode(op)) && outermostNest(op) == op;
+      if (isOutermost || fn_.opcode(op) == Opcode::Contract) {
+        ops.push_back(op);
       }
     }
     bool changed = false;
-    for (auto op = nests.rbegin(); op != nests.rend(); ++op) {
-      changed |= bound(Nest(fn_, *op));
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+      changed |= fn_.opcode(*op) == Opcode::Contract ? boundContract(*op) : boundNest(*op);
     }
     return changed;
   }
 
 private:
-  bool bound(const Nest &nest) {
-    const int64_t lanes = fn_.getInt(nest.op, Attr::lanes);
-    if (fn_.numOperands(nest.op) != 0 || lanes < 2 || nest.extent < 2 * lanes) {
+  // Behind the first end, dimensions without one end with their extents.
+  bool boundNest(OpId op) {
+    if (fn_.numOperands(op) != 0) {
       return false;
+    }
+    Values ends;
+    for (unsigned axis = 0; axis < fn_.args(fn_.region(op)).size(); ++axis) {
+      const Nest nest(fn_, op, axis);
+      const ValueId end = bound(nest);
+      if (end.valid() || !ends.empty()) {
+        Builder builder(fn_, op);
+        ends.push_back(end.valid() ? end : builder.constInt(kI32, nest.extent));
+      }
+    }
+    std::ranges::for_each(ends, [&](ValueId end) { fn_.addOperand(op, end); });
+    return !ends.empty();
+  }
+
+  ValueId bound(const Nest &nest) {
+    const bool isLast = nest.axis + 1 == fn_.args(nest.body).size();
+    const int64_t lanes = isLast ? fn_.getInt(nest.op, Attr::lanes) : 1;
+    if ((isLast && lanes < 2) || nest.extent < 2 * lanes) {
+      return {};
     }
     Bounds bounds;
     if (!effectsEnd(nest, bounds) || (nest.isFold && !elementsEnd(nest, bounds)) ||
         bounds.empty()) {
-      return false;
+      return {};
     }
+    const Place place{nest.op, nest.axis};
+    ends_[place] = bounds;
     Builder builder(fn_, nest.op);
-    ValueId end;
-    for (const Bound &bound : bounds) {
-      const ValueId one = endOf(builder, nest, bound);
-      end = end.valid() ? builder.make(Opcode::SMax, {end, one}) : one;
-    }
+    ValueId end = greatestEnd(builder, place, nest.extent, bounds);
     if (nest.isFold) {
       end = builder.make(Opcode::Add, {end, builder.constInt(kI64, 1)});
       end = builder.make(Opcode::SMin, {end, builder.constInt(kI64, nest.extent)});
     }
-    fn_.addOperand(nest.op, builder.make(Opcode::Trunc, {end}, kI32));
-    ends_[nest.op] = std::move(bounds);
-    return true;
+    return builder.make(Opcode::Trunc, {end}, kI32);
+  }
+
+  // Sums are needed where they are read.
+  bool boundContract(OpId op) {
+    constexpr unsigned kOperands = 4;
+    if (fn_.numOperands(op) != kOperands) {
+      return false;
+    }
+    const ValueId acc = fn_.operand(op, 2);
+    Builder builder(fn_, op);
+    Values ends;
+    bool found = false;
+    for (const unsigned axis : {0U, 1U}) {
+      const Place place{op, axis};
+      const int64_t extent = fn_.type(acc).dim(axis);
+      Bounds bounds;
+      if (addReaders(place, acc, axis, bounds) && !bounds.empty()) {
+        ends_[place] = bounds;
+        const ValueId end = greatestEnd(builder, place, extent, bounds);
+        ends.push_back(builder.make(Opcode::Trunc, {end}, kI32));
+        found = true;
+      } else {
+        ends.push_back(builder.constInt(kI32, extent));
+      }
+    }
+    if (found) {
+      std::ranges::for_each(ends, [&](ValueId end) { fn_.addOperand(op, end); });
+    }
+    return found;
   }
 
   // ---- effects: stores that some compare in their mask turns off, and scratch that nobody reads. A load
@@ -211,10 +267,18 @@ private:
            (addMask(nest, fn_.operand(op, 0), bounds) || addMask(nest, fn_.operand(op, 1), bounds));
   }
 
-  // The ends of all nests that read what `write` writes, each at its own index. What they are computed
-  // from is the same for as long as the buffer lives, and known in front of the writer.
+  // The write is at the nest's index along one dimension of the buffer.
   bool addReaders(const Nest &writer, OpId write, Bounds &bounds) const {
-    const ValueId buffer = fn_.operand(write, 0);
+    const auto indices = fn_.operands(write).subspan(2);
+    const auto at = std::ranges::find(indices, writer.index);
+    return at != indices.end() &&
+           addReaders({writer.op, writer.axis}, fn_.operand(write, 0), unsigned(at - indices.begin()), bounds);
+  }
+
+  // The ends of all that read the buffer, each at its own index along the dimension. What they are computed
+  // from is the same for as long as the buffer lives, and known in front of the writer. What the writer itself
+  // reads at its index is needed no further than what it writes.
+  bool addReaders(const Place &writer, ValueId buffer, unsigned dimension, Bounds &bounds) const {
     if (fn_.defOpcode(buffer) != Opcode::Alloc) {
       return false;
     }
@@ -224,34 +288,55 @@ private:
                               isInFront(known.value, writer.op));
     };
     for (const Use &use : fn_.uses(buffer)) {
-      const OpId op = outermostNest(use.op);
-      if (!op.valid() || !isAtIndex(use.op, Nest(fn_, op))) {
-        return false;
-      }
-      if (op == writer.op || fn_.opcode(use.op) == Opcode::ElementWrite) {
+      if (fn_.opcode(use.op) == Opcode::ElementWrite) {
         continue;
       }
-      const auto end = ends_.find(op);
-      const Nest reader(fn_, op);
-      if (end == ends_.end() || reader.extent != writer.extent || steersAt(use.op, reader)) {
+      const auto reader = readerOf(use, dimension);
+      if (reader && *reader == writer) {
+        continue;
+      }
+      const auto end = reader ? ends_.find(*reader) : ends_.end();
+      if (end == ends_.end() || steersAt(use.op, *reader)) {
         return false;
       }
-      for (const Bound &bound : end->second) {
+      const int64_t block = blockOf(*reader);
+      for (Bound bound : end->second) {
+        const bool fits = block == 1 || bound.multiple == 1 || bound.multiple == block;
         if (!std::ranges::all_of(bound.terms, usable) || !usable(bound.limit) ||
-            !std::ranges::all_of(bound.loop, usable)) {
+            !std::ranges::all_of(bound.loop, usable) || !fits) {
           return false;
         }
+        bound.multiple = std::max(bound.multiple, block);
         addBound(bounds, bound);
       }
     }
     return true;
   }
 
+  // Whose index along which of its dimensions a read of the buffer's dimension is at; nullopt: none's.
+  std::optional<Place> readerOf(const Use &use, unsigned dimension) const {
+    if (fn_.opcode(use.op) == Opcode::Contract) {
+      const bool isAcc = use.operand == 2;
+      return isAcc || use.operand == dimension ? std::optional(Place{use.op, dimension}) : std::nullopt;
+    }
+    const OpId nest = outermostNest(use.op);
+    if (!nest.valid() || fn_.opcode(use.op) != Opcode::ElementRead) {
+      return std::nullopt;
+    }
+    const ValueId index = fn_.operand(use.op, dimension + 1);
+    const bool isIndex = fn_.isArg(index) && fn_.defBlock(index) == fn_.region(nest);
+    return isIndex ? std::optional(Place{nest, fn_.defIndex(index)}) : std::nullopt;
+  }
+
   // Nests go on to where a vector ends, which may be further than their writers do: behind its end a number may be
   // any, but no address.
-  bool steersAt(OpId read, const Nest &reader) const {
-    const Bounds &ends = ends_.at(reader.op);
-    return steers(fn_, fn_.result(read), reader.op, [&](ValueId mask) { return isOffBehind(reader, mask, ends); });
+  bool steersAt(OpId read, const Place &reader) const {
+    if (fn_.opcode(read) == Opcode::Contract) {
+      return false;
+    }
+    const Nest nest(fn_, reader.op, reader.axis);
+    const Bounds &ends = ends_.at(reader);
+    return steers(fn_, fn_.result(read), reader.op, [&](ValueId mask) { return isOffBehind(nest, mask, ends); });
   }
 
   bool isOffBehind(const Nest &nest, ValueId mask, const Bounds &ends) const {
@@ -262,10 +347,11 @@ private:
             (isOffBehind(nest, fn_.operand(op, 0), ends) || isOffBehind(nest, fn_.operand(op, 1), ends)));
   }
 
-  bool isAtIndex(OpId access, const Nest &nest) const {
-    const Opcode opcode = fn_.opcode(access);
-    return (opcode == Opcode::ElementRead || opcode == Opcode::ElementWrite) &&
-           fn_.operands(access).back() == nest.index;
+  // What a contract reads of a, b and acc at once.
+  int64_t blockOf(const Place &place) const {
+    return fn_.opcode(place.op) != Opcode::Contract
+               ? 1
+               : fn_.getInt(place.op, place.axis == 0 ? Attr::block_m : Attr::block_n);
   }
 
   bool isInFront(ValueId value, OpId op) const {
@@ -302,15 +388,24 @@ private:
 
   // ---- code
 
+  ValueId greatestEnd(Builder &builder, const Place &place, int64_t extent, const Bounds &bounds) const {
+    ValueId end;
+    for (const Bound &bound : bounds) {
+      const ValueId one = endOf(builder, place, extent, bound);
+      end = end.valid() ? builder.make(Opcode::SMax, {end, one}) : one;
+    }
+    return end;
+  }
+
   // In 64 bits: clamp(bound - offset, 0, extent), or the extent where the index may wrap.
-  ValueId endOf(Builder &builder, const Nest &nest, const Bound &bound) const {
+  ValueId endOf(Builder &builder, const Place &place, int64_t extent, const Bound &bound) const {
     const auto wide = [&](ValueId value) {
       return builder.make(bound.isSigned ? Opcode::SExt : Opcode::ZExt, {value}, kI64);
     };
     const auto number = [&](int64_t value) { return builder.constInt(kI64, value); };
     const auto add = [&](ValueId a, ValueId b) { return builder.make(Opcode::Add, {a, b}); };
     const auto inFront = [&](const Known &known) {
-      return isInFront(known.value, nest.op) ? known.value
+      return isInFront(known.value, place.op) ? known.value
                                              : builder.constInt(kI32, *known.number);
     };
     ValueId sum;
@@ -320,7 +415,7 @@ private:
     }
     const ValueId offset = sum.valid() ? wide(sum) : number(0);
     const int64_t greatest = bound.isSigned ? INT32_MAX : int64_t{UINT32_MAX};
-    ValueId first = offset, last = add(offset, number(nest.extent - 1));
+    ValueId first = offset, last = add(offset, number(extent - 1));
     ValueId wraps;
     if (!bound.loop.empty()) {
       first = add(offset, wide(inFront(bound.loop[0])));
@@ -335,13 +430,17 @@ private:
       end = add(end, number(1));
     }
     end = builder.make(Opcode::SMax, {end, number(0)});
-    end = builder.make(Opcode::SMin, {end, number(nest.extent)});
-    return builder.make(Opcode::Select, {wraps, number(nest.extent), end});
+    if (bound.multiple != 1) {
+      end = add(end, number(bound.multiple - 1));
+      end = builder.make(Opcode::Sub, {end, builder.make(Opcode::URem, {end, number(bound.multiple)})});
+    }
+    end = builder.make(Opcode::SMin, {end, number(extent)});
+    return builder.make(Opcode::Select, {wraps, number(extent), end});
   }
 
   Function &fn_;
   IndexMap<OpId, uint32_t> order_;
-  std::map<OpId, Bounds> ends_;
+  std::map<Place, Bounds> ends_;
 };
 
 } // namespace

@@ -12,7 +12,9 @@
 //        Nb >= Np, the rest is padding against cache-set conflicts, never read.
 //   k    i32 scalar, 0 <= k <= min(Ka, Kb), a multiple of the group, or of the words that a unit of tiles
 //        takes. It may be known only at run time.
-// Elements of a and b inside Mp, Np and k are initialised. Padding holds zeros: rows of a, columns of b, and
+//   ends none, or the i32 rows and columns of acc that are needed (bound_nests.h): blocks that begin behind them are
+//        left out.
+// Elements of a and b inside Mp, Np and k are initialised, those of blocks that are left out apart. Padding holds zeros: rows of a, columns of b, and
 // in both what an extent along k lacks to such a multiple; acc's holds what they sum up to.
 // Element types are those of one ContractUnit, which the op names; the three buffers do not overlap. Buffers
 // start at multiples of 64 bytes.
