@@ -4,6 +4,8 @@
 #include "passes/op_properties.h"
 #include "passes/simplify_rules.h"
 
+#include <llvm/Support/MathExtras.h>
+
 namespace libtile::passes {
 
 using ir::Attr;
@@ -82,6 +84,47 @@ std::optional<bool> compareArange(Rewriter &rw, CmpPred predicate, ValueId a, Va
   return std::nullopt;
 }
 
+bool isShape(Opcode opcode) {
+  return opcode == Opcode::Splat || opcode == Opcode::ExpandDims || opcode == Opcode::Broadcast;
+}
+
+// From which integer the value is sign-extended, shape ops apart; Void: from none.
+Elem extendedFrom(const Rewriter &rw, ValueId value) {
+  const auto opcode = rw.fn.defOpcode(value);
+  if (!opcode || (*opcode != Opcode::SExt && !isShape(*opcode))) {
+    return Elem::Void;
+  }
+  const ValueId operand = rw.fn.operand(rw.def(value), 0);
+  if (*opcode != Opcode::SExt) {
+    return extendedFrom(rw, operand);
+  }
+  return rw.fn.type(operand).isBool() ? Elem::Void : rw.fn.type(operand).elem();
+}
+
+bool extends(const Rewriter &rw, ValueId value, Elem from) {
+  const auto number = rw.fn.constantInt(value);
+  return number ? llvm::isIntN(bitWidth(from), *number) : extendedFrom(rw, value) == from;
+}
+
+// What the value is extended from.
+ValueId narrow(Rewriter &rw, ValueId value, Elem from) {
+  const Type type = rw.fn.type(value).withElement(from);
+  if (const auto number = rw.fn.constantInt(value)) {
+    return rw.constant(type, *number);
+  }
+  const OpId op = rw.def(value);
+  const ValueId operand = rw.fn.operand(op, 0);
+  return rw.fn.opcode(op) == Opcode::SExt ? operand : rw.sameOp(op, std::array{narrow(rw, operand, from)}, type);
+}
+
+// sext a < sext b -> a < b, and its like: the order is the same, also that of unsigned numbers
+ValueId compareNarrow(Rewriter &rw, CmpPred predicate, ValueId a, ValueId b) {
+  const Elem from = extendedFrom(rw, a);
+  return from != Elem::Void && extends(rw, b, from)
+             ? rw.builder.cmp(predicate, narrow(rw, a, from), narrow(rw, b, from))
+             : ValueId{};
+}
+
 } // namespace
 
 ValueId simplifyCompare(Rewriter &rw, OpId op) {
@@ -110,7 +153,7 @@ ValueId simplifyCompare(Rewriter &rw, OpId op) {
   if (rw.isInt(b, 0) && (predicate == CmpPred::ult || predicate == CmpPred::uge)) {
     return rw.constant(result, int64_t{predicate == CmpPred::uge});
   }
-  return {};
+  return compareNarrow(rw, predicate, a, b);
 }
 
 ValueId simplifySelect(Rewriter &rw, OpId op) {

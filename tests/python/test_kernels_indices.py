@@ -171,3 +171,45 @@ def test_indices_behind_a_mask_address_nothing(device, block, n):
         want = poisoned(block, out.dtype)
         want[:n] = 2 * at
         np.testing.assert_array_equal(out, want)
+
+
+@libtile.jit
+def wide_compares(x, out, n, N: tl.constexpr, WIDE: tl.constexpr, CONSTANT: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i).to(WIDE)[None, :]
+    for which in tl.static_range(2):
+        b = n.to(WIDE) if which == 0 else tl.full((1, N), CONSTANT, WIDE)
+        o = out + which * 6 * N + i[None, :]
+        tl.store(o, a < b)
+        tl.store(o + N, a <= b)
+        tl.store(o + 2 * N, a > b)
+        tl.store(o + 3 * N, a >= b)
+        tl.store(o + 4 * N, a == b)
+        tl.store(o + 5 * N, a != b)
+
+
+@everywhere
+@pytest.mark.parametrize("wide", [np.int64, np.uint64], ids=lambda wide: wide.__name__)
+@pytest.mark.parametrize("constant", [0, 5, -1, 2**31 - 1, -(2**31), 2**31, 2**32 + 5, -(2**31) - 1, 2**63 - 1])
+def test_wide_numbers_are_compared_as_such(device, wide, constant):
+    """Also where both are extended from narrower ones, which are compared instead."""
+    x = np.array([0, 1, 5, 6, -1, -5, 2**31 - 1, 2**31 - 2, -(2**31), -(2**31) + 1, 77, -77, 2**30, -(2**30), 4, -4], np.int32)
+    constant, on = (constant % 2**64 if wide is np.uint64 else constant), OnDevice(device)
+    for n in (5, 0, -1, 2**31 - 1, -(2**31)):
+        out = on(np.zeros((2, 6, 16), np.int8))
+        wide_compares[(1,)](on(x), out, n, N=16, WIDE=tl.int64 if wide is np.int64 else tl.uint64, CONSTANT=constant)
+        a, both = x.astype(np.int64).astype(wide), (np.int64(n).astype(wide), wide(constant))
+        want = [[a < b, a <= b, a > b, a >= b, a == b, a != b] for b in both]
+        np.testing.assert_array_equal(on.back(out), np.array(want, np.int8))
+
+
+@libtile.jit
+def behind_wide_masks(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK).to(tl.int64)
+    tl.store(out + i, tl.exp(tl.load(x + i, mask=i < n, other=0.0)), mask=i < n)
+
+
+def test_wide_masks_end_nests():
+    """A nest ends where its mask does, whatever width its indices are compared in."""
+    kernel = behind_wide_masks.warmup("*fp32", "*fp32", "i32", grid=(1,), target="avx512", BLOCK=1024)
+    assert "nest %" in kernel.asm["nested"]
