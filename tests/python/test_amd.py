@@ -13,15 +13,20 @@ WAVES = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1101": 32,
 pytestmark = pytest.mark.not_interpreted("it compiles for GPUs")
 
 
-@pytest.fixture(params=WAVES)
-def target(request):
-    if request.param == "gfx950":
+def known(name):
+    """The target's name; skips the test where the build's LLVM does not know it."""
+    if name == "gfx950":
         try:
             add.warmup("*fp32", "*fp32", "*fp32", "i32", B=64, target="gfx950", grid=(1,))
         except libtile.UnsupportedError as error:
             assert "needs LLVM 20" in str(error)
             pytest.skip("this build's LLVM does not know it")
-    return request.param
+    return name
+
+
+@pytest.fixture(params=WAVES)
+def target(request):
+    return known(request.param)
 
 
 @libtile.jit
@@ -229,7 +234,7 @@ def test_scores_are_the_next_left_operand(name):
     loop = made.asm["staged"].split(" = for ")[1].split("yield %")[:-1]
     assert len(re.findall(r'= dot .*_turned"', "".join(loop))) == 2
     assert len(re.findall("buffer_write", "".join(loop))) == 2, "others than k and v go through LDS"
-    assert len(re.findall("ds_bpermute", made.asm["asm"])) <= (64 if name == "gfx1100" else 4)
+    assert len(re.findall("ds_bpermute", made.asm["asm"])) <= (34 if name == "gfx1100" else 4)
     if "nocreateundeforpoison" in made.asm["llvm"]:  # LLVM 22 has an option for it
         assert "v_accvgpr" not in made.asm["asm"]
 
@@ -341,7 +346,7 @@ def test_rows_turn_in_registers(target, kind):
 @pytest.mark.parametrize("size, depth", [(32, 64), (16, 128)])
 def test_codes_of_deep_products(first, second, words, size, depth):
     """The lane has sums of a row, for which the instruction is given b first: its formats change places, too."""
-    made = mixed.warmup(f"*{first}", f"*{second}", "*fp32", M=size, K=depth, target="gfx950", grid=(1,), num_warps=1)
+    made = mixed.warmup(f"*{first}", f"*{second}", "*fp32", M=size, K=depth, target=known("gfx950"), grid=(1,), num_warps=1)
     assert re.findall(rf"v_mfma_f32_{size}x{size}x{depth}_f8f6f4 [^\n]*?((?:cbsz|blgp):1)?\n", made.asm["asm"]) == [words]
 
 
