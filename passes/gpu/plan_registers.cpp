@@ -63,6 +63,10 @@ public:
     if ((tiles_ + ahead) * 16 > kNamed * (computes ? kSixteenthsComputing : kSixteenths)) {
       return false;
     }
+    const int64_t most = std::min(programsByRegisters(tiles_), programsByBytes({}));
+    if (computes && most * fn_.numWarps >= kEnoughWarps) {
+      return false; // the others' arithmetic hides the loads
+    }
     const int64_t before = std::min(programsByRegisters(tiles_), std::max<int64_t>(kEnoughWarps / fn_.numWarps, 1));
     const int64_t after = std::min(before, programsByRegisters(tiles_ + ahead));
     const int64_t byBytes = programsByBytes(plan);
