@@ -80,9 +80,11 @@ void Emitter::contractTiles(const Contraction &plan, Value *m, Value *n) {
   Value *rowsOfA = at(plan.a, m, plan.rowA);
   Value *columnsOfB = at(plan.b, n, plan.groupBytes());
   std::vector<Value *> none;
-  restLoop(builder_.getInt64(0), plan.steps, plan.tileWords, plan.effects, none, [&](Value *step) {
-    Value *a = at(rowsOfA, step, plan.groupBytes());
-    Value *b = at(columnsOfB, step, plan.rowB);
+  // By bytes of a row of a: what the loop ends at is made here, and lives no longer than the loop. A row of b is whole groups.
+  Value *end = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
+  restLoop(builder_.getInt64(0), end, plan.tileWords * plan.groupBytes(), plan.effects, none, [&](Value *byte) {
+    Value *a = builder_.CreateGEP(builder_.getInt8Ty(), rowsOfA, byte);
+    Value *b = at(columnsOfB, byte, plan.rowB / plan.groupBytes());
     for (unsigned sum = 0; sum < firstOfB; ++sum) {
       const unsigned row = sum / across, column = sum % across;
       const unsigned tileOfA = firstOfA + row % (plan.tileRegisters - firstOfA);

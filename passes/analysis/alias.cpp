@@ -7,6 +7,7 @@
 #include "passes/op_properties.h"
 
 #include <llvm/ADT/DenseSet.h>
+#include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
 
