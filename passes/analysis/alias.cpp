@@ -10,6 +10,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace libtile::passes {
 
@@ -108,12 +109,11 @@ bool areDisjoint(const Function &fn, ValueId paramA, ValueId paramB) {
 
 using Wide = __int128;
 
-Wide greatestDivisor(Wide a, Wide b) { return b == 0 ? a : greatestDivisor(b, a % b); }
 Wide floorOf(Wide a, Wide positive) { return a / positive - (a % positive < 0 ? 1 : 0); }
 
 // What an axis of one of two tiles adds to the distance of their elements, in bytes: multiples of the stride from lo to hi.
 struct Axis {
-  Wide stride = 0; // 0: not a constant; all between lo and hi
+  uint64_t stride = 0; // its magnitude; 0: not a constant; all between lo and hi
   Wide lo = 0, hi = 0;
 };
 
@@ -124,8 +124,8 @@ void addAxes(const Function &fn, const Facts &facts, ValueId pointer, const Affi
     const Wide last = fn.type(pointer).dim(i) - 1;
     const Wide a = sign * stride.lo * last, b = sign * stride.hi * last;
     if (a != 0 || b != 0) {
-      const Wide constant = stride.lo == stride.hi ? std::max<Wide>(stride.lo, -Wide{stride.lo}) : 0;
-      axes.push_back({constant, std::min<Wide>({0, a, b}), std::max<Wide>({0, a, b})});
+      const uint64_t magnitude = stride.lo < 0 ? -static_cast<uint64_t>(stride.lo) : static_cast<uint64_t>(stride.lo);
+      axes.push_back({stride.lo == stride.hi ? magnitude : 0, std::min<Wide>({0, a, b}), std::max<Wide>({0, a, b})});
     }
   }
 }
@@ -185,9 +185,9 @@ bool mayMeet(Distance distance, llvm::SmallVectorImpl<Axis> &axes) {
   std::ranges::sort(axes, {}, &Axis::stride);
   for (size_t smaller = 0; smaller <= axes.size(); ++smaller) {
     const bool isConstant = smaller == axes.size() || axes[smaller].stride != 0;
-    Wide divisor = 0;
+    uint64_t divisor = 0;
     for (const Axis &axis : llvm::drop_begin(axes, smaller)) {
-      divisor = greatestDivisor(axis.stride, divisor);
+      divisor = std::gcd(divisor, axis.stride);
     }
     const bool meets = divisor == 0 ? distance.lo <= 0 && distance.hi >= 0
                                     : floorOf(distance.hi, divisor) * divisor >= distance.lo;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes what is planned (plan_nests.h), in one walk in program order. Inline ops and sunk loops are passed over; each root gets its nests before itself;
-// region ops get buffers for their tiles and are entered. At the end everything with a tile is swept.
+// Makes what is planned (plan_nests.h), in one walk in program order. Inline ops and sunk loops are passed over; each root
+// gets its nests before itself; region ops get buffers for their tiles and are entered. At the end everything with a tile is swept.
 //
 //   %x = load %p, %m                        (nothing)
 //   %y = add %x, %x                  ->     (nothing)

@@ -387,10 +387,7 @@ private:
     if (rings + restBytes_ <= context_.target.sharedMemory) {
       return true;
     }
-    ir::Function trial = fn_.clone();
-    applyPlan(trial, plan_);
-    lowerConversions(trial, context_);
-    return sharedBytes(trial) <= context_.target.sharedMemory;
+    return sharedBytes(withPlan(fn_, plan_, context_)) <= context_.target.sharedMemory;
   }
 
   // Tiles that may lie in shared memory beside the rings, as large as their layouts.
@@ -484,6 +481,13 @@ PlannedLoad boxedLoad(const ir::Function &fn, OpId load, PlannedBox box) {
 
 Plan planPipeline(const ir::Function &fn, const Facts &facts, const PassContext &context) {
   return Planner(fn, facts, context).run();
+}
+
+ir::Function withPlan(const ir::Function &fn, const Plan &plan, const PassContext &context) {
+  ir::Function trial = fn.clone();
+  applyPlan(trial, plan);
+  lowerConversions(trial, context);
+  return trial;
 }
 
 } // namespace libtile::passes

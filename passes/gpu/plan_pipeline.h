@@ -118,6 +118,8 @@ struct Plan {
                                 const PassContext &context);
 // Requires: the plan is of this function as it is.
 void applyPlan(ir::Function &fn, const Plan &plan);
+// A copy with the plan applied and its conversions lowered: what there is to know of its shared memory.
+[[nodiscard]] ir::Function withPlan(const ir::Function &fn, const Plan &plan, const PassContext &context);
 
 // Both. Ensures: laid-out; refusals are recorded as fallbacks.
 bool pipelineLoops(ir::Function &fn, const PassContext &context);

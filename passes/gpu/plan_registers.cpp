@@ -4,9 +4,9 @@
 #include "ir/ops.h"
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/live_tiles.h"
-#include "passes/gpu/lower_conversions.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace libtile::passes {
 namespace {
@@ -41,13 +41,6 @@ bool computesWithSums(const ir::Function &fn, OpId loop) {
   });
 }
 
-int64_t sharedBytesWith(const ir::Function &fn, const Plan &plan, const PassContext &context) {
-  ir::Function trial = fn.clone();
-  applyPlan(trial, plan);
-  lowerConversions(trial, context);
-  return sharedBytes(trial);
-}
-
 // For what a plan's loops load ahead.
 class Room {
 public:
@@ -63,14 +56,13 @@ public:
     if ((tiles_ + ahead) * 16 > kNamed * (computes ? kSixteenthsComputing : kSixteenths)) {
       return false;
     }
-    const int64_t most = std::min(programsByRegisters(tiles_), programsByBytes({}));
-    if (computes && most * fn_.numWarps >= kEnoughWarps) {
+    if (computes && programsByRegisters(tiles_) * fn_.numWarps >= kEnoughWarps && programsByBytesNow() * fn_.numWarps >= kEnoughWarps) {
       return false; // the others' arithmetic hides the loads
     }
     const int64_t before = std::min(programsByRegisters(tiles_), std::max<int64_t>(kEnoughWarps / fn_.numWarps, 1));
     const int64_t after = std::min(before, programsByRegisters(tiles_ + ahead));
     const int64_t byBytes = programsByBytes(plan);
-    return (after == before && byBytes >= before) || std::min(after, byBytes) >= std::min(before, programsByBytes({}));
+    return (after == before && byBytes >= before) || std::min(after, byBytes) >= std::min(before, programsByBytesNow());
   }
 
 private:
@@ -79,12 +71,18 @@ private:
     return context_.target.registers / (int64_t{fn_.numWarps} * context_.target.warpSize * (tiles + kBesideTiles));
   }
   [[nodiscard]] int64_t programsByBytes(const Plan &plan) const {
-    return context_.target.sharedMemory / std::max<int64_t>(sharedBytesWith(fn_, plan, context_), 1);
+    return context_.target.sharedMemory / std::max<int64_t>(sharedBytes(withPlan(fn_, plan, context_)), 1);
+  }
+  // As it is, asked for when first needed.
+  [[nodiscard]] int64_t programsByBytesNow() const {
+    now_ = now_ ? now_ : programsByBytes({});
+    return *now_;
   }
 
   const ir::Function &fn_;
   const PassContext &context_;
   const int64_t tiles_; // of a thread
+  mutable std::optional<int64_t> now_;
 };
 
 } // namespace

@@ -4,7 +4,6 @@
 #include "ir/ops.h"
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/live_tiles.h"
-#include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/reduce_boxes.h"
@@ -104,16 +103,10 @@ void leaveRoomToReduce(const ir::Function &fn, Plan &plan, const Facts &facts, c
   if (wanted == 0) {
     return;
   }
-  const auto applied = [&](const Plan &tried) {
-    ir::Function trial = fn.clone();
-    applyPlan(trial, tried);
-    lowerConversions(trial, context);
-    return trial;
-  };
   const auto ringBytes = [](const LoopPlan *loop) { return loop->slots() * loop->slotBytes(); };
-  const ir::Function without = applied(plan);
+  const ir::Function without = withPlan(fn, plan, context);
   Plan tried = plan;
-  while (!keepsNeighbour(without, sharedBytes(without), sharedBytes(applied(tried)) + wanted, context.target)) {
+  while (!keepsNeighbour(without, sharedBytes(without), sharedBytes(withPlan(fn, tried, context)) + wanted, context.target)) {
     LoopPlan *largest = nullptr;
     for (LoopPlan &loop : tried.loops) {
       const bool isGiven = context.numStages > 0 || fn.getInt(loop.loop, Attr::num_stages) > 0;

@@ -71,8 +71,8 @@ private:
            mask.numElements() >= kLeastElements * threads_ && mask.numElements() <= kMostElements * threads_;
   }
 
-  // Where there is none, elements come from memory and go into sums a few at a time; a branch would hold all of them in
-  // registers that more programs at a time are worth more than the selects.
+  // Where there is none, elements come from memory and go into sums a few at a time. A branch would hold all of them in
+  // registers, and the programs that have room there are worth more than the selects.
   [[nodiscard]] bool hasDot(ir::BlockId block) const {
     return std::ranges::any_of(fn_.opsIn(block), [&](OpId op) { return fn_.opcode(op) == Opcode::Dot; });
   }
