@@ -8,10 +8,11 @@
 // Where boxes are copied, each slot has a counter of arrivals, and the loop carries the parity of its phase as
 // well. Boxes past the last iteration are not copied, so that none is under way when the loop ends.
 //
-// Where registers hold what is under way, there is one slot, and copies are loads and writes.
+// What goes by registers is loaded where it would be copied, and written at the end of the body.
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/loop_rings.h"
+#include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/plan_producer.h"
 #include "passes/gpu/share_blocks.h"
 
@@ -44,53 +45,23 @@ public:
     for (const unsigned position : plan_.carriedAhead) {
       ahead_.push_back(fn_.operand(loop_, 3 + position));
     }
-    plan_.byRegisters ? byRegisters(before) : byCopies(before);
-  }
-
-private:
-  void byRegisters(Builder &before) {
-    const ValueId slot = before.i32(0);
-    writeSlots(before, slot, loadAhead(before, fn_.operand(loop_, 0), 0));
-    for (ValueId &value : ahead_) {
-      value = add(value);
-    }
-    Builder inside(fn_, fn_.first(body_));
-    for (size_t i = 0; i < plan_.loads.size(); ++i) {
-      rings_.readSlot(inside, i, slot);
-    }
-    const auto isRead = [&](OpId op) { return fn_.opcode(op) == Opcode::BufferRead; };
-    const auto ops = fn_.opsIn(body_);
-    inside.setBefore(fn_.next(*std::ranges::find_if(ops, isRead)));
-    const std::vector<ValueId> loaded = loadAhead(inside, fn_.arg(body_, 0), 1);
-    finish(inside);
-    writeSlots(inside, slot, loaded);
-  }
-
-  void byCopies(Builder &before) {
     if (numBoxes() > 0) {
       arrivals_ = rings_.makeCounters(before, numBoxes());
     }
     for (int32_t stage = 0; stage + 1 < plan_.stages; ++stage) {
-      copyAhead(before, fn_.operand(loop_, 0), stage, before.i32(stage));
+      const ValueId slot = before.i32(stage);
+      writeSlots(before, slot, copyAhead(before, fn_.operand(loop_, 0), stage, slot));
     }
     carry(before);
-    const OpId end = fn_.last(body_);
     Builder inside(fn_, fn_.first(body_));
     wait(inside, plan_.stages - 2);
     if (arrivals_.valid()) {
       inside.op(Opcode::ArrivalsWait, std::array{rings_.counterOf(inside, arrivals_, readSlot_), parity_});
     }
-    copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
-    for (size_t i = 0; i < plan_.loads.size(); ++i) {
-      rings_.readSlot(inside, i, readSlot_);
-    }
+    const std::vector<ValueId> loaded = plan_.oneSlot ? readThenCopy(inside) : copyThenRead(inside);
     finish(inside);
-    const auto [nextRead, wraps] = rings_.nextSlot(inside, readSlot_);
-    fn_.addOperand(end, nextRead);
-    fn_.addOperand(end, rings_.nextSlot(inside, fillSlot_).first);
-    if (arrivals_.valid()) {
-      fn_.addOperand(end, LoopRings::nextParity(inside, parity_, wraps));
-    }
+    writeSlots(inside, fillSlot_, loaded);
+    goRound(inside);
     // What is still under way are zeros, but they must not land in another buffer's bytes.
     Builder after(fn_, fn_.next(loop_));
     after.loc = fn_.loc(loop_);
@@ -100,6 +71,25 @@ private:
     }
     if (!plan_.underWay.empty()) {
       (void)rings_.makePlaces(before, after);
+    }
+  }
+
+private:
+  std::vector<ValueId> copyThenRead(Builder &inside) {
+    std::vector<ValueId> loaded = copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
+    readSlots(inside);
+    return loaded;
+  }
+  // Loads behind the first read, which may have a barrier in front.
+  std::vector<ValueId> readThenCopy(Builder &inside) {
+    readSlots(inside);
+    const auto ops = fn_.opsIn(body_);
+    inside.setBefore(fn_.next(*std::ranges::find(ops, Opcode::BufferRead, [&](OpId op) { return fn_.opcode(op); })));
+    return copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
+  }
+  void readSlots(Builder &inside) {
+    for (size_t i = 0; i < plan_.loads.size(); ++i) {
+      rings_.readSlot(inside, i, readSlot_);
     }
   }
 
@@ -130,12 +120,32 @@ private:
     for (ValueId &value : ahead_) {
       value = add(value);
     }
+    if (plan_.oneSlot) {
+      readSlot_ = fillSlot_ = before.i32(0);
+      return;
+    }
     readSlot_ = add(before.i32(0));
     fillSlot_ = add(before.i32(plan_.stages - 1));
     parity_ = arrivals_.valid() ? add(before.i32(0)) : ValueId{};
   }
 
-  [[nodiscard]] bool threadsCopy() const { return numBoxes() < static_cast<int64_t>(plan_.loads.size()); }
+  // The numbers of the next iteration's slots.
+  void goRound(Builder &inside) {
+    if (plan_.oneSlot) {
+      return;
+    }
+    const OpId end = fn_.last(body_);
+    const auto [nextRead, wraps] = rings_.nextSlot(inside, readSlot_);
+    fn_.addOperand(end, nextRead);
+    fn_.addOperand(end, rings_.nextSlot(inside, fillSlot_).first);
+    if (arrivals_.valid()) {
+      fn_.addOperand(end, LoopRings::nextParity(inside, parity_, wraps));
+    }
+  }
+
+  [[nodiscard]] bool threadsCopy() const {
+    return std::ranges::any_of(plan_.loads, [](const PlannedLoad &load) { return !load.box && !load.byRegisters; });
+  }
 
   void wait(Builder &builder, int32_t count) {
     if (threadsCopy()) {
@@ -143,11 +153,14 @@ private:
     }
   }
 
-  // Copies what iteration `iteration + distance` loads.
-  void copyAhead(Builder &builder, ValueId iteration, int32_t distance, ValueId slot) {
+  // Copies what iteration `iteration + distance` loads. The tiles of what goes by registers, in order.
+  std::vector<ValueId> copyAhead(Builder &builder, ValueId iteration, int32_t distance, ValueId slot) {
+    std::vector<ValueId> loaded;
     runAhead(builder, iteration, distance, [&](size_t load, ValueId valid, Mapped mapped) {
       if (plan_.loads[load].box) {
         rings_.copyBox(builder, load, slot, arrivals_, valid, mapped);
+      } else if (plan_.loads[load].byRegisters) {
+        loaded.push_back(loadAhead(builder, load, valid, mapped));
       } else {
         copyLoad(builder, load, slot, valid, mapped);
       }
@@ -155,24 +168,14 @@ private:
     if (threadsCopy()) {
       builder.op(Opcode::AsyncCommit, {});
     }
-  }
-
-  // Its tiles in registers.
-  std::vector<ValueId> loadAhead(Builder &builder, ValueId iteration, int32_t distance) {
-    std::vector<ValueId> loaded;
-    runAhead(builder, iteration, distance, [&](size_t index, ValueId valid, Mapped mapped) {
-      const OpId load = plan_.loads[index].load;
-      builder.loc = fn_.loc(load);
-      const ValueId pointers = mapped(fn_.operand(load, 0));
-      loaded.push_back(builder.make(Opcode::Load, {pointers, maskOf(builder, load, valid, mapped)}, fn_.type(fn_.result(load))));
-      fn_.copyAttrs(load, fn_.def(loaded.back()));
-    });
     return loaded;
   }
-  void writeSlots(Builder &builder, ValueId slot, std::span<const ValueId> tiles) {
-    for (size_t i = 0; i < tiles.size(); ++i) {
-      builder.loc = fn_.loc(plan_.loads[i].load);
-      builder.op(Opcode::BufferWrite, std::array{rings_.slotOf(builder, i, slot), tiles[i]});
+  void writeSlots(Builder &builder, ValueId slot, std::span<const ValueId> loaded) {
+    for (size_t i = 0, next = 0; next < loaded.size(); ++i) {
+      if (plan_.loads[i].byRegisters) {
+        builder.loc = fn_.loc(plan_.loads[i].load);
+        builder.op(Opcode::BufferWrite, std::array{rings_.slotOf(builder, i, slot), loaded[next++]});
+      }
     }
   }
 
@@ -213,6 +216,15 @@ private:
   ValueId maskOf(Builder &builder, OpId load, ValueId valid, Mapped mapped) {
     const ValueId mask = builder.make(Opcode::Splat, {valid}, fn_.type(mapped(fn_.operand(load, 0))).withElement(Elem::I1));
     return fn_.numOperands(load) > 1 ? builder.make(Opcode::And, {mapped(fn_.operand(load, 1)), mask}) : mask;
+  }
+
+  ValueId loadAhead(Builder &builder, size_t index, ValueId valid, Mapped mapped) {
+    const OpId load = plan_.loads[index].load;
+    builder.loc = fn_.loc(load);
+    const ValueId pointers = mapped(fn_.operand(load, 0));
+    const ValueId loaded = builder.make(Opcode::Load, {pointers, maskOf(builder, load, valid, mapped)}, fn_.type(fn_.result(load)));
+    fn_.copyAttrs(load, fn_.def(loaded));
+    return loaded;
   }
 
   void copyLoad(Builder &builder, size_t index, ValueId slot, ValueId valid, Mapped mapped) {
@@ -282,6 +294,13 @@ void applyPlan(ir::Function &fn, const Plan &plan) {
       Rewriter(fn, loop).run();
     }
   }
+}
+
+ir::Function withPlan(const ir::Function &fn, const Plan &plan, const PassContext &context) {
+  ir::Function trial = fn.clone();
+  applyPlan(trial, plan);
+  lowerConversions(trial, context);
+  return trial;
 }
 
 // Blocks are shared where that costs no ring: what threads bring for each program would be waited for by all of them.

@@ -6,6 +6,8 @@
 #include "passes/gpu/shared_accesses.h"
 #include "passes/op_properties.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -32,6 +34,7 @@ struct Bytes {
 struct SharedPending {
   enum class Kind : uint8_t { Read, Write, Arrived } kind; // Arrived: an asynchronous write
   OpId owner;
+  RingPhase phase;
   friend bool operator==(const SharedPending &, const SharedPending &) = default;
 };
 
@@ -42,9 +45,10 @@ struct GlobalPending {
   friend bool operator==(const GlobalPending &, const GlobalPending &) = default;
 };
 
-// A buffer that a dot into a place reads.
+// A dot into a place, and the buffers that it reads.
 struct Reading {
-  OpId dot, buffer;
+  OpId dot;
+  std::vector<SharedAccess> buffers;
   friend bool operator==(const Reading &, const Reading &) = default;
 };
 
@@ -52,6 +56,10 @@ template <class T> void addOnce(std::vector<T> &list, const T &item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) {
     list.push_back(item);
   }
+}
+
+bool endsWith(const std::vector<Reading> &list, const std::vector<Reading> &end) {
+  return end.size() <= list.size() && std::equal(end.rbegin(), end.rend(), list.rbegin());
 }
 
 // Each access is compared with those that wait; a barrier after so many costs less than they do.
@@ -62,7 +70,7 @@ struct State {
   std::vector<GlobalPending> global;
   std::vector<OpId> flying; // buffers with asynchronous copies not waited for
   std::vector<Reading> reading; // of dots not waited for
-  bool inOrder = true;          // they stand there as they have started, whichever way led here
+  bool inOrder = true;          // they stand there as they have started; some ways that lead here lack the first ones
   std::vector<OpId> reducing; // buffers of reductions not waited for
   bool acquired = false;    // an acquire whose order not all threads have
 
@@ -76,9 +84,11 @@ struct State {
     for (const OpId buffer : other.flying) {
       addOnce(flying, buffer);
     }
-    inOrder = inOrder && other.inOrder && reading == other.reading;
-    for (const Reading &each : other.reading) {
-      addOnce(reading, each);
+    inOrder = inOrder && other.inOrder && (endsWith(reading, other.reading) || endsWith(other.reading, reading));
+    if (inOrder) {
+      reading = reading.size() < other.reading.size() ? other.reading : std::move(reading);
+    } else {
+      std::ranges::for_each(other.reading, [&](const Reading &each) { addOnce(reading, each); });
     }
     for (const OpId buffer : other.reducing) {
       addOnce(reducing, buffer);
@@ -207,15 +217,30 @@ private:
       left.merge(back);
     }
     state = std::move(left);
+    eachPhase(loop, state, [](RingPhase &phase) { phase = {}; });
   }
 
   void markCrossed(OpId loop, State &state) {
+    eachPhase(loop, state, [](RingPhase &phase) { phase.recede(); });
     for (GlobalPending &pending : state.global) {
       if (std::ranges::any_of(fn_.regions(loop), [&](BlockId region) {
             return fn_.isInside(fn_.block(pending.op), region);
           })) {
         pending.loop = fn_.regions(loop).back();
       }
+    }
+  }
+
+  // Of the slots that the loop's numbers name.
+  void eachPhase(OpId loop, State &state, llvm::function_ref<void(RingPhase &)> change) {
+    const auto visit = [&](auto &access) {
+      if (access.phase.body.valid() && access.phase.body == fn_.regions(loop).back()) {
+        change(access.phase);
+      }
+    };
+    std::ranges::for_each(state.shared, visit);
+    for (Reading &each : state.reading) {
+      std::ranges::for_each(each.buffers, visit);
     }
   }
 
@@ -252,7 +277,8 @@ private:
                              : pending.kind == SharedPending::Kind::Arrived
                                  ? !isAsync(op) || pending.owner != access.owner
                                  : true;
-        if (ordered && bytes_[pending.owner].overlaps(bytes_[access.owner])) {
+        const bool apart = pending.owner == access.owner && pending.phase.isApart(access.phase);
+        if (ordered && !apart && bytes_[pending.owner].overlaps(bytes_[access.owner])) {
           return true;
         }
       }
@@ -269,9 +295,11 @@ private:
 
   // No barrier ends a dot or a reduction. The slots of one ring are the plan's care.
   void keepsAway(const SharedAccess &access, const State &state) const {
-    for (const auto &[dot, buffer] : state.reading) {
-      ir::check(!access.write || buffer == access.owner || !bytes_[buffer].overlaps(bytes_[access.owner]),
-                "a write into what a dot under way reads");
+    for (const Reading &reading : state.reading) {
+      for (const SharedAccess &read : reading.buffers) {
+        ir::check(!access.write || read.owner == access.owner || !bytes_[read.owner].overlaps(bytes_[access.owner]),
+                  "a write into what a dot under way reads");
+      }
     }
     for (const OpId buffer : state.reducing) {
       ir::check(!access.write || !bytes_[buffer].overlaps(bytes_[access.owner]), "a write into what a reduction under way reads");
@@ -378,18 +406,14 @@ private:
 
   // All but the last `count`, where it is known which these are.
   static void endDots(State &state, int64_t count) {
-    auto left = state.reading.end();
-    for (OpId last; state.inOrder && left != state.reading.begin(); --left) {
-      const OpId dot = std::prev(left)->dot;
-      if (dot != last && --count < 0) {
-        break;
+    const auto begin = state.reading.begin(), end = state.inOrder ? state.reading.end() - std::min<int64_t>(count, std::ssize(state.reading)) : state.reading.end();
+    for (const Reading &ended : std::ranges::subrange(begin, end)) {
+      for (const SharedAccess &read : ended.buffers) {
+        addOnce(state.shared, {SharedPending::Kind::Read, read.owner, read.phase});
       }
-      last = dot;
     }
-    if (state.inOrder) {
-      state.reading.erase(state.reading.begin(), left);
-    } else if (count == 0) {
-      state.reading.clear();
+    if (state.inOrder || count == 0) {
+      state.reading.erase(begin, end);
     }
     state.inOrder = state.inOrder || state.reading.empty();
   }
@@ -397,7 +421,7 @@ private:
   void record(OpId op, State &state) {
     if (fn_.opcode(op) == Opcode::AsyncWait) {
       for (const OpId buffer : state.flying) {
-        addOnce(state.shared, {SharedPending::Kind::Arrived, buffer});
+        addOnce(state.shared, {SharedPending::Kind::Arrived, buffer, {}});
       }
       if (fn_.getInt(op, Attr::count) == 0) {
         state.flying.clear();
@@ -408,9 +432,6 @@ private:
       return; // each thread waits by itself for what it reads
     }
     if (fn_.opcode(op) == Opcode::DotWait) {
-      for (const auto &[dot, buffer] : state.reading) {
-        addOnce(state.shared, {SharedPending::Kind::Read, buffer});
-      }
       return endDots(state, fn_.getInt(op, Attr::count));
     }
     if (fn_.opcode(op) == Opcode::ReduceBox) {
@@ -421,19 +442,20 @@ private:
     }
     if (meetsInside(fn_, op)) {
       state.synchronise();
-      addOnce(state.shared, {SharedPending::Kind::Read, op});
+      addOnce(state.shared, {SharedPending::Kind::Read, op, {}});
       return;
     }
-    // One of the iteration before is the same op.
-    state.inOrder = state.inOrder && std::ranges::find(state.reading, op, &Reading::dot) == state.reading.end();
+    if (startsDot(fn_, op)) {
+      const Reading reading = {op, sharedAccesses(fn_, op)};
+      // Nothing tells it from the iteration before's.
+      state.inOrder = state.inOrder && std::ranges::find(state.reading, reading) == state.reading.end();
+      return addOnce(state.reading, reading);
+    }
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       if (isAsync(op)) {
         addOnce(state.flying, access.owner);
-      } else if (startsDot(fn_, op)) {
-        addOnce(state.reading, {op, access.owner});
       } else {
-        addOnce(state.shared, {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read,
-                               access.owner});
+        addOnce(state.shared, {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read, access.owner, access.phase});
       }
     }
     if (touchesGlobal(op)) {

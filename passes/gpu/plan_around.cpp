@@ -31,7 +31,7 @@ bool feedsInnerDots(const ir::Function &fn, OpId loop, ValueId tile, const ir::T
 } // namespace
 
 LoopPlan planAround(const ir::Function &fn, OpId loop, const Facts &facts, const PassContext &context) {
-  LoopPlan plan{.loop = loop, .stages = 1, .loads = {}, .ahead = {}, .carriedAhead = {}, .underWay = {}, .byRegisters = false, .byProducer = true, .noProducer = {}};
+  LoopPlan plan{.loop = loop, .stages = 1, .byProducer = true};
   for (const OpId op : fn.opsIn(fn.region(loop))) {
     const bool isCandidate = fn.opcode(op) == Opcode::Load && fn.type(fn.result(op)).isTile() &&
                              !fn.ownEffects(op).has(ir::Effects::Ordered) && isZeroOutside(fn, op) &&

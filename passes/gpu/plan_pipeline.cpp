@@ -6,7 +6,6 @@
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/layout_maps.h"
-#include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_producer.h"
@@ -35,6 +34,7 @@ using ir::ValueId;
 
 constexpr int32_t kDefaultStages = 3;
 constexpr int32_t kMostStages = 256;
+constexpr int32_t kLeastCopy = 4; // bytes that a thread copies asynchronously
 
 class Planner {
 public:
@@ -47,13 +47,17 @@ public:
         planLoop(op);
       }
     }
+    for (const OpId load : keepRegisters(fn_, plan_, context_)) {
+      // Without asynchronous copies loads at their place are what there is.
+      if (context_.target.asyncCopy) {
+        refuse(load, "no copy ahead: neighbours of fewer than 4 bytes, or not aligned, and no registers to hold them");
+      }
+    }
+    std::erase_if(plan_.loops, [&](LoopPlan &loop) { return !setDepth(loop); });
     chooseProducer();
     makeRoom();
     for (LoopPlan &loop : plan_.loops) {
       keepNeighbours(fn_, loop, context_);
-    }
-    if (!context_.target.asyncCopy) {
-      keepRegisters(fn_, plan_, context_);
     }
     leaveRoomToReduce(fn_, plan_, facts_, context_);
     return std::move(plan_);
@@ -89,7 +93,7 @@ private:
     if (loads.empty()) {
       return;
     }
-    LoopPlan plan{.loop = loop, .stages = 0, .loads = {}, .ahead = {}, .carriedAhead = {}, .underWay = {}, .byRegisters = !context_.target.asyncCopy, .byProducer = false, .noProducer = {}};
+    LoopPlan plan{.loop = loop, .oneSlot = !context_.target.asyncCopy};
     if (const char *why = loopRefusal(loop)) {
       return refuse(loop, why);
     }
@@ -97,12 +101,20 @@ private:
       planLoad(plan, body, load);
     }
     planRows(plan, body);
-    plan.stages = wantedStages(loop);
+    if (setDepth(plan)) {
+      plan_.loops.push_back(std::move(plan));
+    }
+  }
+
+  // Stages, and dots that end one iteration later. False: nothing is copied ahead.
+  bool setDepth(LoopPlan &plan) {
+    plan.stages = wantedStages(plan);
     planUnderWay(fn_, plan, context_.target);
     if (plan.loads.empty() || plan.stages < 2) {
-      return endAtOnce(fn_, plan);
+      endAtOnce(fn_, plan);
+      return false;
     }
-    plan_.loops.push_back(std::move(plan));
+    return true;
   }
 
   void refuse(OpId op, const std::string &why) {
@@ -212,7 +224,7 @@ private:
     }
     auto planned = layOut(load);
     if (!planned) {
-      return refuse(load, "no copy ahead: neighbours of fewer than 4 bytes, or not aligned");
+      return refuse(load, "no copy ahead: the unit reads it along the axis that memory has far apart");
     }
     const std::span<const ValueId> operands = fn_.operands(load);
     if (!addAhead(plan, body, {operands.begin(), operands.end()})) {
@@ -266,12 +278,9 @@ private:
     }
     elements = std::min<int64_t>(elements, neighbours(writer, *fast));
     const auto vectorBytes = static_cast<int32_t>(elements * bytes);
-    const bool isAsync = context_.target.asyncCopy;
-    if (isAsync && vectorBytes < 4) {
-      return std::nullopt;
-    }
+    const bool isAsync = context_.target.asyncCopy && vectorBytes >= kLeastCopy;
     std::vector<Layout> readers = convertedLayouts(fn_, value);
-    PlannedLoad planned{.load = load, .slot = {}, .vectorBytes = vectorBytes, .box = {}, .noBox = {}};
+    PlannedLoad planned{.load = load, .vectorBytes = vectorBytes};
     if (feedsUnitItself(value)) {
       readers.push_back(writer);
       planned.slot = matrixLayout(type.shape(), *fast, bytes, readers);
@@ -284,8 +293,8 @@ private:
                                                  .fastAxis = isAsync ? static_cast<int32_t>(*fast) : readers.empty() ? 1 : -1});
     }
     planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * bytes;
-    const BufferAccess write = writeAccess(writer, planned.slot, bytes);
-    return !isAsync || write.elements * bytes >= vectorBytes ? std::optional(planned) : std::nullopt;
+    planned.byRegisters = !isAsync || writeAccess(writer, planned.slot, bytes).elements * bytes < vectorBytes;
+    return planned;
   }
 
   // A unit reads the slot, not the threads.
@@ -370,10 +379,11 @@ private:
     return true;
   }
 
-  [[nodiscard]] int32_t wantedStages(OpId loop) const {
-    int64_t wanted = fn_.getInt(loop, Attr::num_stages);
+  // Registers hold one iteration, and what is copied beside it need not be further ahead.
+  [[nodiscard]] int32_t wantedStages(const LoopPlan &plan) const {
+    int64_t wanted = fn_.getInt(plan.loop, Attr::num_stages);
     wanted = wanted > 0 ? wanted : context_.numStages > 0 ? context_.numStages : kDefaultStages;
-    return static_cast<int32_t>(std::min<int64_t>(wanted, context_.target.asyncCopy ? kMostStages : 2));
+    return static_cast<int32_t>(std::min<int64_t>(wanted, goesByRegisters(plan) ? 2 : kMostStages));
   }
 
   // The rings and the rest, were it all alive at once; else what a trial finds.
@@ -473,7 +483,7 @@ int64_t LoopPlan::slotBytes() const {
 }
 
 PlannedLoad boxedLoad(const ir::Function &fn, OpId load, PlannedBox box) {
-  PlannedLoad planned{.load = load, .slot = box.slot, .align = box.slot.rank() == 1 ? kRowAlignment : kMatrixAlignment, .box = {}, .noBox = {}};
+  PlannedLoad planned{.load = load, .slot = box.slot, .align = box.slot.rank() == 1 ? kRowAlignment : kMatrixAlignment};
   planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * fn.type(fn.result(load)).elementBytes();
   planned.box = std::move(box);
   return planned;
@@ -481,13 +491,6 @@ PlannedLoad boxedLoad(const ir::Function &fn, OpId load, PlannedBox box) {
 
 Plan planPipeline(const ir::Function &fn, const Facts &facts, const PassContext &context) {
   return Planner(fn, facts, context).run();
-}
-
-ir::Function withPlan(const ir::Function &fn, const Plan &plan, const PassContext &context) {
-  ir::Function trial = fn.clone();
-  applyPlan(trial, plan);
-  lowerConversions(trial, context);
-  return trial;
 }
 
 } // namespace libtile::passes

@@ -35,7 +35,16 @@
 // threads wait for its slot's counter of arrivals in place of the groups. If all loads of a loop are, a warp of its own may copy
 // them (plan_producer.h), and no slot more is needed for dots that end one iteration later.
 //
-// Where the target has no asynchronous copies, registers hold what is under way:
+// What threads cannot copy asynchronously goes by registers, where they have them (plan_registers.h): neighbours of fewer than
+// 4 bytes, or anything where the target has no such copies. An iteration loads it in place of copying it, and writes it to its
+// slot at the end.
+//
+//   for i:  wait for copies
+//           load i+n-1
+//           read slot i, dots
+//           write what was loaded                into the slot that iteration i-1 has read (i-2, if dots end later)
+//
+// Where everything goes so, a target may do with one slot for two stages:
 //
 //   load 0, write it to the slot
 //   for i:  read the slot's first tile
@@ -43,10 +52,8 @@
 //           read the other tiles, dots
 //           write what was loaded to the slot    all have read it
 //
-// These are two stages and one slot. It is done where threads have the registers (plan_registers.h).
-//
 // The barriers that this needs follow from the buffers' dependences (place_barriers.h): one between
-// the wait and what comes after it.
+// the wait and what comes after it, and with one slot one in front of the writes.
 #pragma once
 
 #include "passes/analysis/facts.h"
@@ -63,12 +70,13 @@ namespace libtile::passes {
 
 struct PlannedLoad {
   ir::OpId load;
-  ir::Layout slot;         // of one slot
-  int32_t vectorBytes = 0; // of one thread's copy: 4, 8 or 16; a box has none
+  ir::Layout slot = {};    // of one slot
+  int32_t vectorBytes = 0; // of one thread's copy or load: 1 to 16, of a copy 4 at least; a box has none
   int64_t slotBytes = 0;
   int32_t align = 0;       // of the ring, if it needs more than others; bytes
-  std::optional<PlannedBox> box; // the way of its copy; nullopt: by threads
-  std::string noBox;             // and why, in words; "": nobody asked
+  std::optional<PlannedBox> box = {}; // the way of its copy; nullopt: by threads
+  bool byRegisters = false;           // which hold it for an iteration
+  std::string noBox = {};             // why threads copy it, in words; "": nobody asked
 };
 
 [[nodiscard]] PlannedLoad boxedLoad(const ir::Function &fn, ir::OpId load, PlannedBox box);
@@ -77,15 +85,15 @@ struct LoopPlan {
   ir::OpId loop;
   int32_t stages = 0; // 1: it brings what inner loops read (plan_around.h)
   [[nodiscard]] int64_t slotBytes() const; // of all loads
-  std::vector<PlannedLoad> loads;
+  std::vector<PlannedLoad> loads = {};
   // Ops of the body that run ahead, in order, and positions among the carried values that they use.
-  std::vector<ir::OpId> ahead;
-  std::vector<unsigned> carriedAhead;
-  std::vector<ir::OpId> underWay; // dots that end one iteration later
-  bool byRegisters = false;       // the next iteration's loads go to registers, and behind the iteration to their slots
-  bool byProducer = false;        // a producer copies its boxes (plan_producer.h)
-  std::string noProducer;         // or why not, in words; "": nobody asked
-  [[nodiscard]] int32_t slots() const { return byRegisters ? 1 : stages + (underWay.empty() || byProducer ? 0 : 1); }
+  std::vector<ir::OpId> ahead = {};
+  std::vector<unsigned> carriedAhead = {};
+  std::vector<ir::OpId> underWay = {}; // dots that end one iteration later
+  bool oneSlot = false;                // all loads go by registers, to the slot that has been read
+  bool byProducer = false;             // a producer copies its boxes (plan_producer.h)
+  std::string noProducer = {};         // or why not, in words; "": nobody asked
+  [[nodiscard]] int32_t slots() const { return oneSlot ? 1 : stages + (underWay.empty() || byProducer ? 0 : 1); }
 };
 
 // What a producer runs: scalar code, and of loops what they carry for it.

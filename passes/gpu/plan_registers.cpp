@@ -19,13 +19,20 @@ constexpr int64_t kSixteenths = 11, kSixteenthsComputing = 9; // of them for til
 constexpr int64_t kBesideTiles = 40;                          // that threads take at least
 constexpr int64_t kEnoughWarps = 16;                          // of a multiprocessor: more hide no more
 
+// Of one thread while it is under way: each instruction has registers of its own, and what is below 32 bits is put together later.
+int64_t registersOfLoad(const ir::Function &fn, const PlannedLoad &planned) {
+  const ir::ValueId tile = fn.result(planned.load);
+  const int64_t elements = fn.layout(fn.type(tile).layout()).size(ir::HwDim::Reg);
+  return planned.vectorBytes < 4 ? elements : registersOfThread(fn, tile);
+}
+
 // Of one thread, for all that is loaded ahead while the loop runs.
 int64_t loadedAhead(const ir::Function &fn, const Plan &plan, OpId loop) {
   int64_t registers = 0;
   for (const LoopPlan &each : plan.loops) {
     if (each.loop == loop || fn.isInside(fn.block(loop), fn.region(each.loop))) {
       for (const PlannedLoad &planned : each.loads) {
-        registers += registersOfThread(fn, fn.result(planned.load));
+        registers += planned.byRegisters ? registersOfLoad(fn, planned) : 0;
       }
     }
   }
@@ -55,6 +62,9 @@ public:
     }
     if ((tiles_ + ahead) * 16 > kNamed * (computes ? kSixteenthsComputing : kSixteenths)) {
       return false;
+    }
+    if (context_.target.asyncCopy) {
+      return true;
     }
     if (computes && programsByRegisters(tiles_) * fn_.numWarps >= kEnoughWarps && programsByBytesNow() * fn_.numWarps >= kEnoughWarps) {
       return false; // the others' arithmetic hides the loads
@@ -87,11 +97,25 @@ private:
 
 } // namespace
 
-void keepRegisters(const ir::Function &fn, Plan &plan, const PassContext &context) {
-  const Room room(fn, context);
-  while (!plan.loops.empty() && !room.has(plan)) {
-    plan.loops.erase(std::ranges::max_element(plan.loops, {}, [](const LoopPlan &loop) { return loop.slotBytes(); }));
+bool goesByRegisters(const LoopPlan &plan) { return std::ranges::any_of(plan.loads, &PlannedLoad::byRegisters); }
+
+std::vector<OpId> keepRegisters(const ir::Function &fn, Plan &plan, const PassContext &context) {
+  std::vector<OpId> taken;
+  if (std::ranges::none_of(plan.loops, goesByRegisters)) {
+    return taken;
   }
+  const Room room(fn, context);
+  while (std::ranges::any_of(plan.loops, goesByRegisters) && !room.has(plan)) {
+    LoopPlan &most = *std::ranges::max_element(plan.loops, {}, [](const LoopPlan &loop) { return goesByRegisters(loop) ? loop.slotBytes() : -1; });
+    for (const PlannedLoad &planned : most.loads) {
+      if (planned.byRegisters) {
+        taken.push_back(planned.load);
+      }
+    }
+    std::erase_if(most.loads, [](const PlannedLoad &planned) { return planned.byRegisters; });
+    std::erase_if(plan.loops, [](const LoopPlan &loop) { return loop.loads.empty(); });
+  }
+  return taken;
 }
 
 } // namespace libtile::passes

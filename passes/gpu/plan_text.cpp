@@ -13,10 +13,10 @@ std::string Plan::str(const ir::Function &fn) const {
            " ops and " + std::to_string(loop.carriedAhead.size()) + " carried values run ahead" +
            (loop.underWay.empty() ? ""
                                   : ", " + std::to_string(loop.underWay.size()) + " dots end one iteration later") +
-           (loop.byRegisters ? ", by way of registers" : "") + (loop.byProducer ? ", a producer warp copies" : "") +
+           (loop.oneSlot ? ", in one slot" : "") + (loop.byProducer ? ", a producer warp copies" : "") +
            (loop.noProducer.empty() ? "" : ", no producer warp (" + loop.noProducer + ")") + "\n";
     for (const PlannedLoad &load : loop.loads) {
-      const std::string way = load.box ? "boxes" : "copies of " + std::to_string(load.vectorBytes) + " bytes" + (load.noBox.empty() ? "" : " (no box: " + load.noBox + ")");
+      const std::string way = load.box ? "boxes" : (load.byRegisters ? "by registers, " : "copies of ") + std::to_string(load.vectorBytes) + " bytes" + (load.noBox.empty() ? "" : " (no box: " + load.noBox + ")");
       out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": " + way + ", slots of " +
              std::to_string(load.slotBytes) + ", " + load.slot.str() + "\n";
     }

@@ -38,6 +38,7 @@ bool readsRings(const ir::Function &fn, const LoopPlan &plan, OpId dot) {
 void planUnderWay(const ir::Function &fn, LoopPlan &plan, const ir::Target &target) {
   const BlockId body = fn.region(plan.loop);
   bool all = true;
+  plan.underWay.clear();
   for (const OpId op : fn.walk(body)) {
     if (fn.opcode(op) == ir::Opcode::Dot && readsByItself(unitOf(fn, op, target))) {
       plan.underWay.push_back(op);

@@ -10,6 +10,23 @@ namespace libtile::passes {
 using ir::Opcode;
 using ir::OpId;
 
+namespace {
+
+// slot + 1, or 0 behind the last one: as LoopRings::nextSlot makes it.
+bool isNextSlot(const ir::Function &fn, ir::ValueId next, ir::ValueId slot, int64_t slots) {
+  if (fn.defOpcode(next) != Opcode::Select) {
+    return false;
+  }
+  const OpId select = fn.def(next);
+  const ir::ValueId wraps = fn.operand(select, 0), sum = fn.operand(select, 2);
+  return fn.constantInt(fn.operand(select, 1)) == 0 && fn.defOpcode(sum) == Opcode::Add && fn.operand(fn.def(sum), 0) == slot &&
+         fn.constantInt(fn.operand(fn.def(sum), 1)) == 1 && fn.defOpcode(wraps) == Opcode::Cmp && fn.operand(fn.def(wraps), 0) == sum &&
+         fn.getEnum<ir::CmpPred>(fn.def(wraps), ir::Attr::predicate) == ir::CmpPred::eq &&
+         fn.constantInt(fn.operand(fn.def(wraps), 1)) == slots;
+}
+
+} // namespace
+
 bool tellsOthers(const ir::Function &fn, OpId op) {
   const Opcode opcode = fn.opcode(op);
   const bool atomic = opcode == Opcode::AtomicRmw || opcode == Opcode::AtomicCas;
@@ -57,6 +74,29 @@ OpId allocOf(const ir::Function &fn, ir::ValueId buffer) {
   return op;
 }
 
+RingPhase phaseOf(const ir::Function &fn, ir::ValueId buffer) {
+  OpId view = fn.def(buffer);
+  while (fn.opcode(view) == Opcode::Trans) {
+    view = fn.def(fn.operand(view, 0));
+  }
+  if (fn.opcode(view) != Opcode::BufferSlot || fn.defOpcode(fn.operand(view, 0)) != Opcode::Alloc) {
+    return {};
+  }
+  const ir::ValueId slot = fn.operand(view, 1);
+  const int64_t slots = fn.type(fn.operand(view, 0)).dim(0);
+  if (!fn.isArg(slot) || fn.defBlock(slot) == fn.body() || fn.defIndex(slot) == 0) {
+    return {};
+  }
+  const ir::BlockId body = fn.defBlock(slot);
+  const OpId loop = fn.parentOp(body);
+  if (fn.opcode(loop) != Opcode::For || fn.getBool(loop, ir::Attr::stop)) {
+    return {};
+  }
+  const auto first = fn.constantInt(fn.operand(loop, 2 + fn.defIndex(slot)));
+  const bool goesRound = isNextSlot(fn, fn.operand(fn.last(body), fn.defIndex(slot) - 1), slot, slots);
+  return first && *first >= 0 && *first < slots && goesRound ? RingPhase{body, *first, slots} : RingPhase{};
+}
+
 bool meetsInside(const ir::Function &fn, OpId op) {
   return fn.opcode(op) != Opcode::Alloc && fn.hasAttr(op, ir::Attr::offset);
 }
@@ -97,7 +137,7 @@ std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, OpId op) {
   const bool writes = fn.ownEffects(op).has(ir::Effects::WritesBuffer);
   for (const ir::ValueId operand : fn.operands(op)) {
     if (fn.type(operand).isBuffer() && !isBufferView(fn, op)) {
-      accesses.push_back({allocOf(fn, operand), writes});
+      accesses.push_back({allocOf(fn, operand), writes, phaseOf(fn, operand)});
     }
   }
   return accesses;

@@ -26,9 +26,27 @@ struct SharedObject {
 // The alloc that the buffer is a view of, or is.
 [[nodiscard]] ir::OpId allocOf(const ir::Function &fn, ir::ValueId buffer);
 
+// Where a slot lies in its ring, seen from those that a loop's numbers name now. A number that goes round, one slot further
+// with each iteration, stays as far from the others that do as it is in the first one.
+struct RingPhase {
+  ir::BlockId body;   // of the loop that carries the number; invalid: nothing is known of the slot
+  int64_t at = 0;     // the number in the first iteration, less the iterations since the access
+  int64_t slots = 0;
+  [[nodiscard]] bool isApart(const RingPhase &other) const {
+    return body.valid() && body == other.body && slots == other.slots && at != other.at;
+  }
+  // The loop's next iteration begins.
+  void recede() { at = (at + slots - 1) % slots; }
+  friend bool operator==(const RingPhase &, const RingPhase &) = default;
+};
+// Of the slot that the buffer is, or is a view of.
+[[nodiscard]] RingPhase phaseOf(const ir::Function &fn, ir::ValueId buffer);
+
 struct SharedAccess {
   ir::OpId owner;
   bool write = false;
+  RingPhase phase = {};
+  friend bool operator==(const SharedAccess &, const SharedAccess &) = default;
 };
 // The warps meet inside of the op: it writes its shared memory, all wait, it reads it.
 [[nodiscard]] bool meetsInside(const ir::Function &fn, ir::OpId op);

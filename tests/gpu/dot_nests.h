@@ -15,6 +15,7 @@ struct Nest {
   std::string inside = "";      // behind the dots
   std::string result = "%d0"; // what goes on as the first accumulator
   bool bounded = false; // the index stays below 1024, so that loads may be boxes
+  std::string odd = "";  // operands whose rows start at odd addresses, x or y: threads cannot copy them asynchronously
   bool held = false;    // tf32, of which threads read the left operands from their slots
 };
 
@@ -52,7 +53,8 @@ func @dot stage=tile warps=4 stages=3 (%a: ptr<)" + elem + R"(> {divisible=16}, 
     args += ", %acc" + n + ": tile<64x64xf32>";
     for (const std::string &name : {"x" + n, "y" + n}) {
       block += 4096;
-      body += "    %at" + name + " = constant {value=" + std::to_string(block) + "} : tile<64x64xi32>\n    %p" + name +
+      const int odd = nest.odd.find(name[0]) == std::string::npos ? 0 : 1;
+      body += "    %at" + name + " = constant {value=" + std::to_string(block + odd) + "} : tile<64x64xi32>\n    %p" + name +
               " = ptr_add %pa, %at" + name + " : tile<64x64xptr<" + elem + ">>\n    %" + name + " = load %p" + name +
               " : tile<64x64x" + elem + ">\n";
     }

@@ -136,7 +136,7 @@ TEST(Plans, WithoutAsynchronousCopiesRegistersHoldWhatIsUnderWay) {
   for (const char *target : {"gfx90a", "gfx942", "gfx1100", "gfx1201"}) {
     const passes::Plan plan = planOf(loopText({}), target);
     ASSERT_EQ(plan.loops.size(), 1U) << target;
-    EXPECT_TRUE(plan.loops[0].byRegisters && plan.loops[0].stages == 2 && plan.loops[0].slots() == 1) << target;
+    EXPECT_TRUE(plan.loops[0].oneSlot && plan.loops[0].stages == 2 && plan.loops[0].slots() == 1) << target;
     EXPECT_TRUE(plan.refusals.empty()) << target;
     // Where threads lack them loads stay, and nothing was to be done about it.
     const passes::Plan large = planOf(replaced(loopText({}), "32x", "128x"), target);
@@ -164,9 +164,31 @@ TEST(Plans, WhatAnAtomicDoesNotOrderPassesIt) {
   EXPECT_EQ(planOf(c).loops.size(), 1U) << "nobody reads what it saw";
   c.inside = "%got = atomic_rmw %flag, %one {kind=add, sem=relaxed, scope=gpu} : i32\n    store %flag, %got";
   EXPECT_EQ(planOf(c).loops.size(), 1U);
-  // It may write the next block.
+  // It may write the next block of its array; the other array's goes ahead.
   c.inside = "%got = atomic_rmw %ap, %other {kind=fadd, sem=relaxed, scope=gpu} : tile<32x32xf16>";
+  const passes::Plan plan = planOf(c);
+  ASSERT_TRUE(plan.loops.size() == 1 && plan.refusals.size() == 1);
+  EXPECT_NE(plan.refusals[0].find("a store of the loop may write what is loaded"), std::string::npos);
+  EXPECT_EQ(plan.loops[0].loads.size(), 1U);
+  c.left = "%q";
+  c.inside = "%got = atomic_rmw %bp, %other {kind=fadd, sem=relaxed, scope=gpu} : tile<32x32xf16>";
   expectRefused(c, "a store of the loop may write what is loaded");
+}
+
+TEST(Plans, WhatThreadsCannotCopyGoesByRegisters) {
+  // Threads copy 4 bytes at least, and from an odd address on two neighbours are not aligned.
+  const std::string odd = replaced(loopText({}), "%pb = ptr_add %bp, %ks",
+                                   "%odd = constant {value=1} : tile<32x32xi32>\n    %po = ptr_add %bp, %odd : tile<32x32xptr<f16>>\n    "
+                                   "%pb = ptr_add %po, %ks");
+  for (const char *target : {"sm_80", "sm_90a"}) {
+    const passes::Plan plan = planOf(odd, target);
+    ASSERT_EQ(plan.loops.size(), 1U) << target;
+    const passes::LoopPlan &loop = plan.loops[0];
+    ASSERT_EQ(loop.loads.size(), 2U) << target;
+    EXPECT_TRUE(!loop.loads[0].byRegisters && loop.loads[1].byRegisters && loop.loads[1].vectorBytes == 2) << target;
+    // Registers hold one iteration.
+    EXPECT_TRUE(loop.stages == 2 && !loop.oneSlot && plan.refusals.empty()) << target;
+  }
 }
 
 TEST(Plans, MaskedOffElementsAreZerosToTheBit) {

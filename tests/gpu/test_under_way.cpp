@@ -78,6 +78,8 @@ private:
     } else if (opcode == Opcode::BufferRead && slots_.contains(fn_.operand(op, 0).index)) {
       read(slots_.at(fn_.operand(op, 0).index));
       ended_.insert(slots_.at(fn_.operand(op, 0).index));
+    } else if (opcode == Opcode::BufferWrite && slots_.contains(fn_.operand(op, 0).index)) {
+      write(slots_.at(fn_.operand(op, 0).index), fn_.block(op) == fn_.block(passes::allocOf(fn_, fn_.operand(op, 0))));
     } else if (opcode == Opcode::AsyncCopy) {
       startCopy(slots_.at(fn_.operand(op, 1).index));
     } else if (opcode == Opcode::AsyncCommit) {
@@ -104,12 +106,25 @@ private:
   }
 
   void startCopy(const Slot &slot) {
+    expectFree(slot);
+    contents_[slot] = {rings_[slot.first].copies++};
+    group_.push_back(slot);
+  }
+
+  // Of what was loaded ahead; the first one in front of the loop.
+  void write(const Slot &slot, bool isFirst) {
+    expectFree(slot);
+    if (isFirst) {
+      rings_[slot.first] = {};
+    }
+    contents_[slot] = {rings_[slot.first].copies++, true};
+  }
+
+  void expectFree(const Slot &slot) {
     EXPECT_FALSE(ended_.contains(slot)) << "other warps may still read the slot";
     for (const Dot &dot : underWay_) {
       EXPECT_EQ(std::ranges::find(dot.slots, slot), dot.slots.end()) << "a dot still reads the slot";
     }
-    contents_[slot] = {rings_[slot.first].copies++};
-    group_.push_back(slot);
   }
 
   void waitForCopies(size_t pending) {
@@ -175,6 +190,24 @@ TEST(UnderWay, NobodyTouchesWhatADotWorksOn) {
             const auto together = static_cast<int64_t>(dots) * std::min<int64_t>(trips, 2);
             EXPECT_EQ(static_cast<int64_t>(machine.mostUnderWay), later ? together : std::min<int64_t>(trips, 1));
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(UnderWay, WhatGoesByRegistersIsThereInTime) {
+  for (const char *odd : {"x", "y", "xy"}) {
+    for (const bool outer : {false, true}) {
+      for (const bool held : {false, true}) {
+        const ir::Function fn = compiled({.outer = outer, .odd = odd, .held = held}, 4);
+        EXPECT_TRUE(held || fn.fallbacks.empty()) << fn.str();
+        for (int64_t trips = 0; trips <= 7; ++trips) {
+          SCOPED_TRACE(std::string(odd) + ", " + std::to_string(trips) + " trips\n" + fn.str());
+          Machine machine(fn, 64 * trips);
+          machine.run();
+          EXPECT_EQ(machine.dots, static_cast<size_t>(trips * (outer ? 3 : 1)));
+          EXPECT_EQ(static_cast<int64_t>(machine.mostUnderWay), std::min<int64_t>(trips, held ? 1 : 2));
         }
       }
     }

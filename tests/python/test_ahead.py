@@ -3,7 +3,7 @@
 float64. Numbers are small integers, so that every product and sum is exact."""
 import numpy as np
 import pytest
-from spine import DEVICES, F16, F32, F64, OnDevice, poisoned
+from spine import BF16, DEVICES, F16, F32, F64, OnDevice, poisoned
 
 import libtile
 import libtile.language as tl
@@ -164,3 +164,50 @@ def test_a_slot_that_two_operands_are_read_of(device, rows, unsigned):
     a, b = (rng.integers(-1, 2, shape).astype(F16) for shape in ((rows, n), (m, rows)))
     got = launch(twice, device, [a, b, poisoned((m, n), F32)], rows, M=m, N=n, UNSIGNED=unsigned)
     assert np.array_equal(got, of(b) @ of(a) @ np.minimum(of(a).T @ of(a), 8))
+
+
+@libtile.jit
+def strided(a, b, c, a_row, b_row, depth, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, TURNED: tl.constexpr, ACC: tl.constexpr):
+    m, n, k = tl.arange(0, M)[:, None], tl.arange(0, N), tl.arange(0, K)
+    acc = tl.zeros((M, N), ACC)
+    for first in range(0, depth, K):
+        inner = first + k
+        x = tl.load(a + m * a_row + inner, inner < depth, 0)
+        if TURNED:
+            y = tl.load(b + n[:, None] * b_row + inner, inner < depth, 0).T
+        else:
+            y = tl.load(b + inner[:, None] * b_row + n, inner[:, None] < depth, 0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m * N + n, acc)
+
+
+# Rows that start at odd addresses are no one's to copy: registers hold them for an iteration.
+@everywhere
+@pytest.mark.parametrize("dtype", [F16, BF16, np.int8, F32], ids=["f16", "bf16", "i8", "f32"])
+@pytest.mark.parametrize("odd", ["a", "b", "ab"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("depth", [0, 32, 64, 150])
+def test_rows_at_odd_addresses(device, dtype, odd, turned, depth):
+    rng, m, n, k = np.random.default_rng(depth), 64, 64, 32
+    acc, out = (tl.int32, np.int32) if dtype is np.int8 else (tl.float32, F32)
+    wide = max(depth, 1) + -max(depth, 1) % 16
+    a_row = wide + (odd != "b")
+    b_row = (wide if turned else n) + (odd != "a")
+    a = rng.integers(-4, 5, (m, a_row)).astype(dtype)
+    b = rng.integers(-4, 5, (n, b_row) if turned else (max(depth, 1), b_row)).astype(dtype)
+    got = launch(strided, device, [a, b, poisoned((m, n), out)], a_row, b_row, depth, M=m, N=n, K=k, TURNED=turned, ACC=acc)
+    right = of(b)[:, :depth].T if turned else of(b)[:depth, :n]
+    assert np.array_equal(got, of(a)[:, :depth] @ right)
+
+
+@pytest.mark.parametrize("target, dots", [("sm_80", "mma.sync"), ("sm_90a", "wgmma.mma_async")])
+def test_one_barrier_tells_of_what_went_by_registers(target, dots):
+    types = ["*fp16:16", "*fp16:16", "*fp32:16", "i32", "i32", "i32"]
+    compiled = strided.warmup(*types, M=64, N=64, K=32, TURNED=False, ACC=tl.float32, num_warps=4, grid=(1,), target=target)
+    assert compiled.fallbacks == []
+    staged = compiled.asm["staged"].splitlines()
+    first = next(i for i, line in enumerate(staged) if "= for " in line)
+    loop = staged[first:next(i for i in range(first, len(staged)) if staged[i].startswith("  }"))]
+    assert sum(line.strip() == "barrier" for line in loop) == 1
+    order = [next(i for i, line in enumerate(loop) if what in line) for what in (" load ", " = dot ", "buffer_write")]
+    assert order == sorted(order) and dots in compiled.asm["ptx"]
