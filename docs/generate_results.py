@@ -17,18 +17,24 @@ KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer 
            "sort": "sort", "topk": "topk of 32", "argmax": "argmax", "gather": "gather", "histogram": "histogram of 256",
            "dropout": "dropout", "cast": "cast", "count": "atomic add, one place", "scatter_add": "atomic add, 4,096 places",
            "tune": "autotuning a matmul, measuring not counted", "attention": "attention", "attention_backward": "attention backward",
-           "batched": "matmuls", "split_k": "matmul in parts of k"}
+           "batched": "matmuls", "split_k": "matmul in parts of k", "rms_norm": "RMS norm", "cross_entropy": "cross entropy",
+           "rope": "rotary embedding", "transpose_trans": "transpose by `tl.trans`"}
 WORDS = {"bt": "b transposed", "causal": "causal"}
-ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout")
+ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout", "rms_norm", "cross_entropy", "swiglu",
+        "embedding")
 SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
-    | {"tune": " configurations", "attention": " keys", "attention_backward": " keys"}
+    | {"tune": " configurations", "attention": " keys", "attention_backward": " keys", "rope": " pairs a head"}
 PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
 PLACES = re.compile(r"(<!-- (results|details|modelled) (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def rows(device):
-    paths = sorted((ROOT / "bench" / "results").glob(f"{device}-*.json"))
-    return {row["name"]: row for path in paths for row in map(json.loads, path.read_text().splitlines())}
+    found, date = {}, ""
+    for path in sorted((ROOT / "bench" / "results").glob(f"{device}-*.json")):
+        for row in map(json.loads, path.read_text().splitlines()):
+            date = row.get("date", date)
+            found[row["name"]] = row | {"date": date}
+    return found
 
 
 def described(name):
@@ -37,7 +43,7 @@ def described(name):
     heads = [f"heads of {part[1:]}" for part in rest if re.fullmatch(r"d\d+", part)]
     size = next(part for part in rest if part[0].isdigit())
     words = heads + [WORDS[part] for part in rest if part in WORDS]
-    return ", ".join([f"{KERNELS[kernel]} {dtype.replace('_', ' to ')}", *words]), kernel, f"{int(size):,}" if size.isdigit() else size
+    return ", ".join([f"{KERNELS.get(kernel, kernel)} {dtype.replace('_', ' to ')}", *words]), kernel, f"{int(size):,}" if size.isdigit() else size
 
 
 def table(device):
@@ -82,7 +88,9 @@ def costs():
     cpu, gpu = rows("cpu"), rows("cuda")
     def ms(found, name):
         return f"{found[name]['ours_s'] * 1e3:.1f} ms"
-    lines = ["| | CPU | GPU |", "|---|---|---|"]
+    first = "{}/compile/add"
+    lines = [f"{cpu['machine']['cpu']}, {cpu[first.format('cpu')]['date']}, and the host of an {gpu['machine']['gpu']}, "
+             f"{gpu[first.format('cuda')]['date']}:", "", "| | CPU | GPU |", "|---|---|---|"]
     for what, name in (("vector addition", "add"), ("softmax", "softmax"), ("matmul", "matmul")):
         lines.append(f"| compiling {what} (GPU: to PTX) | {ms(cpu, f'cpu/compile/{name}')} | {ms(gpu, f'cuda/compile/{name}')} |")
     lines += [f"| a launch from Python | {cpu['cpu/launch']['ours_s'] * 1e6:.1f} us | "
