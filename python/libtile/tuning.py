@@ -33,7 +33,7 @@ class Config:
 
     - `kwargs`: parameters of the kernel by name.
     - `num_warps`, `num_stages`, `num_ctas`, `maxnreg`, `ir_override`: options of the launch (docs/options.md); None:
-      the launch does not name it.
+      the launch does not name it. Without a word they are 4, 3, 1, None and None, as in Triton.
     - `pre_hook`: called before each launch with this configuration, with a dict of the launch's arguments by name.
 
     Configurations are equal if all of this is.
