@@ -44,7 +44,7 @@ public:
 
 class Device : public detail::Handle<libtile_device, libtile_device_retain, libtile_device_release> {
 public:
-  // "cpu", "interpreter", "cuda" or "cuda:1". Throws Error (Device) if there is none.
+  // "cpu", "interpreter", "cuda", "cuda:1", "hip", ... Throws Error (Device) if there is none.
   static Device open(const std::string &name) {
     Device device;
     detail::check(libtile_device_open(name.c_str(), device.place()));
@@ -70,7 +70,7 @@ public:
   void copyToHost(void *host, const void *device, size_t bytes) const {
     detail::check(libtile_copy_to_host(get(), host, device, bytes));
   }
-  // Waits for the stream (a CUstream); nullptr: for everything on the device.
+  // Waits for the stream (a CUstream or hipStream_t); nullptr: for everything on the device.
   void synchronize(void *stream = nullptr) const {
     detail::check(libtile_device_synchronize(get(), stream));
   }
@@ -98,7 +98,7 @@ public:
     detail::check(libtile_kernel_save(get(), &text, &length));
     return {text, length};
   }
-  // Runs the grid on the device's default stream, or on `stream` (a CUstream); on a CPU it returns when
+  // Runs the grid on the device's default stream, or on `stream` (a CUstream or hipStream_t); on a CPU it returns when
   // done. The arguments are those of parameters(), by position. Throws if they do not fit.
   void launch(const Device &device, Grid grid, std::initializer_list<Argument> arguments,
               void *stream = nullptr) const {

@@ -197,7 +197,7 @@ LIBTILE_API libtile_status libtile_function_clear(libtile_function *function);
    argument have their default, annotations say the type of a number and refuse one that does not fit, and
    the function is compiled for the arguments at hand (their types, whether 16 divides them, constexpr
    parameters by value) unless it has been. Then nothing is allocated, and no lock taken but by a CPU grid
-   that is shared by several threads. `stream`: a CUstream; NULL: the default one. */
+   that is shared by several threads. `stream`: a CUstream or hipStream_t; NULL: the default one. */
 LIBTILE_API libtile_status libtile_launch(libtile_function *function, libtile_device *device,
                                           const int64_t grid[3], const libtile_argument *arguments,
                                           size_t count, libtile_options *options, void *stream);
@@ -242,7 +242,7 @@ LIBTILE_API libtile_status libtile_kernel_launch(libtile_kernel *kernel, libtile
                                                  size_t count, void *stream);
 
 /* ---- devices and their memory */
-LIBTILE_API libtile_status libtile_device_open(const char *name, libtile_device **out); /* "cpu", "interpreter", "cuda:1" */
+LIBTILE_API libtile_status libtile_device_open(const char *name, libtile_device **out); /* "cpu", "interpreter", "cuda:1", "hip:0" */
 LIBTILE_API void libtile_device_retain(libtile_device *device);
 LIBTILE_API void libtile_device_release(libtile_device *device);
 LIBTILE_API libtile_status libtile_device_name(libtile_device *device, const char **name);
