@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/ lists in full is listed in full: variables of the environment, and passes."""
+"""What docs/ lists in full is listed in full: variables of the environment, and passes; and its links lead somewhere."""
 import re
 import subprocess
 from pathlib import Path
@@ -25,3 +25,21 @@ def test_passes():
     names = set(re.findall(r"^(\w+):", listed, re.M))
     assert "plan_dots" in names
     assert names - set(re.findall(r"`(\w+)`", (ROOT / "docs" / "architecture.md").read_text())) == set()
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_links():
+    """To files, and to the headings that stand in them."""
+    broken = []
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        text = re.sub(r"`[^`\n]*`", "", page.read_text())
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            name, _, heading = link.partition("#")
+            target = page.parent / name if name else page
+            if not link.startswith("http") and (not target.exists() or (heading and heading not in anchors(target))):
+                broken.append(f"{page.name}: {link}")
+    assert broken == []
