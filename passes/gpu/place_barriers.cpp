@@ -58,6 +58,12 @@ template <class T> void addOnce(std::vector<T> &list, const T &item) {
   }
 }
 
+template <class T> void dropRepeats(std::vector<T> &list) {
+  std::vector<T> once;
+  std::ranges::for_each(list, [&](const T &item) { addOnce(once, item); });
+  list = std::move(once);
+}
+
 bool endsWith(const std::vector<Reading> &list, const std::vector<Reading> &end) {
   return end.size() <= list.size() && std::equal(end.rbegin(), end.rend(), list.rbegin());
 }
@@ -180,7 +186,8 @@ private:
 
   // The barriers of the body and what flows back over its end depend on each other: the body is
   // walked, with its barriers decided anew, until what flows back is what was assumed. If that
-  // takes long, barriers are kept and what flows back only grows. A while is left behind its
+  // takes long, barriers are kept and what flows back only grows, and of slots it says no more which they are: what lasts
+  // from iteration to iteration is of all slots of its ring in the end. A while is left behind its
   // condition, a for in front of its body or behind it; either behind the body where it stops.
   void settle(OpId loop, State &state) {
     constexpr int kPatience = 4;
@@ -204,6 +211,9 @@ private:
         inside.global.clear(); // one program's accesses are in no order to the next one's
       }
       markCrossed(loop, inside);
+      if (round >= kPatience) {
+        forgetPhases(loop, inside);
+      }
       if (back.includes(inside) && (round >= kPatience || inside.includes(back))) {
         break;
       }
@@ -217,7 +227,16 @@ private:
       left.merge(back);
     }
     state = std::move(left);
+    forgetPhases(loop, state);
+  }
+
+  // Accesses that differ by nothing else are one then, and of dots nothing tells which of them started first.
+  void forgetPhases(OpId loop, State &state) {
     eachPhase(loop, state, [](RingPhase &phase) { phase = {}; });
+    dropRepeats(state.shared);
+    const size_t started = state.reading.size();
+    dropRepeats(state.reading);
+    state.inOrder = state.inOrder && state.reading.size() == started;
   }
 
   void markCrossed(OpId loop, State &state) {
