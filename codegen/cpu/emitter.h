@@ -71,6 +71,7 @@ private:
   std::vector<Message> messages_;
   std::map<std::pair<llvm::Type *, size_t>, llvm::Value *> messageMemory_;
   std::map<int64_t, KnownArray> arrays_; // by parameter
+  ir::IndexMap<ir::ValueId, ir::ValueId> firstThrough_; // by pointer, the lane index of a nest or fold
   std::vector<Violation> violations_;
   llvm::BasicBlock *outOfBounds_ = nullptr; // where they meet
 
@@ -177,7 +178,7 @@ private:
   llvm::Value *restEnd(llvm::Value *end, int64_t full, int64_t lanes);
   void restLoop(llvm::Value *begin, llvm::Value *end, int64_t step, ir::Effects effects, Values &carried, LoopBody body);
   // `copies` vectors from index `base` on. Returns the group around, to be given to leaveLanes.
-  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1, Limits *limits = nullptr);
+  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1, Limits *limits = nullptr, int64_t run = 0);
   void leaveLanes(Group outer);
   // With each vector of the group alone, one after the other.
   void eachVector(llvm::function_ref<void(unsigned copy)> body);
@@ -190,8 +191,7 @@ private:
   // ---- folds.cpp
   FoldPlan planFold(ir::OpId op);
   void emitFold(ir::OpId op);
-  void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first,
-                 Values &accumulators);
+  void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first, Values &accumulators);
   void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned copies, unsigned valid,
                 llvm::Value *isFirst, Values &accumulators, Limits *limits = nullptr);
   // Of several vectors or sets, one behind the other, until `sets` are left.
@@ -230,17 +230,17 @@ private:
                           llvm::Value *other, bool isVolatile);
   llvm::Value *readVector(const ir::Type &type, const Address &address, llvm::Value *mask,
                           llvm::Value *other);
-  llvm::Value *readContiguous(llvm::Type *type, llvm::Value *pointer, llvm::Align align,
-                              llvm::Value *mask, llvm::Value *other);
+  llvm::Value *readContiguous(llvm::Type *type, llvm::Value *pointer, llvm::Align align, llvm::Value *mask, llvm::Value *other);
   void write(const ir::Type &type, const Address &address, llvm::Value *value, llvm::Value *mask,
              bool asVector, bool isVolatile);
-  llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask,
-                      llvm::Value *other);
+  llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask, llvm::Value *other);
   void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
   void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
   llvm::Value *allOf(llvm::Value *mask);
+  // Whether no nest or fold before this one went through what begins where the pointer's lanes do.
+  bool isFirstThrough(ir::ValueId pointer);
   // Of an access that goes through memory step by step: asks for what is some steps ahead.
-  void fetchAhead(const ir::Type &type, const Address &address, bool forWriting);
+  void fetchAhead(ir::ValueId pointer, const ir::Type &type, const Address &address, bool forWriting);
   llvm::Value *harmlessPointer();
 
   // ---- bounds.cpp

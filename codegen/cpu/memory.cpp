@@ -22,7 +22,8 @@ namespace {
 llvm::Align alignOf(const ir::Type &type) { return llvm::Align(type.elementBytes()); }
 
 // Processors fetch ahead by themselves, but begin anew at each page. Half a page ahead the next one is begun in
-// time. At the end of a row that is the next program's, for which it does not pay to ask where rows are short.
+// time. At the end of a row that is the next program's, for which it does not pay to ask where rows are short. Nor
+// does it where an earlier nest or fold of the program went through the row: what it left is in the caches.
 constexpr int64_t kAhead = 2048;
 constexpr int64_t kShortestRun = 4096;
 constexpr int64_t kCacheLine = 64;
@@ -138,11 +139,20 @@ Value *Emitter::harmlessPointer() {
   return found;
 }
 
-void Emitter::fetchAhead(const ir::Type &type, const Address &address, bool forWriting) {
+bool Emitter::isFirstThrough(ValueId pointer) {
+  while (isVarying(pointer) && fn_.defOpcode(pointer) == ir::Opcode::PtrAdd) {
+    pointer = fn_.operand(fn_.def(pointer), 0);
+  }
+  ValueId &first = firstThrough_.at(pointer);
+  first = first.valid() ? first : lanes_.index;
+  return first == lanes_.index;
+}
+
+void Emitter::fetchAhead(ValueId pointer, const ir::Type &type, const Address &address, bool forWriting) {
   const int64_t bytes = type.elementBytes();
   const bool streams =
-      address.contiguous && depth() == lanes_.depth && lanes_.run * bytes >= kShortestRun;
-  if (!streams) {
+      address.contiguous && depth() >= lanes_.depth && lanes_.run * bytes >= kShortestRun;
+  if (!streams || !isFirstThrough(pointer)) {
     return;
   }
   constexpr int kStaysInCaches = 3, kData = 1;
@@ -264,7 +274,7 @@ void Emitter::emitLoad(ir::OpId op) {
   atDepth(place, [&] {
     Value *on = asVector ? laneMask(mask) : mask;
     checkAccess(op, address, on, asVector);
-    fetchAhead(type, address, false);
+    fetchAhead(operands[0], type, address, false);
     value = asVector ? readVector(type, address, on, other)
                      : readScalar(type, address.pointer, on, other, isVolatile);
   });
@@ -384,7 +394,7 @@ void Emitter::emitStore(ir::OpId op) {
   Value *mask = operands.size() > 2 ? inForm(operands[2], asVector) : nullptr;
   mask = asVector ? laneMask(mask) : mask;
   checkAccess(op, address, mask, asVector);
-  fetchAhead(type, address, true);
+  fetchAhead(operands[0], type, address, true);
   write(type, address, inForm(operands[1], asVector), mask, asVector,
         fn_.getBool(op, Attr::is_volatile));
 }

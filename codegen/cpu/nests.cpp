@@ -219,12 +219,12 @@ void Emitter::restLoop(Value *begin, Value *end, int64_t step, ir::Effects effec
 }
 
 Group Emitter::enterLanes(unsigned count, unsigned valid, Value *base, unsigned copies,
-                                   Limits *limits) {
+                          Limits *limits, int64_t run) {
   Group outer = std::exchange(group_, {});
   for (unsigned copy = 0; copy < copies; ++copy) {
     Value *at = copy == 0 ? base
                           : builder_.CreateAdd(base, builder_.getInt64(copy * count), "", true, true);
-    group_.push_back({numLanes_++, depth(), count, valid, at, limits, copy, {}});
+    group_.push_back({numLanes_++, depth(), count, valid, at, limits, copy, {}, run});
   }
   while (forms_.size() <= copies) {
     forms_.emplace_back(fn_.numValues());
@@ -313,11 +313,8 @@ void Emitter::emitNestLanes(ir::OpId op) {
     const unsigned together = lanes > 1 ? copies : 1;
     for (unsigned copy = 0; copy < copies; copy += together) {
       Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
-      Group outer = enterLanes(lanes, valid, base, together, limits);
-      for (Lanes &vector : group_) {
-        vector.run = isOneRow && copies == unroll && valid == lanes ? extent : 0;
-      }
-      lanes_ = group_.front();
+      const int64_t run = isOneRow && copies == unroll && valid == lanes ? extent : 0;
+      Group outer = enterLanes(lanes, valid, base, together, limits, run);
       bindLaneIndex(argument);
       emitBlock(body);
       forgetValues();
