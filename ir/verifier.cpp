@@ -60,6 +60,7 @@
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
 //  30  contract: rank-2 buffers MxK, KxN (or i32 words of 8 or 16 bits, fewer rows), MxN, an i32 k,
 //      no ends or two i32, positive blocks. sort_rows: rows of integers, a power of two.
+//      least_of_rows: rows of integers, of the other buffer a power of two that divides those.
 // Across elements (verify_ops.cpp)
 //  37  gather: shapes equal outside of the axis, i32 indices in the result's shape. histogram: i32
 //      indices and a mask of one shape; a 1-D tile of i32.

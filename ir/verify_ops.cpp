@@ -344,6 +344,24 @@ template <> void OpChecks::check<Opcode::SortRows>(OpId op) {
             30, op, "a buffer of integers whose rows are a power of two, and so many lanes");
 }
 
+template <> void OpChecks::check<Opcode::LeastOfRows>(OpId op) {
+  const Type rows = c.operandType(op, 0), least = c.operandType(op, 1), room = c.operandType(op, 2);
+  const int64_t lanes = fn.getInt(op, Attr::lanes), count = fn.getInt(op, Attr::count);
+  const bool buffers = rows.isBuffer() && least.isBuffer() && room.isBuffer();
+  const bool sameElement = buffers && rows.isInteger() && rows.elementBits() >= 8 &&
+                           least.element() == rows.element() && room.element() == rows.element();
+  if (!c.require(sameElement && least.rank() == rows.rank() && room.rank() == 1, 30, op,
+                 "buffers of one type of integers, of one rank and of rank 1")) {
+    return;
+  }
+  const size_t last = rows.rank() - 1;
+  const int32_t kept = least.dim(last);
+  c.require(std::ranges::equal(rows.shape().first(last), least.shape().first(last)) && room.dim(0) == kept &&
+                rows.dim(last) % kept == 0 && isPowerOfTwo(kept) && isPowerOfTwo(lanes) && lanes <= kept &&
+                count >= 1 && count <= kept,
+            30, op, "rows of a multiple of what is kept of them, a power of two, and at most so many lanes and wanted");
+}
+
 template <> void OpChecks::check<Opcode::Alloc>(OpId op) {
   c.require(c.resultType(op).isBuffer(), 25, op, "alloc gives a buffer");
   c.require(fn.getInt(op, Attr::offset) >= 0, 25, op, "a negative offset");

@@ -346,6 +346,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Fold: return emitFold(op);
   case Opcode::Prefix: return emitPrefix(op);
   case Opcode::SortRows: return emitSortRows(op);
+  case Opcode::LeastOfRows: return emitLeastOfRows(op);
   case Opcode::ElementRead: return emitElementRead(op);
   case Opcode::ElementWrite: return emitElementWrite(op);
   case Opcode::Contract: return emitContract(op);

@@ -209,6 +209,7 @@ private:
   // ---- prefixes.cpp, sort_rows.cpp
   void emitPrefix(ir::OpId op);
   void emitSortRows(ir::OpId op);
+  void emitLeastOfRows(ir::OpId op);
   void prefixStep(ir::OpId op, llvm::Value *index, unsigned lanes, unsigned valid,
                   llvm::Value *isFirst, Values &carried);
   // Each lane combined with all that come before it in the vector.

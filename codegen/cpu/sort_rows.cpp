@@ -7,6 +7,12 @@
 // runs, distances and vectors, so code does not grow with the row. Blocks that the first cache holds are
 // sorted one after the other, and in a merge of longer runs the distances inside of blocks go block by
 // block, too.
+//
+// The least of a row: its first elements, sorted, are the least so far. Of what follows, a vector that has no element below
+// the last of these that is wanted is passed over, unless rows are so short that it is anyone's guess: the processor waits for
+// the merge before to find out that its own was wrong. The others gather until there are as many elements. Those are sorted; where they meet the
+// least, counting down, the lesser ones are the least of both, and are merged. So a row in no order costs little
+// more than to read it, one in falling order as much as to sort each part of it.
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
@@ -28,31 +34,76 @@ public:
         block_(std::min(vectors_, kBlockBytes / (lanes * static_cast<int64_t>(align_.value())))) {}
 
   void rows(Value *buffer, int64_t count) {
-    const int64_t bytes = vectors_ * lanes_ * static_cast<int64_t>(align_.value());
-    loop(number(0), number(count * bytes), [&](Value *i) { return b_.CreateAdd(i, number(bytes)); },
-         [&](Value *offset) { row(b_.CreateGEP(b_.getInt8Ty(), buffer, offset)); });
+    this->count(count * vectors_, [&](Value *first) { row(place(buffer, first)); }, vectors_);
+  }
+
+  // The `wanted` least of each of `count` rows of so many vectors; `room` is for a row of those that are kept.
+  void leastOfRows(Value *rows, int64_t vectors, Value *least, Value *room, int64_t count, int64_t wanted) {
+    this->count(count, [&](Value *i) {
+      leastOfRow(place(rows, b_.CreateMul(i, number(vectors))), vectors,
+                 place(least, b_.CreateMul(i, number(vectors_))), room, wanted);
+    });
   }
 
 private:
   using Body = llvm::function_ref<void(Value *)>;
   using Next = llvm::function_ref<Value *(Value *)>;
+  using Values = llvm::SmallVector<Value *, 2>;
 
   llvm::ConstantInt *number(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
 
-  // for (index = begin; index != end; index = next(index))
-  void loop(Value *begin, Value *end, Next next, Body body) {
+  // if (cond) body(), which may change what is carried.
+  void when(Value *cond, Values &carried, llvm::function_ref<void()> body) {
     llvm::BasicBlock *entry = b_.GetInsertBlock();
-    llvm::BasicBlock *head = llvm::BasicBlock::Create(b_.getContext(), "sort", function_);
-    llvm::BasicBlock *exit = llvm::BasicBlock::Create(b_.getContext(), "sort.end", function_);
-    b_.CreateCondBr(b_.CreateICmpNE(begin, end), head, exit);
-    b_.SetInsertPoint(head);
-    llvm::PHINode *index = b_.CreatePHI(b_.getInt64Ty(), 2);
-    index->addIncoming(begin, entry);
-    body(index);
-    Value *after = next(index);
-    index->addIncoming(after, b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateICmpNE(after, end), head, exit);
+    llvm::BasicBlock *taken = llvm::BasicBlock::Create(b_.getContext(), "when", function_);
+    llvm::BasicBlock *exit = llvm::BasicBlock::Create(b_.getContext(), "when.end", function_);
+    const Values before = carried;
+    b_.CreateCondBr(cond, taken, exit);
+    b_.SetInsertPoint(taken);
+    body();
+    llvm::BasicBlock *end = b_.GetInsertBlock();
+    b_.CreateBr(exit);
     b_.SetInsertPoint(exit);
+    for (size_t i = 0; i < carried.size(); ++i) {
+      llvm::PHINode *either = b_.CreatePHI(carried[i]->getType(), 2);
+      either->addIncoming(before[i], entry);
+      either->addIncoming(carried[i], end);
+      carried[i] = either;
+    }
+  }
+
+  // for (index = begin; index != end; index = next(index)), which may change what is carried.
+  void loop(Value *begin, Value *end, Next next, Values &carried, Body body) {
+    when(b_.CreateICmpNE(begin, end), carried, [&] {
+      llvm::BasicBlock *entry = b_.GetInsertBlock();
+      llvm::BasicBlock *head = llvm::BasicBlock::Create(b_.getContext(), "sort", function_);
+      llvm::BasicBlock *exit = llvm::BasicBlock::Create(b_.getContext(), "sort.end", function_);
+      b_.CreateBr(head);
+      b_.SetInsertPoint(head);
+      const auto carry = [&](Value *start) {
+        llvm::PHINode *phi = b_.CreatePHI(start->getType(), 2);
+        phi->addIncoming(start, entry);
+        return phi;
+      };
+      llvm::PHINode *index = carry(begin);
+      llvm::SmallVector<llvm::PHINode *, 2> phis;
+      for (Value *&value : carried) {
+        phis.push_back(carry(value));
+        value = phis.back();
+      }
+      body(index);
+      Value *after = next(index);
+      index->addIncoming(after, b_.GetInsertBlock());
+      for (size_t i = 0; i < phis.size(); ++i) {
+        phis[i]->addIncoming(carried[i], b_.GetInsertBlock());
+      }
+      b_.CreateCondBr(b_.CreateICmpNE(after, end), head, exit);
+      b_.SetInsertPoint(exit);
+    });
+  }
+  void loop(Value *begin, Value *end, Next next, Body body) {
+    Values none;
+    loop(begin, end, next, none, body);
   }
   void count(int64_t end, Body body, int64_t step = 1) {
     loop(number(0), number(end), [&](Value *i) { return b_.CreateAdd(i, number(step)); }, body);
@@ -84,12 +135,66 @@ private:
     });
     doubling(block_, vectors_, [&](Value *half) {
       meet(row, vectors_, half);
-      apart(row, vectors_, b_.CreateLShr(half, 1), number(block_ / 2));
-      blocks(row, [&](Value *block) {
-        apart(block, block_, number(block_ / 2), number(0));
-        lanes(block);
-      });
+      merge(row, b_.CreateLShr(half, 1));
     });
+  }
+
+  // The steps of `from` vectors apart and all below.
+  void merge(Value *row, Value *from) {
+    apart(row, vectors_, from, number(block_ / 2));
+    blocks(row, [&](Value *block) {
+      apart(block, block_, number(block_ / 2), number(0));
+      lanes(block);
+    });
+  }
+
+  void leastOfRow(Value *row, int64_t vectors, Value *least, Value *room, int64_t wanted) {
+    count(vectors_, [&](Value *i) { store(load(place(row, i)), place(least, i)); });
+    this->row(least);
+    Values carried{inAllLanes(least, wanted - 1), number(0)};
+    Value *&bound = carried[0], *&held = carried[1];
+    const auto empty = [&] {
+      takeLesser(least, room);
+      bound = inAllLanes(least, wanted - 1);
+      held = number(0);
+    };
+    const auto next = [&](Value *i) { return b_.CreateAdd(i, number(1)); };
+    const auto take = [&](Value *keys) {
+      store(keys, place(room, held));
+      held = next(held);
+      when(b_.CreateICmpEQ(held, number(vectors_)), carried, empty);
+    };
+    // In no order, of the vectors with number v about one in exp(wanted / v) would be passed over.
+    const bool takesAll = vectors <= 4 * wanted;
+    loop(number(vectors_), number(vectors), next, carried, [&](Value *i) {
+      Value *keys = load(place(row, i));
+      if (takesAll) {
+        take(keys);
+      } else {
+        when(b_.CreateOrReduce(b_.CreateICmpSLT(keys, bound)), carried, [&] { take(keys); });
+      }
+    });
+    when(b_.CreateICmpNE(held, number(0)), carried, [&] {
+      Value *none = llvm::ConstantInt::get(vector_, llvm::APInt::getSignedMaxValue(vector_->getScalarSizeInBits()));
+      loop(held, number(vectors_), next, [&](Value *i) { store(none, place(room, i)); });
+      empty();
+    });
+  }
+
+  // The least of both, in rising order.
+  void takeLesser(Value *least, Value *room) {
+    row(room);
+    count(vectors_, [&](Value *i) {
+      Value *others = load(place(room, b_.CreateSub(number(vectors_ - 1), i)));
+      Value *lesser = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, load(place(least, i)), permuted(others, lanes_ - 1));
+      store(lesser, place(least, i));
+    });
+    merge(least, number(vectors_ / 2));
+  }
+
+  Value *inAllLanes(Value *row, int64_t element) {
+    const llvm::SmallVector<int, 64> lane(lanes_, int(element % lanes_));
+    return b_.CreateShuffleVector(load(place(row, number(element / lanes_))), lane);
   }
 
   void blocks(Value *row, Body body) {
@@ -188,6 +293,15 @@ void Emitter::emitSortRows(ir::OpId op) {
     RowSorter(builder_, function_, elementwise_.memoryType(buffer.element()), lanes, extent)
         .rows(scalar(fn_.operand(op, 0)), buffer.numElements() / extent);
   }
+}
+
+void Emitter::emitLeastOfRows(ir::OpId op) {
+  const ir::Type rows = fn_.type(fn_.operand(op, 0)), room = fn_.type(fn_.operand(op, 2));
+  const auto lanes = static_cast<unsigned>(fn_.getInt(op, ir::Attr::lanes));
+  const int64_t extent = rows.dim(rows.rank() - 1);
+  RowSorter(builder_, function_, elementwise_.memoryType(rows.element()), lanes, room.dim(0))
+      .leastOfRows(scalar(fn_.operand(op, 0)), extent / lanes, scalar(fn_.operand(op, 1)), scalar(fn_.operand(op, 2)),
+                   rows.numElements() / extent, fn_.getInt(op, ir::Attr::count));
 }
 
 } // namespace libtile::codegen::cpu

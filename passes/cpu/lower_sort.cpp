@@ -8,9 +8,8 @@
 //                                        ->   sort_rows %rows
 //                                             nest { element_write %s<3x5xi32>, %rows[j, i], i, j }
 //
-// Where the result holds a small part of a row, along the last axis, runs of about that length are
-// sorted instead, and made half as many until one is left: the least of two sorted runs are the lesser
-// ones of elements that meet when one run counts down; they are sorted again.
+// Where the result holds a small part of a row, least_of_rows takes about as many keys out of each, and rows are
+// filled up to a multiple of that.
 #include "ir/ops.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
@@ -35,34 +34,47 @@ public:
 
   void run() {
     const Type result = fn_.type(fn_.result(op_));
-    const auto kept = int32_t(std::bit_ceil(uint32_t(result.dim(axis_))));
-    if (const int32_t run = std::max(kept, lanesOf(row_));
-        isLast() && type_.rank() < Type::kMaxRank && run <= row_ / 4) {
-      return runInRuns(run);
-    }
-    buffer_ = makeBuffer({row_});
+    const auto wanted = int32_t(std::bit_ceil(uint32_t(result.dim(axis_))));
+    const int32_t kept = std::max(wanted, lanesOf(row_));
+    const bool keepsFew = kept <= row_ / 4;
+    row_ = keepsFew ? (extent_ + kept - 1) / kept * kept : row_;
+    buffer_ = makeBuffer(row_);
     writeKeys();
     pad();
-    sortRows(row_);
-    const bool asItIs = isLast() && result.dim(axis_) == row_;
+    if (keepsFew) {
+      keepLeast(kept, result.dim(axis_));
+    } else {
+      sortRows();
+    }
+    const bool asItIs = isLast() && result.dim(axis_) == (keepsFew ? kept : row_);
     state_.buffer.set(fn_.result(op_), asItIs ? buffer_ : taken(result));
   }
 
 private:
   bool isLast() const { return axis_ + 1 == type_.rank(); }
 
-  // Of all rows, each under this shape.
-  ValueId makeBuffer(std::initializer_list<int32_t> row) {
+  // Of all rows.
+  ValueId makeBuffer(int32_t row) {
     Builder before(fn_, op_);
-    llvm::SmallVector<int32_t, 5> shape = rows();
-    shape.append(row);
+    llvm::SmallVector<int32_t, 4> shape = rows();
+    shape.push_back(row);
     return allocBuffer(before, shape, type_.element());
   }
 
-  void sortRows(int32_t extent) {
+  void sortRows() {
     Builder before(fn_, op_);
     const OpId sorted = before.op(Opcode::SortRows, {&buffer_, 1});
-    fn_.setAttr(sorted, Attr::lanes, AttrValue(int64_t{lanesOf(extent)}));
+    fn_.setAttr(sorted, Attr::lanes, AttrValue(int64_t{lanesOf(row_)}));
+  }
+
+  void keepLeast(int32_t kept, int32_t wanted) {
+    const ValueId least = makeBuffer(kept);
+    Builder before(fn_, op_);
+    const ValueId room = allocBuffer(before, std::array{kept}, type_.element());
+    const OpId taking = before.op(Opcode::LeastOfRows, std::array{buffer_, least, room});
+    fn_.setAttr(taking, Attr::lanes, AttrValue(int64_t{lanesOf(kept)}));
+    fn_.setAttr(taking, Attr::count, AttrValue(int64_t{wanted}));
+    buffer_ = least;
   }
 
   llvm::SmallVector<int32_t, 4> rows() const {
@@ -108,80 +120,6 @@ private:
                                        int64_t(~uint64_t{0} >> (65 - type_.elementBits())));
   }
 
-  // ---- runs
-
-  void runInRuns(int32_t run) {
-    int32_t runs = row_ / run;
-    const int32_t whole = extent_ / run, rest = extent_ % run;
-    buffer_ = makeBuffer({runs, run});
-    writeRuns(run, {0, whole}, {0, run}, true);
-    if (rest > 0) {
-      writeRuns(run, {whole, whole + 1}, {0, rest}, true);
-      writeRuns(run, {whole, whole + 1}, {rest, run}, false);
-    }
-    writeRuns(run, {whole + (rest > 0 ? 1 : 0), runs}, {0, run}, false);
-    for (sortRows(run); runs > 1; sortRows(run)) {
-      runs /= 2;
-      halve(runs, run);
-    }
-    const Type result = fn_.type(fn_.result(op_));
-    Builder before(fn_, op_);
-    const ValueId taken = allocBuffer(before, result.shape(), result.element());
-    emitNest(state_, op_, result.shape(), {result.rank() - 1, lanesOf(result.dim(axis_))},
-             [&](ElementBuilder &elements, const Indices &indices) {
-               Indices first = indices;
-               first.insert(first.end() - 1, elements.index(0));
-               elements.write(taken, indices, elements.read(buffer_, first, result.element()));
-             });
-    state_.buffer.set(fn_.result(op_), taken);
-  }
-
-  // Keys, or the largest integer, in those places of those runs.
-  struct Range {
-    int32_t begin, end;
-  };
-  void writeRuns(int32_t run, Range runs, Range places, bool keys) {
-    if (runs.begin == runs.end) {
-      return;
-    }
-    const ValueId input = fn_.operand(op_, 0);
-    prepareExpression(state_, op_, NestWork{type_.shape(), {input}});
-    llvm::SmallVector<int32_t, 5> shape = rows();
-    shape.append({runs.end - runs.begin, places.end - places.begin});
-    const int32_t lanes =
-        std::min(lanesFor(state_, std::array{input}, shape.back()), lanesOf(shape.back()));
-    emitNest(state_, op_, shape, {unsigned(shape.size()) - 1, lanes},
-             [&](ElementBuilder &elements, Indices indices) {
-               ValueId &place = indices.back(), &number = indices[indices.size() - 2];
-               place = elements.shiftIndex(place, places.begin);
-               number = elements.shiftIndex(number, runs.begin);
-               Indices at(indices.begin(), indices.end() - 2);
-               at.push_back(elements.addIndex(elements.scaleIndex(number, run), place));
-               elements.write(buffer_, indices,
-                              keys ? elements.element(input, at) : greatest(elements));
-             });
-  }
-
-  // The least of runs r and runs + r.
-  void halve(int32_t runs, int32_t run) {
-    const ValueId from = buffer_;
-    buffer_ = makeBuffer({runs, run});
-    llvm::SmallVector<int32_t, 5> shape = rows();
-    shape.append({runs, run});
-    emitNest(state_, op_, shape, {unsigned(shape.size()) - 1, lanesOf(run)},
-             [&](ElementBuilder &elements, const Indices &indices) {
-               Indices other = indices;
-               other.back() = elements.builder().make(
-                   Opcode::Sub, {elements.index(run - 1), indices.back()});
-               other[other.size() - 2] = elements.shiftIndex(other[other.size() - 2], runs);
-               const Type key = type_.element();
-               const ValueId least = elements.builder().make(
-                   Opcode::SMin,
-                   {elements.read(from, indices, key), elements.read(from, other, key)});
-               elements.write(buffer_, indices, least);
-             });
-  }
-
   // A buffer of the result's own shape.
   ValueId taken(const Type &result) {
     Builder before(fn_, op_);
@@ -200,7 +138,8 @@ private:
   OpId op_;
   const Type type_;
   const unsigned axis_;
-  const int32_t extent_, row_;
+  const int32_t extent_;
+  int32_t row_; // in the buffer
   ValueId buffer_;
 };
 

@@ -157,6 +157,11 @@ const TextCase kTexts[] = {
      "prefix {extent=4, lanes=1} { ^(%i: i32): yield %i } { ^(%a: i32, %b: i32): yield %a } "
      "{ ^(%j: i32): yield }"},
     {30, "nested", "%0 = alloc : buffer<4x3xi32> sort_rows %0 {lanes=1}"},
+    {30, "nested", "%0 = alloc : buffer<4x12xi32> %1 = alloc : buffer<4x8xi32> %2 = alloc : buffer<8xi32> least_of_rows %0, %1, %2 {lanes=4, count=3}"},
+    {30, "nested", "%0 = alloc : buffer<4x16xi32> %1 = alloc : buffer<4x8xi32> %2 = alloc : buffer<8xi32> least_of_rows %0, %1, %2 {lanes=16, count=3}"},
+    {30, "nested", "%0 = alloc : buffer<4x16xi32> %1 = alloc : buffer<4x8xi32> %2 = alloc : buffer<4xi32> least_of_rows %0, %1, %2 {lanes=4, count=3}"},
+    {30, "nested", "%0 = alloc : buffer<4x16xi32> %1 = alloc : buffer<4x8xi32> %2 = alloc : buffer<8xi32> least_of_rows %0, %1, %2 {lanes=4, count=9}"},
+    {30, "nested", "%0 = alloc : buffer<4x16xf32> %1 = alloc : buffer<4x8xf32> %2 = alloc : buffer<8xf32> least_of_rows %0, %1, %2 {lanes=4, count=3}"},
     {31, "tile", "%0 = load %p {within=[0, 1]} : f32"},
     {31, "nested", "%0 = load %p {within=[]} : f32"},
     {32, "tile", "%0 = splat %n : tile<128xi32, #0>"},

@@ -109,6 +109,22 @@ def test_top(device, n, k, dtype):
         same(on.back(out), in_order(x, -1, descending)[:, :k])
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, F32])
+@pytest.mark.parametrize("n, k", [(129, 20), (500, 3), (2000, 33), (2048, 512)])
+def test_top_of_rows_in_some_order(device, n, k, dtype):
+    """Where few numbers replace those found so far, or all of them do."""
+    rng = np.random.default_rng(n)
+    rising = np.sort(random(rng, n, dtype))
+    x = np.stack([rising, rising[::-1], np.concatenate([rising[::2], rising[1::2][::-1]]), np.full(n, rising[n // 2]),
+                  np.where(np.arange(n) == n - 1, rising[0], rising[-1]), np.where(np.arange(n) % 64 == 63, rising, rising[n // 2])])
+    on = OnDevice(device)
+    for descending in (False, True):
+        out = on(poisoned((len(x), k), dtype))
+        top_row[(len(x),)](on(x), out, N=n, K=k, DESCENDING=descending)
+        same(on.back(out), in_order(x, -1, descending)[:, :k])
+
+
 @libtile.jit
 def top_axis(x, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     i = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
