@@ -303,7 +303,7 @@ void emitNest(NestState &state, OpId position, std::span<const int32_t> extents,
   elements.builder().yield({});
   elements.finish();
   const int32_t unroll = unrollFor(state, elements.made(), extents[choice.axis], choice.lanes);
-  if (unroll > 1 && choice.lanes > 1 && !state.rarelyRun) {
+  if (unroll > 1 && (choice.lanes > 1 || choice.unrolls) && !state.rarelyRun) {
     fn.setAttr(nest, Attr::unroll, AttrValue(int64_t{unroll}));
   }
 }

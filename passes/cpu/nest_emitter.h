@@ -22,6 +22,7 @@ struct NestWork {
 struct LaneChoice {
   unsigned axis = 0;
   int32_t lanes = 1;
+  bool unrolls = false; // single elements, too
 };
 [[nodiscard]] LaneChoice chooseLanes(const NestState &state, const NestWork &work);
 // Lanes along an axis of this extent, for elements as wide as the widest that the values have.
