@@ -4,17 +4,46 @@
 #include <algorithm>
 
 namespace emulator {
+namespace {
 
-Banks::Banks(const Machine &machine, unsigned bytes, bool isLoad) : banks_(machine.target == "gfx950" ? 64 : 32), bytes_(bytes) {
-  const unsigned words = bytes <= 4 ? 1 : bytes <= 8 ? 2 : 4, lanes = banks_ / words;
-  // Half a group from one sixteen of lanes, half from the next one, crosswise: 0-3 with 20-23, 4-7 with 16-19.
-  const bool isCrosswise = machine.isCdna && banks_ == 32 && words == 4 && isLoad;
-  for (unsigned first = 0; first < machine.lanes; first += lanes) {
-    groups_.push_back(((Mask{1} << (lanes - 1) << 1) - 1) << first);
+// Lanes in the order in which they are served: the next one is the exclusive or of the entries that its number's bits choose.
+using Order = std::array<unsigned, 6>;
+constexpr Order kNeighbours = {1, 2, 4, 8, 16, 32};
+constexpr Order kCrosswise = {1, 2, 20, 8, 16, 32}; // 0 to 3 with 20 to 23, 8 to 11 with 28 to 31, ...
+
+struct Row {
+  const char *targets;       // what their names begin with
+  unsigned readBanks;        // as many as writes have, or twice
+  Order reads;               // of 16 bytes
+};
+constexpr unsigned kWriteBanks = 32;
+constexpr Row kRows[] = {
+    {"gfx90a", 32, kCrosswise}, {"gfx942", 32, kCrosswise}, {"gfx950", 64, {1, 2, 12, 20, 16, 32}},
+    {"gfx11", 32, kCrosswise},  {"gfx12", 32, kNeighbours},
+};
+
+const Row &rowOf(const Machine &machine) {
+  const auto *row = std::ranges::find_if(kRows, [&](const Row &each) { return machine.target.starts_with(each.targets); });
+  if (row == std::end(kRows)) {
+    throw Fault("the banks of " + machine.target + "'s LDS are not known");
   }
-  for (unsigned i = 0; isCrosswise && i < groups_.size(); ++i) {
-    const unsigned low = i / 4 * 32 + i % 4 * 4, high = i / 4 * 32 + 16 + ((i % 4) ^ 1) * 4;
-    groups_[i] = Mask{15} << low | Mask{15} << high;
+  return *row;
+}
+
+} // namespace
+
+Banks::Banks(const Machine &machine, unsigned bytes, bool isLoad) : bytes_(bytes) {
+  const Row &row = rowOf(machine);
+  banks_ = isLoad ? row.readBanks : kWriteBanks;
+  const unsigned words = bytes <= 4 ? 1 : bytes <= 8 ? 2 : 4, lanes = banks_ / words;
+  const Order &order = isLoad && words == 4 ? row.reads : kNeighbours;
+  groups_.resize(std::max(1U, machine.lanes / lanes));
+  for (unsigned i = 0; i < machine.lanes; ++i) {
+    unsigned lane = 0;
+    for (size_t bit = 0; bit < order.size(); ++bit) {
+      lane ^= (i >> bit & 1) != 0 ? order[bit] : 0;
+    }
+    groups_[i / lanes] |= Mask{1} << lane;
   }
 }
 

@@ -111,29 +111,35 @@ def nothing(x):
     tl.store(x, 0)
 
 
-# Bytes from lane to lane, the instruction, and the cycles of its bank conflicts by target.
+# Bytes from lane to lane, the instruction, and the cycles of its bank conflicts by target. What is CROSSED has 64 bytes between the upper
+# half of 32 lanes and their places: reads serve neighbours together, or lanes of both halves.
+CROSSED = ["v_lshrrev_b32 v42, 2, v41", "v_and_b32 v42, 64, v42", "v_xor_b32 v41, v41, v42"]
 CONFLICTS = [
-    (4, "ds_read_b32 v40, v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
-    (0, "ds_read_b32 v40, v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),       # all lanes read one word
-    (8, "ds_write_b32 v41, v41", {"gfx942": 2, "gfx950": 1, "gfx1100": 1}),      # every other bank
-    (128, "ds_read_b32 v40, v41", {"gfx942": 62, "gfx950": 31, "gfx1100": 31}),  # one bank, or two of 64
-    (128, "ds_write_b16 v41, v41", {"gfx942": 62, "gfx950": 31, "gfx1100": 31}),
-    (2, "ds_read_u16 v40, v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),       # two lanes a word
-    (8, "ds_read_b64 v[44:45], v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
-    (16, "ds_read_b64 v[44:45], v41", {"gfx942": 4, "gfx950": 2, "gfx1100": 2}),
-    (16, "ds_read_b128 v[44:47], v41", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
-    (32, "ds_read_b128 v[44:47], v41", {"gfx942": 8, "gfx950": 4, "gfx1100": 4}),
-    (80, "ds_write_b128 v41, v[44:47]", {"gfx942": 0, "gfx950": 0, "gfx1100": 0}),
+    (4, ["ds_read_b32 v40, v41"], {"gfx942": 0, "gfx950": 0, "gfx1100": 0, "gfx1201": 0}),
+    (0, ["ds_read_b32 v40, v41"], {"gfx942": 0, "gfx950": 0, "gfx1100": 0, "gfx1201": 0}),       # all lanes read one word
+    (8, ["ds_write_b32 v41, v41"], {"gfx942": 2, "gfx950": 2, "gfx1100": 1, "gfx1201": 1}),      # every other bank
+    (8, ["ds_read_b32 v40, v41"], {"gfx942": 2, "gfx950": 1, "gfx1100": 1, "gfx1201": 1}),
+    (128, ["ds_read_b32 v40, v41"], {"gfx942": 62, "gfx950": 31, "gfx1100": 31, "gfx1201": 31}),  # one bank, or two of 64
+    (128, ["ds_write_b16 v41, v41"], {"gfx942": 62, "gfx950": 62, "gfx1100": 31, "gfx1201": 31}),
+    (2, ["ds_read_u16 v40, v41"], {"gfx942": 0, "gfx950": 0, "gfx1100": 0, "gfx1201": 0}),       # two lanes a word
+    (8, ["ds_read_b64 v[44:45], v41"], {"gfx942": 0, "gfx950": 0, "gfx1100": 0, "gfx1201": 0}),
+    (16, ["ds_read_b64 v[44:45], v41"], {"gfx942": 4, "gfx950": 2, "gfx1100": 2, "gfx1201": 2}),
+    (16, ["ds_read_b128 v[44:47], v41"], {"gfx942": 0, "gfx950": 0, "gfx1100": 0, "gfx1201": 0}),
+    (16, ["CROSSED", "ds_read_b128 v[44:47], v41"], {"gfx942": 8, "gfx950": 4, "gfx1100": 4, "gfx1201": 0}),
+    (16, ["CROSSED", "ds_write_b128 v41, v[44:47]"], {"gfx942": 0, "gfx950": 0, "gfx1100": 0, "gfx1201": 0}),
+    (32, ["ds_read_b128 v[44:47], v41"], {"gfx942": 8, "gfx950": 4, "gfx1100": 4, "gfx1201": 4}),
+    (80, ["ds_write_b128 v41, v[44:47]"], {"gfx942": 0, "gfx950": 0, "gfx1100": 0, "gfx1201": 0}),
 ]
 
 
 def count(target):
     """Launches each of CONFLICTS, which the emulator writes the counts of."""
     lanes = 64 if target.startswith("gfx9") else 32
-    for stride, text, _ in CONFLICTS:
+    for stride, texts, _ in CONFLICTS:
         x, out, words = (libtile.to_device(np.arange(n, dtype=np.int32), "hip") for n in (2048, 2048, lanes))
-        lines = ["v_mbcnt_lo_u32_b32 v41, -1, 0", "v_mbcnt_hi_u32_b32 v41, -1, v41", f"v_mul_u32_u24 v41, {stride}, v41", text, "SHARED(0)", BEFORE]
-        has_conflicts[(1,)](x, out, words, assembly(lines, target), 2048, lanes, num_warps=1)
+        place = ["v_mbcnt_lo_u32_b32 v41, -1, 0", "v_mbcnt_hi_u32_b32 v41, -1, v41", f"v_mul_u32_u24 v41, {stride}, v41"]
+        access = [line for text in texts for line in (CROSSED if text == "CROSSED" else [text])]
+        has_conflicts[(1,)](x, out, words, assembly([*place, *access, "SHARED(0)", BEFORE], target), 2048, lanes, num_warps=1)
 
 
 def child_on(what, target, **environment):
@@ -166,7 +172,7 @@ def test_bank_conflicts(target):
     line = r"LDS \d+, .*vector \d+, waits \d+; LDS takes \d+ cycles, (\d+) of them for bank conflicts\n"
     cycles = [int(re.match(line, said)[1]) for said in launches]  # the first one has those of the kernel's other accesses alone
     assert [all_of_them - cycles[0] for all_of_them in cycles] == [expected[target] for _, _, expected in CONFLICTS]
-    assert re.search(r"\n  (62|31) cycles in 1 times ds_(read|load)_b32 v40, v41\n", launches[3])
+    assert re.search(r"\n  (62|31) cycles in 1 times ds_(read|load)_b32 v40, v41\n", launches[4])
 
 
 if __name__ == "__main__":
