@@ -2,6 +2,7 @@
 #include "passes/gpu/access_layouts.h"
 
 #include "passes/gpu/conversion.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 
@@ -94,19 +95,23 @@ Layout memoryLayout(const ir::Function &fn, ValueId pointers, const Facts &facts
   return Layout::blocked(type.shape(), blocks);
 }
 
-std::optional<Layout> layoutInWarps(const ir::Function &fn, ValueId pointers, const Facts &facts, const Layout &held,
-                                    int32_t maxVectorBytes) {
+std::optional<Layout> layoutInWarps(const ir::Function &fn, ir::OpId store, const Facts &facts, const Layout &held, const ir::Target &target) {
   constexpr int64_t kShortest = 64; // bytes: two of the sectors that memory moves
+  const ValueId pointers = fn.operand(store, 0);
   const Type type = fn.type(pointers);
   const auto bytes = static_cast<int32_t>(type.pointee().elementBytes());
-  const int32_t axis = axesByRuns(fn, pointers, facts)[0];
-  const int32_t vector = floorPowerOfTwo(facts.access().maxVectorElements(pointers, static_cast<unsigned>(axis), maxVectorBytes));
-  const auto layout = withVectors(held, axis, vector);
-  if (!layout || int64_t{runOfWarp(*layout, axis, vector)} * bytes < kShortest ||
-      planConversion(held, *layout, type.shape(), bytes).kind == Conversion::Kind::Shared) {
+  const bool hasRoom = type.numElements() * bytes <= target.sharedMemory;
+  if (hasRoom && isInLoop(fn, store)) {
     return std::nullopt;
   }
-  return layout;
+  const int32_t axis = axesByRuns(fn, pointers, facts)[0];
+  const int32_t vector = floorPowerOfTwo(facts.access().maxVectorElements(pointers, static_cast<unsigned>(axis), target.maxVectorBytes));
+  const auto layout = withVectors(held, axis, vector);
+  if (layout && (!hasRoom || int64_t{runOfWarp(*layout, axis, vector)} * bytes >= kShortest) &&
+      planConversion(held, *layout, type.shape(), bytes).kind != Conversion::Kind::Shared) {
+    return layout;
+  }
+  return hasRoom ? std::nullopt : std::optional(held);
 }
 
 } // namespace libtile::passes

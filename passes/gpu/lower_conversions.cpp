@@ -6,10 +6,13 @@
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/flat_buffers.h"
 #include "passes/gpu/layout_maps.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/gpu/lower_across.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/op_properties.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <map>
 #include <numeric>
@@ -18,47 +21,96 @@
 namespace libtile::passes {
 namespace {
 
+using ir::Elem;
 using ir::Layout;
 using ir::Opcode;
 using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
-// The op's result becomes its operand written into such a buffer and read back.
-void moveThrough(ir::Function &fn, OpId op, std::span<const int32_t> shape, const Layout &layout) {
-  const ValueId value = fn.operand(op, 0);
-  const Type to = fn.type(fn.result(op));
-  ir::Builder builder(fn, op);
-  const ValueId buffer = makeBuffer(builder, shape, storedType(to).elem(), layout);
-  writeBuffer(builder, buffer, asStored(builder, value));
-  const ValueId read = builder.make(Opcode::BufferRead, {buffer}, storedType(to));
-  fn.replaceAllUses(fn.result(op), fromStored(builder, read, to));
-  fn.erase(op);
-}
+Elem integerOf(int32_t bytes) { return bytes == 1 ? Elem::I8 : bytes == 2 ? Elem::I16 : bytes == 4 ? Elem::I32 : Elem::I64; }
 
-bool lowerConversion(ir::Function &fn, OpId op) {
-  const ValueId value = fn.operand(op, 0);
-  const Type from = fn.type(value), to = fn.type(fn.result(op));
-  const auto bytes = static_cast<int32_t>(from.elementBytes());
-  const Conversion plan =
-      planConversion(fn.layout(from.layout()), fn.layout(to.layout()), from.shape(), bytes);
+// A tile's way through a buffer, and what lies there has the layout that `bufferFor` gives for elements of so many bytes.
+class WayThrough {
+public:
+  using BufferFor = llvm::function_ref<Layout(int32_t)>;
+  WayThrough(ir::Function &fn, std::span<const int32_t> shape, const ir::Target &target, BufferFor bufferFor)
+      : fn_(fn), shape_(shape), target_(target), bufferFor_(bufferFor) {}
+
+  // The op's result becomes its operand written and read back.
+  void move(OpId op) {
+    const Type to = fn_.type(fn_.result(op));
+    ir::Builder builder(fn_, op);
+    const ValueId value = asStored(builder, fn_.operand(op, 0));
+    const auto bytes = static_cast<int32_t>(storedType(to).elementBytes());
+    // Threads hold the tile twice meanwhile.
+    const bool mayPart = 2 * registersOfThread(fn_, fn_.result(op)) <= target_.registersPerThread;
+    int32_t each = bytes;
+    Layout buffer = bufferFor_(each);
+    for (; mayPart && each > 1 && int64_t{buffer.size(ir::HwDim::Offset)} * each > target_.sharedMemory; buffer = bufferFor_(each)) {
+      each /= 2;
+    }
+    const ValueId moved = each == bytes ? through(builder, value, storedType(to), buffer) : inParts(builder, value, storedType(to), each, buffer);
+    fn_.replaceAllUses(fn_.result(op), fromStored(builder, moved, to));
+    fn_.erase(op);
+  }
+
+private:
+  ValueId through(ir::Builder &builder, ValueId value, const Type &to, const Layout &layout) {
+    const ValueId buffer = makeBuffer(builder, shape_, to.elem(), layout);
+    writeBuffer(builder, buffer, value);
+    return builder.make(Opcode::BufferRead, {buffer}, to);
+  }
+
+  // Parts of `each` bytes of the elements, one behind the other.
+  ValueId inParts(ir::Builder &builder, ValueId value, const Type &to, int32_t each, const Layout &layout) {
+    const auto bytes = static_cast<int32_t>(to.elementBytes());
+    const Type from = fn_.type(value), whole = to.withElement(integerOf(bytes)), part = to.withElement(integerOf(each));
+    const auto cast = [&](Opcode opcode, ValueId tile, Type type) { return fn_.type(tile) == type ? tile : builder.make(opcode, {tile}, type); };
+    const ValueId bits = cast(Opcode::Bitcast, value, from.withElement(whole.elem()));
+    ValueId result;
+    for (int32_t first = 0; first < bytes; first += each) {
+      const auto shifted = [&](Opcode opcode, ValueId tile) {
+        return first == 0 ? tile : builder.make(opcode, {tile, builder.constInt(fn_.type(tile), int64_t{8} * first)});
+      };
+      const ValueId there = through(builder, builder.make(Opcode::Trunc, {shifted(Opcode::LShr, bits)}, from.withElement(part.elem())), part, layout);
+      const ValueId placed = shifted(Opcode::Shl, builder.make(Opcode::ZExt, {there}, whole));
+      result = result.valid() ? builder.make(Opcode::Or, {result, placed}) : placed;
+    }
+    return cast(Opcode::Bitcast, result, to);
+  }
+
+  ir::Function &fn_;
+  std::span<const int32_t> shape_;
+  const ir::Target &target_;
+  BufferFor bufferFor_;
+};
+
+bool lowerConversion(ir::Function &fn, OpId op, const ir::Target &target) {
+  const Type from = fn.type(fn.operand(op, 0)), to = fn.type(fn.result(op));
+  const Layout held = fn.layout(from.layout()), wanted = fn.layout(to.layout());
+  const auto whole = static_cast<int32_t>(from.elementBytes());
+  const Conversion plan = planConversion(held, wanted, from.shape(), whole);
   if (plan.kind != Conversion::Kind::Shared) {
     return false;
   }
-  moveThrough(fn, op, from.shape(), plan.buffer);
+  const auto bufferFor = [&](int32_t bytes) {
+    return bytes == whole ? plan.buffer
+                          : chooseBuffer(from.shape(), {.writers = {&held, 1}, .readers = {&wanted, 1}, .elementBytes = bytes});
+  };
+  WayThrough(fn, from.shape(), target, bufferFor).move(op);
   return true;
 }
 
-bool lowerReshape(ir::Function &fn, OpId op) {
+bool lowerReshape(ir::Function &fn, OpId op, const ir::Target &target) {
   if (shapeRegisterMap(fn, op)) {
     return false;
   }
   const Type from = fn.type(fn.operand(op, 0)), to = fn.type(fn.result(op));
+  const Layout held = fn.layout(from.layout()), wanted = fn.layout(to.layout());
   const int32_t elements[] = {static_cast<int32_t>(to.numElements())};
-  const Layout buffer = chooseFlatBuffer({fn.layout(from.layout()), from.shape()},
-                                         {fn.layout(to.layout()), to.shape()},
-                                         static_cast<int32_t>(to.elementBytes()));
-  moveThrough(fn, op, elements, buffer);
+  const auto bufferFor = [&](int32_t bytes) { return chooseFlatBuffer({held, from.shape()}, {wanted, to.shape()}, bytes); };
+  WayThrough(fn, elements, target, bufferFor).move(op);
   return true;
 }
 
@@ -198,9 +250,9 @@ bool lowerConversions(ir::Function &fn, const PassContext &context) {
   OperandBuffers operands(fn, context.target);
   for (const OpId op : fn.walk()) {
     if (fn.opcode(op) == Opcode::ConvertLayout) {
-      changed |= lowerConversion(fn, op);
+      changed |= lowerConversion(fn, op, context.target);
     } else if (fn.opcode(op) == Opcode::Reshape) {
-      changed |= lowerReshape(fn, op);
+      changed |= lowerReshape(fn, op, context.target);
     } else if (fn.opcode(op) == Opcode::Dot) {
       changed |= operands.lower(op);
     } else {

@@ -5,7 +5,8 @@
 //                                  ->   buffer_write %buf, %x
 //                                       %y = buffer_read %buf
 //
-// when no shuffle can do it (conversion.h). A reshape that moves data writes the tile in row-major
+// when no shuffle can do it (conversion.h). A tile that shared memory has no room for goes there in parts of its elements, one behind the
+// other, where threads have the registers for it twice. A reshape that moves data writes the tile in row-major
 // order and reads it under the other shape (flat_buffers.h). The operands of a dot by fused multiply-adds become
 // buffers, which such a dot reads element by element; one that comes from a buffer already is read
 // there. What an atomic or a volatile load of a tile gives is known to the one thread that did an element

@@ -229,7 +229,7 @@ private:
                                       : context_.target.maxVectorBytes;
       // What is not turned in registers all warps read from shared memory element by element; other loads are as fast.
       const double cost = run || (isAtomic && facts_.access().run(pointers, longestRun(pointers)).elements > 1) ? 4 : 1;
-      const auto inWarps = opcode == Opcode::Store ? layoutInWarps(op, widest) : std::nullopt;
+      const auto inWarps = opcode == Opcode::Store ? layoutInWarps(op) : std::nullopt;
       component(pointers).proposals.push_back({inWarps ? *inWarps
                                                        : memoryLayout(fn_, pointers, facts_,
                                                                       {.warps = warps_,
@@ -247,16 +247,11 @@ private:
     return static_cast<unsigned>(axesByRuns(fn_, pointers, facts_)[0]);
   }
 
-  // Where a dot decides how the stored value is held. In a loop around that of the dot, addresses in one more layout would take
-  // registers that the dot needs.
-  std::optional<Layout> layoutInWarps(OpId store, int32_t widest) {
-    if (isInLoop(fn_, store)) {
-      return std::nullopt;
-    }
+  // Where a dot decides how the stored value is held.
+  std::optional<Layout> layoutInWarps(OpId store) {
     const std::vector<LayoutProposal> &proposals = component(fn_.operand(store, 1)).proposals;
     const auto dot = std::ranges::find_if(proposals, [](const LayoutProposal &each) { return each.strict; });
-    return dot == proposals.end() ? std::nullopt
-                                  : passes::layoutInWarps(fn_, fn_.operand(store, 0), facts_, dot->layout, widest);
+    return dot == proposals.end() ? std::nullopt : passes::layoutInWarps(fn_, store, facts_, dot->layout, context_.target);
   }
 
   void proposeDot(OpId op) {

@@ -87,13 +87,13 @@ OpId dotOf(const ir::Function &fn, ValueId value) {
 // What a dot's unit lets each warp hold can be stored as it is there.
 bool isStoredInWarps(const ir::Function &fn, OpId store, const Facts &facts, const PassContext &context, int32_t warps) {
   const OpId dot = dotOf(fn, fn.operand(store, 1));
-  if (!dot.valid() || isInLoop(fn, store) || !unitOf(fn, dot, context.target).together) {
+  if (!dot.valid() || !unitOf(fn, dot, context.target).together) {
     return false;
   }
   const ir::Type sums = fn.type(fn.result(dot));
   const ir::Layout held = accumulatorLayout(unitOf(fn, dot, context.target), sums.shape(), warpGridOf(fn, dot, warps), warps);
   return sums.sameShape(fn.type(fn.operand(store, 1))) &&
-         layoutInWarps(fn, fn.operand(store, 0), facts, held, context.target.maxVectorBytes).has_value();
+         layoutInWarps(fn, store, facts, held, context.target).has_value();
 }
 
 // What the access' pointers and mask are computed from element by element: all of it has one layout. `seen` gets the ops.

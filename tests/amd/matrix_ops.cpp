@@ -127,7 +127,8 @@ public:
   }
   [[nodiscard]] double read(const Wave &wave, unsigned lane, unsigned i) const {
     const uint64_t bits = from_ ? bitsAt(wave, lane, i) : constant_;
-    return type_ == Elem::I8 ? static_cast<int32_t>(bits) : valueOf(bits, type_, true);
+    const double number = type_ == Elem::I8 ? static_cast<int32_t>(bits) : valueOf(bits, type_, true);
+    return isNegated ? -number : number;
   }
   void write(Wave &wave, unsigned lane, unsigned i, double sum) const {
     if (bits_ == 64) {
@@ -146,6 +147,7 @@ public:
   }
   bool packs = false;  // two numbers of 16 bits a register (gfx12)
   bool isHigh = false; // the upper halves of registers (gfx11)
+  bool isNegated = false; // what is added to
 
 private:
   [[nodiscard]] uint64_t bitsAt(const Wave &wave, unsigned lane, unsigned i) const {
@@ -275,11 +277,13 @@ Step makeWmma(const Instruction &in, const Machine &machine) {
   if (!shape || machine.lanes != 32 || shape->m != 16 || shape->n != 16) {
     return {};
   }
-  const auto isSigned = in.list("neg_lo", 3, 0);
-  if (shape->a == Elem::I8) {
-    shape->a = isSigned[0] != 0 ? Elem::I8 : Elem::U8;
-    shape->b = isSigned[1] != 0 ? Elem::I8 : Elem::U8;
-  } else if (isSigned != std::vector<int>(3, 0) || in.list("neg_hi", 3, 0) != std::vector<int>(3, 0)) {
+  // Of integers neg_lo says which are signed. Of floats it negates, of pairs the lower ones and neg_hi the upper ones.
+  const auto low = in.list("neg_lo", 3, 0), high = in.list("neg_hi", 3, 0);
+  const bool ofIntegers = shape->a == Elem::I8, isNegated = !ofIntegers && low[2] != 0;
+  if (ofIntegers) {
+    shape->a = low[0] != 0 ? Elem::I8 : Elem::U8;
+    shape->b = low[1] != 0 ? Elem::I8 : Elem::U8;
+  } else if (low[0] != 0 || low[1] != 0 || high != std::vector<int>{0, 0, isNegated && sumBits(shape->accumulator) == 16 ? 1 : 0}) {
     throw Fault("negated operands are not emulated: " + in.text);
   }
   const unsigned k = shape->k;
@@ -292,6 +296,7 @@ Step makeWmma(const Instruction &in, const Machine &machine) {
                 [=](unsigned lane, unsigned i) { return Place{isNew ? i + 8 * (lane / 16) : 2 * i + lane / 16, lane % 16, 0}; });
   Accumulator sums(in, shape->accumulator);
   sums.packs = isNew;
+  sums.isNegated = isNegated;
   sums.isHigh = in.list("op_sel", 3, 0)[2] != 0;
   return [product, sums](Wave &wave) { product.run(wave, sums); };
 }

@@ -332,3 +332,37 @@ def test_dots_of_8_take_instructions_of_16(dtype):
         assert "m16n8k8" not in made.asm["ptx"]
         instructions[depth] = made.asm["ptx"].count("mma.sync.aligned.m16n8k16")
     assert instructions[8] > 0 and instructions[24] == 2 * instructions[8]
+
+
+@libtile.jit
+def large(x, y, out, rows, cols, depth, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ACC: tl.constexpr, TURNED: tl.constexpr):
+    m, k = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, K)
+    for first in range(tl.program_id(1) * N, cols, 1 << 20 if M == N else N):  # or a program for all columns
+        n = first + tl.arange(0, N)
+        sums = tl.zeros((M, N), ACC)
+        for i in range(0, depth, K):
+            a = tl.load(x + m[:, None] * depth + (i + k)[None, :], (m < rows)[:, None] & (i + k < depth)[None, :], 0)
+            b = tl.load(y + (i + k)[:, None] * cols + n[None, :], (i + k < depth)[:, None] & (n < cols)[None, :], 0)
+            sums = tl.dot(a, b, sums, out_dtype=ACC)
+        inside = (m < rows)[:, None] & (n < cols)[None, :]
+        if TURNED:
+            tl.store(out + n[None, :] * rows + m[:, None], sums, inside)
+        else:
+            tl.store(out + m[:, None] * cols + n[None, :], sums, inside)
+
+
+@everywhere
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("dtype", [I8, F16])
+@pytest.mark.parametrize("m, n, warps", [(256, 256, 8), (256, 128, 8), (64, 256, 4)])
+def test_large_sums(device, m, n, warps, dtype, turned):
+    """Of 256, 128 and 64 KiB: more than some GPUs have room for between the threads that multiply and those that store."""
+    rng = np.random.default_rng(m)
+    rows, cols, depth = m - 5, n + 3, 70
+    a, b = small(rng, (rows, depth), dtype), small(rng, (depth, cols), dtype)
+    out = poisoned((cols, rows) if turned else (rows, cols), SUMS[dtype])
+    on = OnDevice(device)
+    there = on(out)
+    large[(1, 2 if m == n else 1)](on(a), on(b), there, rows, cols, depth, M=m, N=n, K=32, ACC=tl.int32 if dtype == I8 else tl.float32,
+                                   TURNED=turned, num_warps=warps)
+    assert np.array_equal(on.back(there).T if turned else on.back(there), exact(a, b))

@@ -2,7 +2,7 @@
 """Accesses that users write: permuted, strided, overlapping, through pointers from memory, atomic."""
 import numpy as np
 import pytest
-from spine import BF16, DEVICES, F16, F32, OnDevice, poisoned, random
+from spine import BF16, DEVICES, F16, F32, OnDevice, fitted, poisoned, random
 from test_memory import Guarded
 
 import libtile
@@ -39,6 +39,18 @@ def test_transpose(device, dtype, how):
         out = on(poisoned((cols, rows), dtype))
         transpose[(libtile.cdiv(rows, bm), libtile.cdiv(cols, bn))](on(x), out, rows, cols, bm, bn, how)
         np.testing.assert_array_equal(on.back(out), x.T)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype, bm, bn", [(np.int16, 256, 256), (F32, 256, 256), (np.int64, 128, 256)])
+@pytest.mark.parametrize("how", ["pointers", "T"])
+def test_transpose_of_large_tiles(device, how, dtype, bm, bn):
+    """128 and 256 KiB, for which most GPUs have no room at once between the threads that load and those that store."""
+    on = OnDevice(device)
+    x = random(np.random.default_rng(1), (bm - 3, bn + 5), dtype)
+    out = on(poisoned(x.T.shape, dtype))
+    transpose[(1, 2)](on(x), out, *x.shape, bm, bn, how, **fitted({"num_warps": 32}, device))
+    np.testing.assert_array_equal(on.back(out), x.T)
 
 
 @libtile.jit
