@@ -73,8 +73,36 @@ llvm::Value *AmdElementwise::function(ir::Opcode opcode, llvm::ArrayRef<llvm::Va
   return builder_.CreateUnaryIntrinsic(power, operands[0]);
 }
 
-// Off by at most 2.5 ulp, by the hardware's reciprocal, where the op does not ask for more.
+// a / d as LLVM's backend makes it, Newton's steps from the hardware's reciprocal, and one step more. Without it the reciprocal of the
+// largest number below a power of two is that power: it is next to half way between two numbers, and steps come from below. A power of
+// two by it was then rounded down. 2^-105 is less than what tells other reciprocals from half way, or too little to matter.
+llvm::Value *AmdElementwise::divideDoubles(llvm::Value *a, llvm::Value *d) {
+  llvm::Type *type = a->getType();
+  const auto fma = [&](llvm::Value *x, llvm::Value *y, llvm::Value *z) { return builder_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, y, z}); };
+  const auto scaled = [&](bool ofNumerator) {
+    return builder_.CreateIntrinsic(llvm::Intrinsic::amdgcn_div_scale, {type}, {a, d, builder_.getInt1(ofNumerator)});
+  };
+  llvm::Value *denominator = builder_.CreateExtractValue(scaled(false), 0), *numerator = scaled(true);
+  llvm::Value *isScaled = builder_.CreateExtractValue(numerator, 1);
+  numerator = builder_.CreateExtractValue(numerator, 0);
+  llvm::Value *negated = builder_.CreateFNeg(denominator), *one = llvm::ConstantFP::get(type, 1);
+  llvm::Value *reciprocal = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::amdgcn_rcp, denominator);
+  for (int step = 0; step < 2; ++step) {
+    reciprocal = fma(reciprocal, fma(negated, reciprocal, one), reciprocal);
+  }
+  llvm::Value *rest = builder_.CreateFAdd(fma(negated, reciprocal, one), llvm::ConstantFP::get(type, 0x1p-105));
+  reciprocal = fma(reciprocal, rest, reciprocal);
+  llvm::Value *quotient = builder_.CreateFMul(numerator, reciprocal);
+  llvm::Value *left = fma(negated, quotient, numerator);
+  quotient = builder_.CreateIntrinsic(llvm::Intrinsic::amdgcn_div_fmas, {type}, {left, reciprocal, quotient, isScaled});
+  return builder_.CreateIntrinsic(llvm::Intrinsic::amdgcn_div_fixup, {type}, {quotient, d, a});
+}
+
+// Of fp32 off by at most 2.5 ulp, by the hardware's reciprocal, where the op does not ask for more.
 llvm::Value *AmdElementwise::divide(llvm::Value *a, llvm::Value *b, bool rounded) {
+  if (a->getType()->isDoubleTy()) {
+    return divideDoubles(a, b);
+  }
   llvm::Value *quotient = GpuElementwise::divide(a, b, rounded);
   if (auto *division = llvm::dyn_cast<llvm::Instruction>(quotient); division != nullptr && division->getOpcode() == llvm::Instruction::FDiv && !rounded &&
                                                                    a->getType()->isFloatTy()) {

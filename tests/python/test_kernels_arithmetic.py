@@ -637,6 +637,21 @@ def test_quotients(device, how):
     assert (np.abs(got[ok] - exact[ok]) <= 2 * 2.0**-23 * np.abs(exact[ok])).all()
 
 
+@everywhere
+def test_quotients_of_fp64(device):
+    """To the nearest number, also next to powers of two, whose reciprocals are next to half way between two numbers."""
+    rng = np.random.default_rng(12)
+    n = 30_000
+    x, y = (np.ldexp(1 + rng.random(n), rng.integers(-1000, 1000, n)) for _ in range(2))
+    few, scales = np.arange(n) % 8 * 2.0**-52, np.ldexp(1.0, rng.integers(-400, 400, n))
+    x[:20_000], y[10_000:] = (scales * (1 + few))[:20_000], (scales[::-1] * (2 - 2.0**-52 * (1 + np.arange(n) // 8 % 16)))[10_000:]
+    put = OnDevice(device)
+    out = put(poisoned(n, F64))
+    quotients[(n // 1000,)](put(x), put(y), out, n, HOW="/", BLOCK=1000)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(put.back(out), x / y)
+
+
 @pytest.mark.parametrize("how", ["div_rn", "ieee", "/"])
 def test_rounded_division_is_its_own_instruction(how):
     compiled = quotients.warmup("*fp32", "*fp32", "*fp32", "i32", grid=(1,), target="sm_80", HOW=how, BLOCK=128)
