@@ -4,6 +4,7 @@
 #include "codegen/amd/description.h"
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/gpu/shared_accesses.h"
 
 #include <llvm/IR/IntrinsicsAMDGPU.h>
@@ -33,13 +34,23 @@ void AmdEmitter::markKernel() {
   kernel_->addFnAttr("uniform-work-group-size", "true");
   // A maximum of a signaling NaN and a number is the number, without an instruction that makes the NaN a quiet one.
   kernel_->addFnAttr("amdgpu-ieee", "false");
-  if (options_.waves > 0) {
-    kernel_->addFnAttr("amdgpu-waves-per-eu", std::to_string(options_.waves));
-    if (options_.waves > 1) {
+  if (const int32_t waves = leastWaves(); waves > 0) {
+    kernel_->addFnAttr("amdgpu-waves-per-eu", std::to_string(waves));
+    if (waves > 1) {
       // All registers are common ones: LLVM would give half of them to sums, and move these to and fro.
       kernel_->addFnAttr("amdgpu-agpr-alloc", "0");
     }
   }
+}
+
+// Waves that a SIMD shall have registers for, 0: any. Beyond those that instructions name, others cost moves and the second wave; where
+// tiles leave room among them, what LLVM would take more is for values outside of loops.
+int32_t AmdEmitter::leastWaves() const {
+  constexpr int64_t kNamed = 256;
+  if (options_.waves > 0 || target_.registersPerThread <= kNamed) {
+    return options_.waves;
+  }
+  return passes::liveOfThread(fn_, target_) + passes::kBesideTiles <= kNamed ? 2 : 0;
 }
 
 llvm::Value *AmdEmitter::threadIndex() {

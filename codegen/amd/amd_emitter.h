@@ -25,6 +25,7 @@ public:
 private:
   friend class MatrixDot;
   void markKernel() override;
+  [[nodiscard]] int32_t leastWaves() const;
   llvm::Value *threadIndex() override;
   llvm::Value *programIndex(int64_t axis) override;
   llvm::Value *programCount(int64_t axis) override;

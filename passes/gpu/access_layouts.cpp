@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/access_layouts.h"
 
+#include "ir/ops.h"
 #include "passes/gpu/conversion.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -54,6 +56,21 @@ int32_t runOfWarp(const Layout &layout, int32_t axis, int32_t vector) {
   return run;
 }
 
+// A program's part of shared memory: a tile that takes more keeps out another one that registers and the dots' operands leave room for.
+int64_t shareOfProgram(const ir::Function &fn, const Layout &held, int64_t elementBytes, const ir::Target &target) {
+  constexpr int64_t kSum = 4; // bytes, of sums that are stored as smaller numbers
+  int64_t operands = 1;
+  for (const ir::OpId op : fn.walk()) {
+    if (fn.opcode(op) == ir::Opcode::Dot) {
+      const auto bytes = [&](unsigned operand) { return fn.type(fn.operand(op, operand)).numElements() * fn.type(fn.operand(op, operand)).elementBytes(); };
+      operands = std::max(operands, bytes(0) + bytes(1));
+    }
+  }
+  const int64_t sums = held.size(HwDim::Reg) * std::max(elementBytes, kSum) / kSum;
+  const int64_t programs = std::min(programsByRegisters(sums, held.size(HwDim::Warp), target), target.sharedMemory / operands);
+  return target.sharedMemory / std::clamp<int64_t>(programs, 1, 2);
+}
+
 } // namespace
 
 std::vector<int32_t> axesByRuns(const ir::Function &fn, ValueId pointers, const Facts &facts) {
@@ -100,7 +117,7 @@ std::optional<Layout> layoutInWarps(const ir::Function &fn, ir::OpId store, cons
   const ValueId pointers = fn.operand(store, 0);
   const Type type = fn.type(pointers);
   const auto bytes = static_cast<int32_t>(type.pointee().elementBytes());
-  const bool hasRoom = type.numElements() * bytes <= target.sharedMemory;
+  const bool hasRoom = type.numElements() * bytes <= shareOfProgram(fn, held, bytes, target);
   if (hasRoom && isInLoop(fn, store)) {
     return std::nullopt;
   }

@@ -31,8 +31,8 @@ struct AccessShape {
 // The layout for a store of what is held in another one, a dot's: vectors as wide, made of elements that stay in their warps.
 // Nothing goes through shared memory then, and warps do not wait for each other. nullopt where a warp's part of a row is
 // short (64 bytes), where the way through shared memory is cheaper, and in a loop around that of the dot: addresses in one more layout
-// take registers that the dot needs. Of a tile that shared memory has no room for none of this counts, and it stays as it is held
-// where exchanges within warps give it no vectors.
+// take registers that the dot needs. None of this counts for a tile that shared memory has no room for, or has only where it keeps a
+// second program off the multiprocessor: it stays as it is held where exchanges within warps give it no vectors.
 [[nodiscard]] std::optional<ir::Layout> layoutInWarps(const ir::Function &fn, ir::OpId store, const Facts &facts, const ir::Layout &held,
                                                       const ir::Target &target);
 

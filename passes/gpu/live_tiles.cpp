@@ -184,6 +184,10 @@ int64_t liveRegisters(const ir::Function &fn) { return LiveTiles(fn, LiveTiles::
 int64_t liveSums(const ir::Function &fn) { return LiveTiles(fn, LiveTiles::Of::Sums).most(); }
 int64_t liveOfThread(const ir::Function &fn, const ir::Target &target) { return LiveTiles(fn, LiveTiles::Of::Thread, &target).most(); }
 
+int64_t programsByRegisters(int64_t tiles, int32_t warps, const ir::Target &target) {
+  return target.registers / (int64_t{warps} * target.warpSize * (tiles + kBesideTiles));
+}
+
 int64_t registersOfThread(const ir::Function &fn, ValueId tile) {
   const Type type = fn.type(tile);
   return (int64_t{fn.layout(type.layout()).size(ir::HwDim::Reg)} * type.elementBytes() + 3) / 4;

@@ -22,7 +22,11 @@ namespace libtile::passes {
 [[nodiscard]] int64_t liveSums(const ir::Function &fn);
 // Registers of one thread, as its layouts have them, and with the dots' operands that threads hold. Requires: laid-out.
 [[nodiscard]] int64_t liveOfThread(const ir::Function &fn, const ir::Target &target);
-// Of them, those of one tile.
+// What addresses and numbers take beside tiles, at least.
+constexpr int64_t kBesideTiles = 40;
+// Programs of so many warps for which a multiprocessor has registers, where a thread's tiles take `tiles` of them.
+[[nodiscard]] int64_t programsByRegisters(int64_t tiles, int32_t warps, const ir::Target &target);
+// Of liveOfThread, those of one tile.
 [[nodiscard]] int64_t registersOfThread(const ir::Function &fn, ir::ValueId tile);
 
 } // namespace libtile::passes

@@ -16,8 +16,8 @@ using ir::OpId;
 
 constexpr int64_t kNamed = 256; // registers that instructions name; what CDNA has beside them is for sums alone
 constexpr int64_t kSixteenths = 11, kSixteenthsComputing = 9; // of them for tiles
-constexpr int64_t kBesideTiles = 40;                          // that threads take at least
 constexpr int64_t kEnoughWarps = 16;                          // of a multiprocessor: more hide no more
+constexpr int64_t kEnoughMultiplying = 2;                     // programs, where loops do nothing else
 
 // Of one thread while it is under way: each instruction has registers of its own, and what is below 32 bits is put together later.
 int64_t registersOfLoad(const ir::Function &fn, const PlannedLoad &planned) {
@@ -69,7 +69,8 @@ public:
     if (computes && programsByRegisters(tiles_) * fn_.numWarps >= kEnoughWarps && programsByBytesNow() * fn_.numWarps >= kEnoughWarps) {
       return false; // the others' arithmetic hides the loads
     }
-    const int64_t before = std::min(programsByRegisters(tiles_), std::max<int64_t>(kEnoughWarps / fn_.numWarps, 1));
+    const int64_t enough = computes ? std::max<int64_t>(kEnoughWarps / fn_.numWarps, 1) : kEnoughMultiplying;
+    const int64_t before = std::min(programsByRegisters(tiles_), enough);
     const int64_t after = std::min(before, programsByRegisters(tiles_ + ahead));
     const int64_t byBytes = programsByBytes(plan);
     return (after == before && byBytes >= before) || std::min(after, byBytes) >= std::min(before, programsByBytesNow());
@@ -78,7 +79,7 @@ public:
 private:
   // Programs that a multiprocessor holds.
   [[nodiscard]] int64_t programsByRegisters(int64_t tiles) const {
-    return context_.target.registers / (int64_t{fn_.numWarps} * context_.target.warpSize * (tiles + kBesideTiles));
+    return passes::programsByRegisters(tiles, fn_.numWarps, context_.target);
   }
   [[nodiscard]] int64_t programsByBytes(const Plan &plan) const {
     return context_.target.sharedMemory / std::max<int64_t>(sharedBytes(withPlan(fn_, plan, context_)), 1);

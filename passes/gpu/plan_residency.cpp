@@ -50,11 +50,6 @@ constexpr int64_t kMostRegisters = 240;
 constexpr int64_t kBesideSums = 60;    // what threads of softmax between two dots were seen to take
 constexpr int64_t kMostResident = 8;
 
-// Beside the sums a thread has addresses, descriptors and numbers of slots.
-int64_t programsByRegisters(const Held &held, int32_t warps, const ir::Target &target) {
-  return target.registers / (int64_t{warps} * target.warpSize * (held.sums + 40));
-}
-
 } // namespace
 
 bool hasTeams(const ir::Function &fn, const PassContext &context) {
@@ -76,7 +71,7 @@ std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const
     bytes += loop.byProducer ? loop.slots() * loop.slotBytes() : 0;
   }
   const int64_t byBytes = target.sharedMemory / std::max<int64_t>(bytes + held.bytes, 1);
-  const int64_t without = std::min(byBytes, programsByRegisters(held, fn.numWarps, target));
+  const int64_t without = std::min(byBytes, programsByRegisters(held.sums, fn.numWarps, target));
   for (int64_t resident = std::clamp<int64_t>(byBytes, 1, kMostResident); resident > 0; --resident) {
     const int64_t threads = int64_t{all} * target.warpSize;
     const int64_t entry = std::min<int64_t>(target.registers / (threads * resident) / 8 * 8, 256);
@@ -93,7 +88,7 @@ std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const
 
 bool keepsNeighbour(const ir::Function &fn, int64_t before, int64_t bytes, const ir::Target &target) {
   const Held held{.sums = liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize)};
-  const int64_t byRegisters = fn.resident > 0 ? fn.resident : programsByRegisters(held, fn.numWarps, target);
+  const int64_t byRegisters = fn.resident > 0 ? fn.resident : programsByRegisters(held.sums, fn.numWarps, target);
   const bool hasOne = byRegisters > 1 && 2 * before <= target.sharedMemory;
   return (hasOne ? 2 : 1) * bytes <= target.sharedMemory;
 }
@@ -125,7 +120,7 @@ void leaveRoomToReduce(const ir::Function &fn, Plan &plan, const Facts &facts, c
 void keepNeighbours(const ir::Function &fn, LoopPlan &plan, const PassContext &context) {
   const ir::Target &target = context.target;
   const Held held = heldBy(fn, plan, target);
-  const int64_t byRegisters = programsByRegisters(held, fn.numWarps + (plan.byProducer ? target.registerTeam : 0), target);
+  const int64_t byRegisters = programsByRegisters(held.sums, fn.numWarps + (plan.byProducer ? target.registerTeam : 0), target);
   const auto leavesOne = [&] {
     const int64_t bytes = plan.slots() * plan.slotBytes() + held.bytes;
     return std::min(byRegisters, target.sharedMemory / std::max<int64_t>(bytes, 1)) < 2;

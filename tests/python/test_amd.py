@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code for AMD's GPUs, which nothing runs here: that there is code for each target, what it asks of the machine, and what is refused."""
+import importlib
 import re
 
 import pytest
+import spine  # noqa: F401, which finds the lessons
 from random_kernels import Kernel, kernel_of
 
 import libtile
@@ -180,8 +182,7 @@ def test_masked_accesses_take_no_branch(name):
         assert ("buffer_load" in text) == hasBounds and ("s_cbranch" in text) != hasBounds, (kind, stride, dtype)
 
 
-def test_waves_of_a_unit():
-    """They bound the registers."""
+def test_waves_bound_registers():
     made = [softmax.warmup("*fp32", "*fp32", "i32", "i32", B=4096, target="gfx942", grid=(1,), num_warps=1, waves_per_eu=waves)
             for waves in (0, 8)]
     registers = [number(each.asm["asm"], "vgpr_count") for each in made]
@@ -224,6 +225,27 @@ def test_waves_take_no_accumulation_registers():
     assert number(made.asm["asm"], "vgpr_count") <= 256
     if "nocreateundeforpoison" in made.asm["llvm"]:  # LLVM 22 knows the attribute
         assert not number(made.asm["asm"], "agpr_count") and "v_accvgpr" not in made.asm["asm"]
+
+
+@pytest.mark.parametrize("name", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("depth, rows, waves", [(128, 64, 2), (128, 128, 1), (64, 64, 2)])
+def test_tiles_that_leave_room_for_a_second_wave(name, depth, rows, waves):
+    """Its registers are named ones then, and what LLVM spills for it is used outside of the loop."""
+    made = importlib.import_module("06_attention").attention.warmup(*["*fp16:16"] * 4, "*fp32:16", "i32:16", "fp32", D=depth, BLOCK_M=128,
+                                                                    BLOCK_N=rows, CAUSAL=False, target=name, grid=(1,), num_warps=4)
+    text = made.asm["asm"]
+    assert (number(text, "vgpr_count") <= 256) == (waves == 2)
+    loop = text[text.index("v_mfma_"):text.rindex("v_mfma_")]
+    if "nocreateundeforpoison" in made.asm["llvm"]:  # LLVM 22 keeps sums where they are
+        assert "scratch_" not in loop and "buffer_store" not in loop
+
+
+@pytest.mark.parametrize("name, least", [("gfx90a", 32768), ("gfx942", 32768), ("gfx1100", 16384), ("gfx1201", 16384)])
+def test_stores_keep_no_program_out(name, least):
+    """Sums of 64 KiB are stored as they are held; the loop's operands decide how many programs a compute unit has room for."""
+    made = matmul.warmup("*fp16:16", "*fp16:16", "*fp32:16", "i32:16", "i32:16", BM=128, BN=128, BK=least // 512, target=name, grid=(1,),
+                         num_warps=256 // WAVES[name])
+    assert number(made.asm["asm"], "group_segment_fixed_size") == least
 
 
 @pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
