@@ -27,9 +27,9 @@ int64_t registersOfLoad(const ir::Function &fn, const PlannedLoad &planned) {
 }
 
 // Of one thread, for all that is loaded ahead while the loop runs.
-int64_t loadedAhead(const ir::Function &fn, const Plan &plan, OpId loop) {
+int64_t loadedAhead(const ir::Function &fn, std::span<const LoopPlan> loops, OpId loop) {
   int64_t registers = 0;
-  for (const LoopPlan &each : plan.loops) {
+  for (const LoopPlan &each : loops) {
     if (each.loop == loop || fn.isInside(fn.block(loop), fn.region(each.loop))) {
       for (const PlannedLoad &planned : each.loads) {
         registers += planned.byRegisters ? registersOfLoad(fn, planned) : 0;
@@ -54,10 +54,9 @@ public:
   Room(const ir::Function &fn, const PassContext &context) : fn_(fn), context_(context), tiles_(liveOfThread(fn, context.target)) {}
 
   [[nodiscard]] bool has(const Plan &plan) const {
-    int64_t ahead = 0;
+    const int64_t ahead = registersAhead(fn_, plan.loops);
     bool computes = false;
     for (const LoopPlan &loop : plan.loops) {
-      ahead = std::max(ahead, loadedAhead(fn_, plan, loop.loop));
       computes = computes || computesWithSums(fn_, loop.loop);
     }
     if ((tiles_ + ahead) * 16 > kNamed * (computes ? kSixteenthsComputing : kSixteenths)) {
@@ -99,6 +98,14 @@ private:
 } // namespace
 
 bool goesByRegisters(const LoopPlan &plan) { return std::ranges::any_of(plan.loads, &PlannedLoad::byRegisters); }
+
+int64_t registersAhead(const ir::Function &fn, std::span<const LoopPlan> loops) {
+  int64_t most = 0;
+  for (const LoopPlan &loop : loops) {
+    most = std::max(most, loadedAhead(fn, loops, loop.loop));
+  }
+  return most;
+}
 
 std::vector<OpId> keepRegisters(const ir::Function &fn, Plan &plan, const PassContext &context) {
   std::vector<OpId> taken;

@@ -12,10 +12,15 @@
 
 #include "passes/gpu/plan_pipeline.h"
 
+#include <span>
+
 namespace libtile::passes {
 
 // The loop loads ahead to registers, some of its tiles or all.
 [[nodiscard]] bool goesByRegisters(const LoopPlan &plan);
+
+// Registers of a thread for what the loops load ahead, where that is most.
+[[nodiscard]] int64_t registersAhead(const ir::Function &fn, std::span<const LoopPlan> loops);
 
 // Takes loads by registers off the plan, first of the loop that has most in its slots, until threads have registers for the others.
 // Gives those loads. Loops are left that have others.

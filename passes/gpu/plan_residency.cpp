@@ -6,6 +6,7 @@
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/plan_registers.h"
 #include "passes/gpu/reduce_boxes.h"
 
 #include <algorithm>
@@ -64,7 +65,8 @@ std::optional<ProducerTeam> producerTeam(const ir::Function &fn, std::span<const
   if (team.warps == 0 || fn.numWarps % team.warps != 0 || all > target.maxWarps) {
     return std::nullopt;
   }
-  Held held{.sums = liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize)};
+  // Loops that the producer has nothing to do with hold what they load ahead.
+  Held held{.sums = liveSums(fn) / (int64_t{fn.numWarps} * target.warpSize) + registersAhead(fn, loops)};
   int64_t bytes = 0;
   for (const LoopPlan &loop : loops) {
     held.bytes = std::max(held.bytes, heldBy(fn, loop, target).bytes);

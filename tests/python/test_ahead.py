@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of dots, whose loads run ahead of them: that what an iteration reads is its own, whatever the loop does beside, against NumPy in
 float64. Numbers are small integers, so that every product and sum is exact."""
+import re
+
 import numpy as np
 import pytest
 from spine import BF16, DEVICES, F16, F32, F64, OnDevice, poisoned
@@ -211,3 +213,25 @@ def test_one_barrier_tells_of_what_went_by_registers(target, dots):
     assert sum(line.strip() == "barrier" for line in loop) == 1
     order = [next(i for i, line in enumerate(loop) if what in line) for what in (" load ", " = dot ", "buffer_write")]
     assert order == sorted(order) and dots in compiled.asm["ptx"]
+
+
+@libtile.jit
+def two_loops(a, b, d, e, c, depth, rows, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.program_id(0) * M + tl.arange(0, M)[:, None], tl.arange(0, N), tl.arange(0, K)
+    acc = tl.zeros((M, N), tl.float32)
+    for first in range(0, depth, K):
+        inner = first + k
+        acc = tl.dot(tl.load(a + m * 256 + inner, (m < rows) & (inner < depth), 0), tl.load(b + inner[:, None] * N + n, inner[:, None] < depth, 0), acc)
+    for first in range(0, depth, K):
+        inner = first + k
+        acc = tl.dot(tl.load(d + m * 257 + inner, (m < rows) & (inner < depth), 0), tl.load(e + inner[:, None] * (N + 1) + n, inner[:, None] < depth, 0), acc)
+    tl.store(c + m * N + n, acc, m < rows)
+
+
+def test_a_team_has_registers_for_what_another_loop_loads_ahead():
+    m, n, k, threads = 128, 64, 64, 256
+    compiled = two_loops.warmup(*["*fp16:16"] * 4, "*fp32:16", "i32", "i32", M=m, N=n, K=k, num_warps=8, share_blocks=True, grid=(64,), target="sm_90a")
+    staged = compiled.asm["staged"]
+    assert sum("= load" in line and "tile<" in line for line in staged.splitlines()) == 4, "two in front of the loop, two in it"
+    team = re.search(r"producer {count=4, registers=\[24, (\d+)\]}", staged)
+    assert team is None or int(team[1]) >= (m * n + m * k + n * k) // threads + 60
