@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace libtile::passes {
 
@@ -12,8 +13,90 @@ using namespace ir;
 namespace {
 
 const Type kI32 = Type::scalar(Elem::I32);
+const Type kI64 = Type::scalar(Elem::I64);
 
 bool isTile(const Function &fn, ValueId value) { return fn.type(value).isTile(); }
+
+// ---- where masks end along the reduction
+
+// The elements of a tile at index i along an axis with base + i >= limit are 0; i32, no base: 0.
+struct MaskEnd {
+  ValueId base, limit;
+
+  friend bool operator==(const MaskEnd &, const MaskEnd &) = default;
+};
+
+// The scalar that all elements of the tile are.
+ValueId uniformOf(const Function &fn, ValueId tile) {
+  while (fn.defOpcode(tile) == Opcode::Broadcast || fn.defOpcode(tile) == Opcode::ExpandDims) {
+    tile = fn.operand(fn.def(tile), 0);
+  }
+  return fn.defOpcode(tile) == Opcode::Splat ? fn.operand(fn.def(tile), 0) : ValueId();
+}
+
+// What differs along the axis as the tile does, without broadcasts and axes added; `axis` becomes its own.
+ValueId alongAxis(const Function &fn, ValueId tile, unsigned &axis) {
+  while (true) {
+    const auto opcode = fn.defOpcode(tile);
+    const ValueId from = opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ? fn.operand(fn.def(tile), 0) : ValueId();
+    const unsigned added = opcode == Opcode::ExpandDims ? unsigned(fn.getInt(fn.def(tile), Attr::axis)) : Type::kMaxRank;
+    const unsigned before = axis - (added < axis ? 1 : 0);
+    if (!from.valid() || added == axis || fn.type(from).dim(before) != fn.type(tile).dim(axis)) {
+      return tile;
+    }
+    tile = from;
+    axis = before;
+  }
+}
+
+// Whether the tile is base + index along the axis, whatever the others.
+bool countsAlong(const Function &fn, ValueId tile, unsigned axis, ValueId &base) {
+  tile = alongAxis(fn, tile, axis);
+  const auto opcode = fn.defOpcode(tile);
+  if (opcode == Opcode::Arange) {
+    return fn.getInt(fn.def(tile), Attr::start) == 0;
+  }
+  for (unsigned side = 0; opcode == Opcode::Add && side < 2; ++side) {
+    const ValueId other = uniformOf(fn, fn.operand(fn.def(tile), 1 - side));
+    if (other.valid() && !base.valid() && countsAlong(fn, fn.operand(fn.def(tile), side), axis, base)) {
+      base = other;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<MaskEnd> endOfMask(const Function &fn, ValueId mask, unsigned axis) {
+  mask = alongAxis(fn, mask, axis);
+  const auto opcode = fn.defOpcode(mask);
+  if (opcode == Opcode::And) {
+    const auto left = endOfMask(fn, fn.operand(fn.def(mask), 0), axis);
+    return left ? left : endOfMask(fn, fn.operand(fn.def(mask), 1), axis);
+  }
+  if (opcode != Opcode::Cmp || static_cast<CmpPred>(fn.getInt(fn.def(mask), Attr::predicate)) != CmpPred::slt ||
+      fn.type(fn.operand(fn.def(mask), 0)).elem() != Elem::I32) {
+    return std::nullopt;
+  }
+  MaskEnd end;
+  end.limit = uniformOf(fn, fn.operand(fn.def(mask), 1));
+  const bool counts = countsAlong(fn, fn.operand(fn.def(mask), 0), axis, end.base);
+  return counts && end.limit.valid() ? std::optional(end) : std::nullopt;
+}
+
+// Of what is loaded, with 0 where the mask is off.
+std::optional<MaskEnd> zerosBehind(const Function &fn, ValueId tile, unsigned axis) {
+  if (fn.defOpcode(tile) != Opcode::Load || fn.numOperands(fn.def(tile)) < 2) {
+    return std::nullopt;
+  }
+  const OpId load = fn.def(tile);
+  if (fn.numOperands(load) > 2) {
+    const ValueId other = fn.operand(load, 2);
+    if (fn.constantInt(other).value_or(1) != 0 && fn.constantFloat(other).value_or(1) != 0) {
+      return std::nullopt;
+    }
+  }
+  return endOfMask(fn, fn.operand(load, 1), axis);
+}
 
 class LoopChunker {
 public:
@@ -31,7 +114,7 @@ public:
       dot.packed = allocPacked(state_, loop_, dot.shape, chunk_ * stepOf(dot));
     }
     makeOuterLoop();
-    countIterations();
+    carryColumns();
     contract();
     return chunked_;
   }
@@ -100,27 +183,59 @@ private:
     fn_.setOperand(loop_, 1, hi);
   }
 
-  // The inner loop carries the number of iterations done in this chunk.
-  void countIterations() {
+  // The inner loop carries where each dot's next iteration packs. That is behind what this one packs, or where the masks
+  // of both its operands end: what lies behind is 0 in both, and is packed over or left out.
+  void carryColumns() {
+    firstColumn_ = unsigned(fn_.results(loop_).size());
     Builder before(fn_, loop_);
-    fn_.addOperand(loop_, before.i32(0));
-    fn_.addResult(loop_, kI32);
-    const ValueId done = fn_.addArg(body_, kI32);
-    Builder start(fn_, fn_.first(body_));
+    Builder end(fn_, fn_.last(body_));
     for (ChunkedDot &dot : chunked_) {
-      dot.column = start.make(Opcode::Mul, {done, start.i32(stepOf(dot))});
+      fn_.addOperand(loop_, before.i32(0));
+      fn_.addResult(loop_, kI32);
+      dot.column = fn_.addArg(body_, kI32);
+      fn_.addOperand(fn_.last(body_), end.make(Opcode::Add, {dot.column, packedIn(end, dot)}));
     }
-    const ValueId next = start.make(Opcode::Add, {done, start.i32(1)});
-    fn_.addOperand(fn_.last(body_), next);
+  }
+
+  // Of one iteration, in whole steps of the unit.
+  ValueId packedIn(Builder &builder, const ChunkedDot &dot) {
+    const auto a = zerosBehind(fn_, fn_.operand(dot.dot, 0), 1);
+    const auto b = zerosBehind(fn_, fn_.operand(dot.dot, 1), 0);
+    if (!a || !b) {
+      return builder.i32(stepOf(dot));
+    }
+    const int32_t extent = fn_.type(fn_.operand(dot.dot, 0)).dim(1);
+    ValueId length = lengthOf(builder, *a, extent);
+    if (*a != *b) {
+      length = builder.make(Opcode::SMax, {length, lengthOf(builder, *b, extent)});
+    }
+    const ValueId unit = builder.i32(dot.shape.unit.stepK());
+    const ValueId last = builder.make(Opcode::Add, {length, builder.i32(dot.shape.unit.stepK() - 1)});
+    return builder.make(Opcode::Sub, {last, builder.make(Opcode::URem, {last, unit})});
+  }
+
+  // clamp(limit - base, 0, extent), or the extent where sums with the base leave 32 bits.
+  ValueId lengthOf(Builder &builder, const MaskEnd &end, int32_t extent) {
+    const ValueId all = builder.constInt(kI64, extent);
+    ValueId left = builder.make(Opcode::SExt, {end.limit}, kI64);
+    ValueId wraps;
+    if (end.base.valid()) {
+      const ValueId base = builder.make(Opcode::SExt, {end.base}, kI64);
+      left = builder.make(Opcode::Sub, {left, base});
+      const ValueId greatest = builder.make(Opcode::Add, {base, builder.constInt(kI64, extent - 1)});
+      wraps = builder.cmp(CmpPred::sgt, greatest, builder.constInt(kI64, std::numeric_limits<int32_t>::max()));
+    }
+    left = builder.make(Opcode::SMin, {builder.make(Opcode::SMax, {left, builder.zero(kI64)}), all});
+    left = wraps.valid() ? builder.make(Opcode::Select, {wraps, all, left}) : left;
+    return builder.make(Opcode::Trunc, {left}, kI32);
   }
 
   void contract() {
     const OpId yield = fn_.last(fn_.block(loop_));
-    Builder after(fn_, yield);
-    for (const ChunkedDot &dot : chunked_) {
-      const ValueId k =
-          after.make(Opcode::Mul, {fn_.results(loop_).back(), after.i32(stepOf(dot))});
-      emitContract(state_, yield, dot.shape, dot.packed, accumulatorOf(dot.dot), k);
+    for (size_t i = 0; i < chunked_.size(); ++i) {
+      const ChunkedDot &dot = chunked_[i];
+      emitContract(state_, yield, dot.shape, dot.packed, accumulatorOf(dot.dot),
+                   fn_.result(loop_, firstColumn_ + unsigned(i)));
     }
   }
 
@@ -138,6 +253,7 @@ private:
   TileHomes accumulators_;
   ValueId trips_;
   OpId outer_;
+  unsigned firstColumn_ = 0; // of the loop's results
   std::vector<unsigned> scalars_;
 };
 

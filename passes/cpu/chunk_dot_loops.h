@@ -6,10 +6,14 @@
 //   for iv = lo, hi, step, (s, acc) {            for c = 0, trips, C, (s) {
 //     a = load f(iv, s)                            for iv = chunk's lo, chunk's hi, step, (s, column) {
 //     b = load g(iv, s)                              nests: wideA[:, column + k] = f; wideB = g
-//     yield s', dot(a, b, acc)            ->         yield s', column + BK
+//     yield s', dot(a, b, acc)            ->         yield s', column + depth
 //   }                                              }
 //                                                  contract wideA, wideB, acc, column
 //                                                }
+//
+// The depth of an iteration is that of its tiles. Where masks of both operands compare the index along it with a number, both are
+// 0 from there on, and it ends there, in whole steps of the unit: the contract has nothing to do with what was masked off.
+// (An operand alone is not enough: 0 meets a NaN.)
 //
 // Any number of dots and of carried scalars; the body may have no effect, no region op and no other
 // carried tile, and nothing may read an accumulator but its dot. The step is a positive constant.
