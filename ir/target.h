@@ -97,6 +97,14 @@ struct FunctionKey {
   friend auto operator<=>(const FunctionKey &, const FunctionKey &) = default;
 };
 
+// How shared memory serves what a warp reads: a word of each bank at once, of words that lie `banks` words apart one. Lanes that read
+// 16 bytes are served as many at once as the banks hold, in this order: the lane of number i is the exclusive or of the entries that i's
+// bits choose. What is written, and what is read in smaller pieces, is served in the order of lanes; writes have 32 banks.
+struct SharedReads {
+  int32_t banks = 32;
+  std::array<int32_t, 6> order = {1, 2, 4, 8, 16, 32};
+};
+
 struct Target {
   std::string name;     // "sm_90a", "avx512bf16", ...: for messages and cache keys
   std::string triple;   // LLVM's
@@ -119,6 +127,7 @@ struct Target {
   int32_t warpSize = 0;
   int32_t maxWarps = 0;           // per program
   int32_t sharedMemory = 0;       // bytes a program may have
+  SharedReads sharedReads;
   int32_t registersPerThread = 0; // 32-bit
   int32_t registers = 0;          // of a multiprocessor, shared by the programs that it holds
   int32_t maxVectorBytes = 16;    // widest access of one thread

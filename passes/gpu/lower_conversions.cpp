@@ -94,9 +94,12 @@ bool lowerConversion(ir::Function &fn, OpId op, const ir::Target &target) {
   if (plan.kind != Conversion::Kind::Shared) {
     return false;
   }
+  const ir::SharedReads &reads = target.sharedReads, plain; // of the plan, which knows no target
+  const bool isPlanned = reads.banks == plain.banks && reads.order == plain.order;
   const auto bufferFor = [&](int32_t bytes) {
-    return bytes == whole ? plan.buffer
-                          : chooseBuffer(from.shape(), {.writers = {&held, 1}, .readers = {&wanted, 1}, .elementBytes = bytes});
+    return isPlanned && bytes == whole
+               ? plan.buffer
+               : chooseBuffer(from.shape(), {.writers = {&held, 1}, .readers = {&wanted, 1}, .elementBytes = bytes, .reads = reads});
   };
   WayThrough(fn, from.shape(), target, bufferFor).move(op);
   return true;

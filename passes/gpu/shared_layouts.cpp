@@ -189,8 +189,21 @@ BufferAccess readAccess(const Columns &columns, int32_t elementBytes) {
   return vector;
 }
 
-int32_t partsOf(const Columns &columns, int32_t elementBytes, const BufferAccess &access) {
-  return bankParts(laneAddresses(columns, elementBytes, access), accessBytes(access, elementBytes));
+constexpr int32_t kWriteBanks = 32;
+
+int32_t partsOf(const Columns &columns, int32_t elementBytes, const BufferAccess &access, int32_t banks = kWriteBanks) {
+  return bankParts(laneAddresses(columns, elementBytes, access), accessBytes(access, elementBytes), banks);
+}
+
+// With the lanes as such a read is served.
+Columns inOrder(const Columns &columns, int32_t elementBytes, const BufferAccess &access, const ir::SharedReads &reads) {
+  Columns result = columns;
+  if (access.kind == AccessKind::Vector && accessBytes(access, elementBytes) == 16) {
+    for (size_t i = 0; i < columns.lanes.size(); ++i) {
+      result.lanes[i] = combine(columns.lanes, reads.order[i]);
+    }
+  }
+  return result;
 }
 
 // Axes of a buffer from the one side by side to the outermost.
@@ -256,38 +269,39 @@ public:
     for (size_t i = 0; i < writers_.size(); ++i) {
       const Columns columns = writers_[i].mapped(map);
       const BufferAccess access = writeAccess(columns, use_.elementBytes, 16);
-      cost += accessCost(columns, use_.writers[i], access);
+      cost += accessCost(columns, use_.writers[i], access, kWriteBanks);
       // A copy in parts smaller than its width is no copy.
       cost += access.elements * use_.elementBytes < use_.minUnitBytes ? int64_t{1} << 60 : 0;
     }
     for (size_t i = 0; i < readers_.size(); ++i) {
       const Columns columns = readers_[i].mapped(map);
-      cost += accessCost(columns, use_.readers[i], readAccess(columns, use_.elementBytes));
+      const BufferAccess access = readAccess(columns, use_.elementBytes);
+      cost += accessCost(inOrder(columns, use_.elementBytes, access, use_.reads), use_.readers[i], access, use_.reads.banks);
     }
     return cost;
   }
 
-  // What no swizzle goes below: 128 bytes at a time, each lane's elements once, in accesses as wide as without one.
+  // What no swizzle goes below: a word of each bank at a time, each lane's elements once, in accesses as wide as without one.
   [[nodiscard]] int64_t least() const {
     int64_t cost = 0;
-    const auto add = [&](const Layout &layout, const BufferAccess &access) {
+    const auto add = [&](const Layout &layout, const BufferAccess &access, int32_t banks) {
       const int64_t lanes = int64_t{1} << std::popcount(static_cast<uint32_t>(layout.canonicalBits(HwDim::Lane)));
-      cost += lanes * use_.elementBytes * layout.size(HwDim::Reg) / 128 * kPart + layout.size(HwDim::Reg) / access.elements;
+      cost += lanes * use_.elementBytes * layout.size(HwDim::Reg) / (int64_t{banks} * 4) * kPart + layout.size(HwDim::Reg) / access.elements;
     };
     for (size_t i = 0; i < writers_.size(); ++i) {
-      add(use_.writers[i], writeAccess(writers_[i], use_.elementBytes, 16));
+      add(use_.writers[i], writeAccess(writers_[i], use_.elementBytes, 16), kWriteBanks);
     }
     for (size_t i = 0; i < readers_.size(); ++i) {
-      add(use_.readers[i], readAccess(readers_[i], use_.elementBytes));
+      add(use_.readers[i], readAccess(readers_[i], use_.elementBytes), use_.reads.banks);
     }
     return cost;
   }
 
 private:
   static constexpr int64_t kPart = int64_t{1} << 20;
-  [[nodiscard]] int64_t accessCost(const Columns &columns, const Layout &layout, const BufferAccess &access) const {
+  [[nodiscard]] int64_t accessCost(const Columns &columns, const Layout &layout, const BufferAccess &access, int32_t banks) const {
     const int64_t accesses = layout.size(HwDim::Reg) / access.elements;
-    return accesses * (partsOf(columns, use_.elementBytes, access) * kPart + 1);
+    return accesses * (partsOf(columns, use_.elementBytes, access, banks) * kPart + 1);
   }
   const BufferUse &use_;
   std::vector<Columns> writers_, readers_;
@@ -295,19 +309,20 @@ private:
 
 } // namespace
 
-int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes) {
-  constexpr size_t kBanks = 32;
-  const size_t lanesAtOnce = std::min<size_t>(addresses.size(), 128 / std::max(bytes, 4));
+int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes, int32_t banks) {
+  constexpr size_t kMostBanks = 64;
+  const auto count = static_cast<size_t>(banks);
+  const size_t lanesAtOnce = std::min<size_t>(addresses.size(), 4 * count / static_cast<size_t>(std::max(bytes, 4)));
   int32_t total = 0;
   // Of one bank after the other; a lane's words lie side by side.
-  const size_t room = lanesAtOnce * ((static_cast<size_t>(bytes) / 4 + 2) / kBanks + 1);
-  llvm::SmallVector<int32_t, kBanks * 32> words;
-  words.resize_for_overwrite(kBanks * room);
+  const size_t room = lanesAtOnce * ((static_cast<size_t>(bytes) / 4 + 2) / count + 1);
+  llvm::SmallVector<int32_t, kMostBanks * 32> words;
+  words.resize_for_overwrite(count * room);
   for (size_t first = 0; first < addresses.size(); first += lanesAtOnce) {
-    std::array<size_t, kBanks> counts = {}; // of different words
+    std::array<size_t, kMostBanks> counts = {}; // of different words
     for (size_t i = first; i < std::min(first + lanesAtOnce, addresses.size()); ++i) {
       for (int32_t word = addresses[i] / 4; word <= (addresses[i] + bytes - 1) / 4; ++word) {
-        const size_t bank = static_cast<size_t>(word) % kBanks;
+        const size_t bank = static_cast<size_t>(word) % count;
         int32_t *begin = words.data() + bank * room, *end = begin + counts[bank];
         if (std::find(begin, end, word) == end) {
           *end = word;
@@ -320,11 +335,11 @@ int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes) {
   return total;
 }
 
-std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits) {
+std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits, int32_t rowBytes) {
   std::vector<Swizzle> result = {{}}, folded;
   for (int32_t unitBytes = 16; unitBytes >= std::max(elementBytes, 4); unitBytes /= 2) {
     const auto unit = static_cast<int32_t>(log2Of(unitBytes / elementBytes));
-    for (int32_t bits = 1; bits <= 7 - static_cast<int32_t>(log2Of(unitBytes)); ++bits) {
+    for (int32_t bits = 1; bits <= static_cast<int32_t>(log2Of(rowBytes / unitBytes)); ++bits) {
       for (int32_t shift = unit + bits; shift + bits <= positionBits; ++shift) {
         for (int32_t rotation = 0; rotation < bits; ++rotation) {
           result.push_back({unit, bits, shift, rotation});
@@ -388,11 +403,12 @@ BufferAccess readAccess(const Layout &registers, const Layout &buffer, int32_t e
   return readAccess(columnsOf(registers, buffer), elementBytes);
 }
 
-int32_t bankConflicts(const Layout &registers, const Layout &buffer, int32_t elementBytes,
-                      const BufferAccess &access) {
+int32_t bankConflicts(const Layout &registers, const Layout &buffer, int32_t elementBytes, const BufferAccess &access,
+                      const ir::SharedReads &reads) {
   const int32_t lanes = access.kind == AccessKind::Vector ? registers.size(HwDim::Lane) : 8;
-  const int32_t least = std::max(1, lanes * accessBytes(access, elementBytes) / 128);
-  return std::max(0, partsOf(columnsOf(registers, buffer), elementBytes, access) - least);
+  const int32_t least = std::max(1, lanes * accessBytes(access, elementBytes) / (4 * reads.banks));
+  const Columns columns = inOrder(columnsOf(registers, buffer), elementBytes, access, reads);
+  return std::max(0, partsOf(columns, elementBytes, access, reads.banks) - least);
 }
 
 int64_t accessCost(const Layout &registers, const Layout &buffer, int32_t elementBytes,
@@ -407,7 +423,7 @@ Layout chooseBuffer(std::span<const int32_t> shape, const BufferUse &use) {
   for (const int32_t extent : subtile) {
     positionBits += static_cast<int32_t>(log2Of(extent));
   }
-  const std::vector<Swizzle> candidates = swizzles(use.elementBytes, positionBits);
+  const std::vector<Swizzle> candidates = swizzles(use.elementBytes, positionBits, 4 * use.reads.banks);
   std::vector<int32_t> bestOrder;
   Swizzle best;
   int64_t bestCost = std::numeric_limits<int64_t>::max();

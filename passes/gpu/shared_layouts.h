@@ -6,12 +6,12 @@
 //     offset = p XOR (rotate((p >> shift) & (2^bits - 1)) << unit)
 // which permutes units of 2^unit elements within a row by the low bits of the row (rotated within
 // `bits` by `rotation`). Folded, the row's bits from the last of these on are added to them (XOR), for
-// threads that write rows at a distance of each other and read neighbours, or the other way round. Such a map is a Layout from HwDim::Offset. Shared memory has 32 banks of 4
-// bytes; an access of all 32 lanes of 4, 8 or 16 bytes is served in 1, 2 or 4 parts of 128 bytes; a
-// part whose lanes need different words of one bank takes longer.
+// threads that write rows at a distance of each other and read neighbours, or the other way round. Such a map is a Layout from
+// HwDim::Offset. Shared memory has 32 banks of 4 bytes; an access of all 32 lanes of 4, 8 or 16 bytes is served in 1, 2 or 4 parts of 128
+// bytes; a part whose lanes need different words of one bank takes longer. Targets may read from more banks (ir::SharedReads).
 #pragma once
 
-#include "ir/layout.h"
+#include "ir/target.h"
 
 #include <optional>
 #include <span>
@@ -27,8 +27,8 @@ struct Swizzle {
 };
 
 // Swizzles worth a try on positions of so many bits: units of 4 to 16 bytes, within rows of at most
-// 128. The first is none, the last ones are folded.
-[[nodiscard]] std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits);
+// `rowBytes`. The first is none, the last ones are folded.
+[[nodiscard]] std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits, int32_t rowBytes = 128);
 
 // subtile: powers of two; order[0] is the axis whose elements lie side by side.
 [[nodiscard]] ir::Layout bufferLayout(std::span<const int32_t> shape,
@@ -54,10 +54,10 @@ struct BufferAccess {
                                        int32_t elementBytes, int32_t maxBytes = 16);
 
 // Parts in which one access of a warp is served: each lane takes `bytes` bytes at its byte address.
-[[nodiscard]] int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes);
-// Parts of one access of a warp beyond the least that its bytes need; 0: no bank conflict.
-[[nodiscard]] int32_t bankConflicts(const ir::Layout &registers, const ir::Layout &buffer,
-                                    int32_t elementBytes, const BufferAccess &access);
+[[nodiscard]] int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes, int32_t banks = 32);
+// Parts of one access of a warp beyond the least that its bytes need; 0: no bank conflict. Of a write the reads are the plain ones.
+[[nodiscard]] int32_t bankConflicts(const ir::Layout &registers, const ir::Layout &buffer, int32_t elementBytes, const BufferAccess &access,
+                                    const ir::SharedReads &reads = {});
 // Parts of all accesses of a warp for the whole tile.
 [[nodiscard]] int64_t accessCost(const ir::Layout &registers, const ir::Layout &buffer,
                                  int32_t elementBytes, const BufferAccess &access);
@@ -69,6 +69,7 @@ struct BufferUse {
   int32_t elementBytes = 4;
   int32_t minUnitBytes = 0;
   int32_t fastAxis = -1;
+  ir::SharedReads reads = {};
 };
 [[nodiscard]] ir::Layout chooseBuffer(std::span<const int32_t> shape, const BufferUse &use);
 

@@ -253,6 +253,31 @@ TEST(BankConflicts, RowsThatTurnInRegistersHaveNone) {
   }
 }
 
+TEST(BankConflicts, ReadsOfATargetsOwnBanksHaveNone) {
+  struct Case {
+    const char *target, *unit;
+    int32_t bytes, rows, k;
+  };
+  const Case cases[] = {{"gfx950", "mfma_32x32x16_f16", 2, 128, 64}, {"gfx950", "mfma_16x16x32_bf16", 2, 64, 64}, {"gfx950", "mfma_32x32x32_i8", 1, 128, 128},
+                        {"gfx942", "mfma_32x32x8_f16", 2, 128, 64},  {"gfx942", "mfma_32x32x16_i8", 1, 128, 128}, {"gfx1100", "wmma11_f16", 2, 128, 32},
+                        {"gfx1201", "wmma12_f16", 2, 128, 32}};
+  for (const Case &c : cases) {
+    const ir::Target &target = codegen::findTarget(c.target);
+    const auto unit = std::ranges::find(target.units, c.unit, &ir::DotUnit::name);
+    ASSERT_NE(unit, target.units.end()) << c.unit;
+    const std::vector<int32_t> shape = {c.rows, c.k}, acc = {c.rows, 128}, rowMajor = {1, 0};
+    const Layout from = Layout::blocked(shape, {.order = rowMajor, .vector = 16 / c.bytes, .warps = 4, .warpSize = target.warpSize});
+    const Layout to = passes::leftLayout(*unit, acc, c.k, passes::chooseWarpGrid(acc, 4, {unit->m, unit->n}), 4);
+    const Layout buffer =
+        passes::chooseBuffer(shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = c.bytes, .reads = target.sharedReads});
+    const auto write = passes::writeAccess(from, buffer, c.bytes), read = passes::readAccess(to, buffer, c.bytes);
+    EXPECT_GE(write.elements * c.bytes, 8) << c.unit << " " << buffer.str();
+    EXPECT_EQ(passes::bankConflicts(from, buffer, c.bytes, write), 0) << c.unit << " " << buffer.str();
+    EXPECT_EQ(passes::bankConflicts(to, buffer, c.bytes, read, target.sharedReads), 0) << c.unit << " " << buffer.str();
+    expectConverts(from, to, shape, c.bytes);
+  }
+}
+
 TEST(Swizzle, PermutesPositions) {
   constexpr int32_t kBits = 9;
   for (const int32_t bytes : {1, 2, 4}) {
