@@ -290,7 +290,8 @@ private:
                                                  .readers = readers,
                                                  .elementBytes = bytes,
                                                  .minUnitBytes = isAsync ? vectorBytes : 0,
-                                                 .fastAxis = isAsync ? static_cast<int32_t>(*fast) : readers.empty() ? 1 : -1});
+                                                 .fastAxis = isAsync ? static_cast<int32_t>(*fast) : readers.empty() ? 1 : -1,
+                                                 .reads = context_.target.sharedReads});
     }
     planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * bytes;
     planned.byRegisters = !isAsync || writeAccess(writer, planned.slot, bytes).elements * bytes < vectorBytes;
