@@ -94,8 +94,8 @@ bool lowerConversion(ir::Function &fn, OpId op, const ir::Target &target) {
   if (plan.kind != Conversion::Kind::Shared) {
     return false;
   }
-  const ir::SharedReads &reads = target.sharedReads, plain; // of the plan, which knows no target
-  const bool isPlanned = reads.banks == plain.banks && reads.order == plain.order;
+  const ir::SharedReads &reads = target.sharedReads;
+  const bool isPlanned = reads.banks == ir::SharedReads().banks; // the plan knows no target, and choosing takes time
   const auto bufferFor = [&](int32_t bytes) {
     return isPlanned && bytes == whole
                ? plan.buffer
