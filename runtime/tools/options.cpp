@@ -27,14 +27,13 @@ what to run
   --start-after P     the rest of the pipeline after pass P; FILE is the text that P left
   --stop-after P      the pipeline up to and with pass P
   --disable A,B       the pipeline without these passes
-  --warps N           as the launch option num_warps; --stages N, --check,
-                      --copy-boxes likewise
-                      --warp-specialize likewise
+  --warps N           as the launch option num_warps; --stages N, --check, --copy-boxes,
+                      --warp-specialize, --share-blocks likewise
   A pass that runs several times is named simplify (each run) or simplify:2 (the second).
 
 what to print (standard output)
   --emit KIND         at the end: tile, the IR (default); plan (CPU), what its nests are going to be;
-                      llvm, and asm (CPU) or ptx (GPU), the code of the whole pipeline; none
+                      llvm, and asm (CPU, AMD) or ptx (NVIDIA), the code of the whole pipeline; none
   --print-after P     the IR after pass P, or after each with `all`
   --print-changed     the IR at first and after each pass that changed its text; with =diff what
                       changed. This and --print-after run the pipeline unless --passes says otherwise

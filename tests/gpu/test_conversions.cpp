@@ -262,7 +262,13 @@ TEST(BankConflicts, ReadsOfATargetsOwnBanksHaveNone) {
                         {"gfx942", "mfma_32x32x8_f16", 2, 128, 64},  {"gfx942", "mfma_32x32x16_i8", 1, 128, 128}, {"gfx1100", "wmma11_f16", 2, 128, 32},
                         {"gfx1201", "wmma12_f16", 2, 128, 32}};
   for (const Case &c : cases) {
-    const ir::Target &target = codegen::findTarget(c.target);
+    const ir::Target *known = nullptr;
+    try {
+      known = &codegen::findTarget(c.target);
+    } catch (const ir::Unsupported &) {
+      continue; // it needs a newer LLVM
+    }
+    const ir::Target &target = *known;
     const auto unit = std::ranges::find(target.units, c.unit, &ir::DotUnit::name);
     ASSERT_NE(unit, target.units.end()) << c.unit;
     const std::vector<int32_t> shape = {c.rows, c.k}, acc = {c.rows, 128}, rowMajor = {1, 0};
