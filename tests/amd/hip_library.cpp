@@ -230,8 +230,10 @@ EXPORT int hipModuleLaunchCooperativeKernel(Function *function, unsigned gridX, 
   return launch(*function, {{gridX, gridY, gridZ}, {blockX, blockY, blockZ}, sharedBytes, true}, parameters);
 }
 
+// Bytes of no array behind each: what an instruction's offset adds to an address of one does not lead into another.
+constexpr size_t kBehindArrays = 4096;
 EXPORT int hipMalloc(void **memory, size_t bytes) {
-  *memory = std::aligned_alloc(256, (bytes + 511) / 256 * 256);
+  *memory = std::aligned_alloc(256, (bytes + kBehindArrays + 255) / 256 * 256);
   if (*memory == nullptr) {
     return kOutOfMemory;
   }
