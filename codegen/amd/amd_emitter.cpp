@@ -46,11 +46,10 @@ void AmdEmitter::markKernel() {
 // Waves that a SIMD shall have registers for, 0: any. Beyond those that instructions name, others cost moves and the second wave; where
 // tiles leave room among them, what LLVM would take more is for values outside of loops.
 int32_t AmdEmitter::leastWaves() const {
-  constexpr int64_t kNamed = 256;
-  if (options_.waves > 0 || target_.registersPerThread <= kNamed) {
+  if (options_.waves > 0 || target_.registersPerThread <= passes::kNamedRegisters) {
     return options_.waves;
   }
-  return passes::liveOfThread(fn_, target_) + passes::kBesideTiles <= kNamed ? 2 : 0;
+  return passes::liveOfThread(fn_, target_) + passes::kBesideTiles <= passes::kNamedRegisters ? 2 : 0;
 }
 
 llvm::Value *AmdEmitter::threadIndex() {

@@ -24,6 +24,8 @@ namespace libtile::passes {
 [[nodiscard]] int64_t liveOfThread(const ir::Function &fn, const ir::Target &target);
 // What addresses and numbers take beside tiles, at least.
 constexpr int64_t kBesideTiles = 40;
+// Registers that instructions name; what CDNA has beside them is for sums alone.
+constexpr int64_t kNamedRegisters = 256;
 // Programs of so many warps for which a multiprocessor has registers, where a thread's tiles take `tiles` of them.
 [[nodiscard]] int64_t programsByRegisters(int64_t tiles, int32_t warps, const ir::Target &target);
 // Of liveOfThread, those of one tile.

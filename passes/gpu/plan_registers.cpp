@@ -14,8 +14,7 @@ namespace {
 using ir::Opcode;
 using ir::OpId;
 
-constexpr int64_t kNamed = 256; // registers that instructions name; what CDNA has beside them is for sums alone
-constexpr int64_t kSixteenths = 11, kSixteenthsComputing = 9; // of them for tiles
+constexpr int64_t kSixteenths = 11, kSixteenthsComputing = 9; // of kNamedRegisters for tiles
 constexpr int64_t kEnoughWarps = 16;                          // of a multiprocessor: more hide no more
 constexpr int64_t kEnoughMultiplying = 2;                     // programs, where loops do nothing else
 
@@ -59,7 +58,7 @@ public:
     for (const LoopPlan &loop : plan.loops) {
       computes = computes || computesWithSums(fn_, loop.loop);
     }
-    if ((tiles_ + ahead) * 16 > kNamed * (computes ? kSixteenthsComputing : kSixteenths)) {
+    if ((tiles_ + ahead) * 16 > kNamedRegisters * (computes ? kSixteenthsComputing : kSixteenths)) {
       return false;
     }
     if (context_.target.asyncCopy) {
