@@ -29,14 +29,16 @@ def cases():
                 if d in (64, 128):
                     yield f"attention/{name}/triton", "triton", ("f16", d, n, causal, True)
     yield "attention/bf16/d128/4096", "torch", ("bf16", 128, 4096, False, False)
+    for causal in (False, True):  # eight heads of queries share one of keys
+        yield "attention/f16/d128/4096/shared" + "/causal" * causal, "torch", ("f16", 128, 4096, causal, False, 8)
     for d in (64, 128):
         for causal in (False, True):
             yield f"attention_backward/f16/d{d}/4096" + "/causal" * causal, "torch", ("f16", d, 4096, causal)
 
 
-def _new(torch, kind, d, n, arrays):
+def _new(torch, kind, d, n, arrays, group=1):
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[kind]
-    return [torch.randn(TOKENS // n, n, d, device="cuda").to(dtype) for _ in range(arrays)]
+    return [torch.randn(TOKENS // n // group, n, d, device="cuda").to(dtype) for _ in range(arrays)]
 
 
 def _tuned(language, kernel, launch):
@@ -54,7 +56,8 @@ def _fastest_backend(torch, q, k, v, causal):
     for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
         def run(backend=backend):
             with sdpa_kernel(backend):
-                return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
+                return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal,
+                                                                        enable_gqa=k.shape != q.shape)
         try:
             run()
             found.append((min(measure._cuda(run, 3) for _ in range(3)), run))
@@ -63,15 +66,16 @@ def _fastest_backend(torch, q, k, v, causal):
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def prepare(kind, d, n, causal, by_triton, twin):
+def prepare(kind, d, n, causal, by_triton, group=1, *, twin):
     """(ours, theirs, check, lesson, configuration)."""
     import torch
-    q, k, v = _new(torch, kind, d, n, 3)
+    (q,), (k, v) = _new(torch, kind, d, n, 1), _new(torch, kind, d, n, 2, group)
     out, lse = torch.empty_like(q), torch.empty(q.shape[:2], device="cuda")
     heads = q.shape[0]
 
     def launch(kernel, **options):
-        return kernel[lambda meta: (-(-n // meta["BLOCK_M"]), heads)](q, k, v, out, lse, n, d**-0.5, D=d, CAUSAL=causal, **options)
+        return kernel[lambda meta: (-(-n // meta["BLOCK_M"]), heads)](q, k, v, out, lse, n, d**-0.5, D=d, CAUSAL=causal,
+                                                                              GROUP=group, **options)
     lesson = SimpleNamespace(kernel=attention.attention)
     ours = _tuned(libtile, attention.attention, launch)
     if by_triton:

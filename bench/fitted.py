@@ -21,10 +21,10 @@ def fitted(language, kernel, configs, key, launch):
     if language is libtile:
         plain = [config for config in ranked[:8] if not launch(kernel, **config.all_kwargs()).fallbacks]
         ranked = plain or [tuner.best_config]
-    return _fastest(kernel, ranked[:3], timings, launch).all_kwargs()
+    return fastest(kernel, ranked[:3], timings, launch).all_kwargs()
 
 
-def _fastest(kernel, configs, timings, launch):
+def fastest(kernel, configs, timings, launch):
     """Measured again, longer and in turns: a tuner measures one after the other, for milliseconds, while clocks drift."""
     times = {config: [] for config in configs}
     for _ in range(5):

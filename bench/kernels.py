@@ -7,10 +7,12 @@ one holds memory at a time. Peers are torch's operators (`torch`), cuBLAS throug
 """
 import importlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Callable
 
+import libtile
 import model_kernels
 import row_kernels
 
@@ -21,6 +23,8 @@ layer_norm = importlib.import_module("05_layer_norm")
 matmul = importlib.import_module("03_matmul")
 attention_kernels = importlib.import_module("attention_kernels")  # these take lessons from there too
 product_kernels = importlib.import_module("product_kernels")
+grouped_kernels = importlib.import_module("grouped_kernels")
+configuration_kernels = importlib.import_module("configuration_kernels")
 
 
 @dataclass
@@ -30,6 +34,7 @@ class Prepared:
     check: Callable  # raises AssertionError when ours' last result is wrong
     lesson: object   # the tutorial, whose kernel says the path that it took
     config: object = None  # that the tuner chose
+    more: dict = field(default_factory=dict)  # of the row
 
 
 @dataclass
@@ -37,6 +42,7 @@ class Case:
     name: str        # device/kernel/dtype/size
     peer: str
     prepare: Callable
+    timing: dict = field(default_factory=dict)  # rounds and round_seconds, where not the usual ones
 
 
 def _close(out, want, rtol, atol):
@@ -86,6 +92,9 @@ def _layer_norm(device, dtype, rows, cols, peer):
             return torch.nn.functional.layer_norm(x, (cols,), weight, bias, 1e-5)
         if peer == "triton":
             theirs = _triton_layer_norm(x, weight, bias, mean, rstd)
+        if peer == "copy":
+            other = torch.empty_like(x)
+            theirs = lambda: other.copy_(x)
 
         def check():
             want = torch.nn.functional.layer_norm(x.double(), (cols,), weight.double(),
@@ -108,6 +117,30 @@ def _triton_layer_norm(x, weight, bias, mean, rstd):
     warps = min(max(block // 256, 1), 8)
     return lambda: kernel[(rows,)](x, out, weight, bias, mean, rstd, n, n, 1e-5, BLOCK=block,
                                    num_warps=warps)
+
+
+def _layer_norm_backward(cols):
+    import torch
+    rows, parts = 4096, 264
+
+    def prepare():
+        dout, x = (torch.randn(rows, cols, device="cuda") for _ in range(2))
+        weight, mean, rstd = torch.randn(cols, device="cuda"), x.mean(1), 1 / torch.sqrt(x.var(1, unbiased=False) + 1e-5)
+        dx, other = torch.empty_like(x), torch.empty_like(x)
+        sums, others = torch.empty(2, parts, cols, device="cuda"), torch.empty(2, parts, cols, device="cuda")
+        options = {"BLOCK": libtile.next_power_of_2(cols), "num_warps": min(max(cols // 256, 1), 16)}
+        lesson, theirs = SimpleNamespace(kernel=layer_norm.layer_norm_backward), triton_twin(layer_norm.layer_norm_backward)
+
+        def launch(kernel, to, sums):
+            return kernel[(parts,)](dout, x, weight, mean, rstd, to, *sums, rows, cols, **options)
+
+        def check():
+            normal, g = (x.double() - mean.double()[:, None]) * rstd.double()[:, None], dout.double() * weight.double()
+            want = (g - g.mean(1, keepdim=True) - normal * (g * normal).mean(1, keepdim=True)) * rstd.double()[:, None]
+            _close(dx, want, 1e-4, 1e-4)
+            _close(sums.double().sum(1), torch.stack([(dout.double() * normal).sum(0), dout.double().sum(0)]), 1e-4, 1e-3)
+        return Prepared(lambda: launch(lesson.kernel, dx, sums), lambda: launch(theirs, other, others), check, lesson)
+    return prepare
 
 
 def triton_twin(function):
@@ -189,20 +222,30 @@ def cases(device):
         return
     yield Case(f"cuda/add/f32/{1 << 28}", "torch", _add(device, 1 << 28))
     for dtype, name in ((f16, "f16"), (f32, "f32")):
-        for cols in (1024, 4096, 12672):
+        for cols in (781, 1024, 4096, 12672, 32768):
             rows = (2 << 30) // (cols * dtype.itemsize)
             yield Case(f"cuda/softmax/{name}/{cols}", "copy",
                        _softmax(device, dtype, rows, cols, "copy"))
     for cols in (1024, 4096, 8192, 16384):
         yield Case(f"cuda/layer_norm/f16/{cols}", "triton",
                    _layer_norm(device, f16, 4096, cols, "triton"))
+        yield Case(f"cuda/layer_norm/f16/{cols}/copy", "copy", _layer_norm(device, f16, 4096, cols, "copy"))
+        if cols <= 8192:  # a row is a tile
+            yield Case(f"cuda/layer_norm_backward/f32/{cols}", "triton", _layer_norm_backward(cols))
     for name, (_, sizes, _) in model_kernels.ROWS.items():
         for size in sizes:
             yield Case(f"cuda/{name}/bf16/{size}", "triton",
                        lambda name=name, size=size: Prepared(*model_kernels.prepare(name, size, triton_twin)))
     for name, arguments in product_kernels.cases():
-        yield Case(f"cuda/{name}", "cublas", lambda arguments=arguments: Prepared(*product_kernels.prepare(*arguments)))
+        yield Case(f"cuda/{name}", "triton" if name.endswith("/triton") else "cublas",
+                   lambda arguments=arguments: Prepared(*product_kernels.prepare(*arguments, twin=triton_twin)))
+    for name, arguments in grouped_kernels.cases():
+        yield Case(f"cuda/{name}", "torch", lambda arguments=arguments: Prepared(*grouped_kernels.prepare(*arguments, triton_twin)))
+    for name, arguments in configuration_kernels.cases():
+        yield Case(f"cuda/{name}", "triton",
+                   lambda arguments=arguments: Prepared(*configuration_kernels.prepare(*arguments, triton_twin)),
+                   {"rounds": 5, "round_seconds": 0.03})
     for name, peer, arguments in attention_kernels.cases():
         backward = name.startswith("attention_backward")
         yield Case(f"cuda/{name}", peer, lambda arguments=arguments, backward=backward: Prepared(*(
-            attention_kernels.prepare_backward(*arguments) if backward else attention_kernels.prepare(*arguments, triton_twin))))
+            attention_kernels.prepare_backward(*arguments) if backward else attention_kernels.prepare(*arguments, twin=triton_twin))))

@@ -38,15 +38,19 @@ def measure_case(case, device):
     prepared = case.prepare()
     path = path_of(prepared.lesson, prepared.ours)
     prepared.check()
-    row = {"name": case.name, "peer": case.peer,
-           **measure.interleaved(prepared.ours, prepared.peer, device),
-           "path": path}
+    row = {"name": case.name, "peer": case.peer, **_times(prepared, device, case.timing), "path": path, **prepared.more}
     if prepared.config:
         row["config"] = prepared.config
     prepared.check()
     if "fallback:" in row["path"]:
         row["error"] = "the kernel took a fallback"
     return row
+
+
+def _times(prepared, device, timing):
+    if prepared.peer is None:
+        return {"ours_s": measure.interleaved(prepared.ours, prepared.ours, device, **timing)["ours_s"]}
+    return measure.interleaved(prepared.ours, prepared.peer, device, **timing)
 
 
 def rows(device, wanted):

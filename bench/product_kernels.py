@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products beside cuBLAS: lesson 3's kernel as it stands, fitted by the tuner to each size.
+"""Matrix products beside cuBLAS: the kernels of lessons 3 and 9 as they stand, fitted by the tuner to each size.
 
 `prepare` gives what is measured (kernels.Prepared's fields). The products of a batch and of a long sum have kernels of
-their own here. fp8 has B with K along its rows' neighbours, the one order that both sides' matrix units take.
+their own here. Beside Triton (/triton) both sides have the best of the same list. fp8 has B with K along its rows' neighbours, the one order that both sides' matrix units take.
 """
 import importlib
 from types import SimpleNamespace
 
 import libtile
 import libtile.language as tl
-from fitted import fitted
+import measure
+from fitted import fastest, fitted
+from libtile.tools.tensor_descriptor import TensorDescriptor
 
 matmul = importlib.import_module("03_matmul")
+persistent = importlib.import_module("09_persistent_matmul")
 
 # What the tuner tries: of the lesson's list what takes a GPU's matrix units, and deeper sums for 8-bit types.
 SHAPES = ((128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 64, 8, 4), (128, 256, 128, 8, 3),
@@ -59,6 +62,8 @@ def cases():
         for size in (2048, 4096, 8192):
             for order in ("", "/bt"):
                 yield f"matmul/{kind}/{size}{order}", (kind, (size,) * 3, order)
+            yield f"matmul/{kind}/{size}/triton", (kind, (size,) * 3, "/triton")
+            yield f"matmul/{kind}/{size}/descriptors", (kind, (size,) * 3, "/descriptors")
     for kind in ("e4m3", "int8", "tf32"):
         for size in (2048, 4096, 8192):
             yield f"matmul/{kind}/{size}/bt", (kind, (size,) * 3, "/bt")
@@ -98,8 +103,10 @@ def _peer(torch, kind, a, b, order):
 
 def _launch(kernel, order, a, b, c):
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    if order == "/descriptors":
+        return lambda **options: _by_descriptors(kernel, a, b, c, **options)
     tiles = [lambda meta: -(-m // meta["BLOCK_M"]), lambda meta: -(-n // meta["BLOCK_N"])]
-    if order in ("", "/bt"):
+    if order in ("", "/bt", "/triton"):
         grid = lambda meta: (tiles[0](meta) * tiles[1](meta),)
         return lambda **options: kernel[grid](a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), **options)
     grid = lambda meta: (tiles[0](meta), tiles[1](meta), meta["PARTS"] if order == "split_k" else a.shape[0])
@@ -111,6 +118,15 @@ def _launch(kernel, order, a, b, c):
     return launch
 
 
+def _by_descriptors(kernel, a, b, c, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, **options):
+    import torch
+    blocks = (a, BLOCK_M, BLOCK_K), (b, BLOCK_K, BLOCK_N), (c, BLOCK_M, BLOCK_N)
+    descriptors = [TensorDescriptor.from_tensor(array, [rows, columns]) for array, rows, columns in blocks]
+    tiles = -(-a.shape[0] // BLOCK_M) * -(-b.shape[1] // BLOCK_N)
+    programs = min(tiles, torch.cuda.get_device_properties(0).multi_processor_count)
+    return kernel[(programs,)](*descriptors, a.shape[0], b.shape[1], a.shape[1], GROUP_M=GROUP_M, **options)
+
+
 def _error_bound(torch, kind, a, b, want, depth):
     """Products are exact in fp32 (of tf32's operands 10 bits are kept); sums of k terms and one final rounding are not. The
     8-bit units keep 13 bits of a sum."""
@@ -119,17 +135,19 @@ def _error_bound(torch, kind, a, b, want, depth):
     return (a.double().abs() @ b.double().abs()) * sums + want.abs() * unit
 
 
-def prepare(kind, shape, order):
+def prepare(kind, shape, order, twin):
     """(ours, theirs, check, lesson, configuration); ours is launched with the best of CONFIGS."""
     import torch
     a, b, c = _operands(torch, kind, shape, order)
-    kernel = {"batched": batched, "split_k": split_k}.get(order, matmul.matmul)
-    configs = CONFIGS if kernel is matmul.matmul else [_without_groups(config) for config in CONFIGS]
-    if kernel is split_k:
-        configs = [_in_parts(config, parts) for config in configs for parts in (4, 8, 16)]
+    kernel = {"batched": batched, "split_k": split_k, "/descriptors": persistent.persistent_matmul}.get(order, matmul.matmul)
     precision = {"default_dot_input_precision": "tf32"} if kind == "tf32" else {}
-    options = precision | fitted(libtile, kernel, configs, ["M", "N", "K"],
-                                 lambda kernel, **options: _launch(kernel, order, a, b, c)(**precision, **options))
+
+    def launch(kernel, **options):
+        return _launch(kernel, order, a, b, c)(**precision, **options)
+    if order == "/descriptors":
+        options = _fitted_blocks(kernel, launch)
+    else:
+        options = precision | fitted(libtile, kernel, _configs(kernel), ["M", "N", "K"], launch)
     lesson = SimpleNamespace(kernel=kernel)
 
     def check():
@@ -138,7 +156,37 @@ def prepare(kind, shape, order):
         want = a[part].double() @ b.double()
         assert ((c[part].double() - want).abs() <= _error_bound(torch, kind, a[part], b, want, shape[2])).all()
     c.fill_(0)
-    return lambda: _launch(lesson.kernel, order, a, b, c)(**options), _peer(torch, kind, a, b, order), check, lesson, options
+    theirs = _best_of_triton(twin(kernel), a, b) if order == "/triton" else _peer(torch, kind, a, b, order)
+    return lambda: _launch(lesson.kernel, order, a, b, c)(**options), theirs, check, lesson, options
+
+
+def _best_of_triton(kernel, a, b):
+    import torch
+    import triton
+    c = torch.empty(a.shape[0], b.shape[1], device="cuda", dtype=a.dtype)
+    configs = [triton.Config(config.kwargs, num_warps=config.num_warps, num_stages=config.num_stages)
+               for config in CONFIGS if "share_blocks" not in config.kwargs]
+
+    def launch(kernel, **options):
+        return _launch(kernel, "/triton", a, b, c)(**options)
+    options = fitted(triton, kernel, configs, ["M", "N", "K"], launch)
+    return lambda: launch(kernel, **options)
+
+
+def _configs(kernel):
+    if kernel is matmul.matmul:
+        return CONFIGS
+    configs = [_without_groups(config) for config in CONFIGS]
+    return [_in_parts(config, parts) for config in configs for parts in (4, 8, 16)] if kernel is split_k else configs
+
+
+def _fitted_blocks(kernel, launch):
+    """As `fitted`, for blocks that are no arguments of the kernel: descriptors bring them along."""
+    timings = {}
+    for config in CONFIGS:
+        if "share_blocks" not in config.kwargs and not launch(kernel, **config.all_kwargs()).fallbacks:
+            timings[config] = 1e3 * min(measure._cuda(lambda: launch(kernel, **config.all_kwargs()), 3) for _ in range(3))
+    return fastest(kernel, sorted(timings, key=timings.get)[:3], timings, launch).all_kwargs()
 
 
 def _without_groups(config):

@@ -23,9 +23,10 @@ import libtile.language as tl
 
 @libtile.jit
 def attention(q, k, v, out, lse, n, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-              CAUSAL: tl.constexpr):
-    # The heads lie one behind the other: arrays of [heads, n, D].
+              CAUSAL: tl.constexpr, GROUP: tl.constexpr = 1):
+    # The heads lie one behind the other: arrays of [heads, n, D]. GROUP heads of queries share one of keys and values.
     head = tl.program_id(1).to(tl.int64) * n
+    shared = tl.program_id(1).to(tl.int64) // GROUP * n
     first = tl.program_id(0) * BLOCK_M
     rows = first + tl.arange(0, BLOCK_M)
     d = tl.arange(0, D)
@@ -40,7 +41,7 @@ def attention(q, k, v, out, lse, n, scale, D: tl.constexpr, BLOCK_M: tl.constexp
     for start in range(0, end, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         is_key = cols[:, None] < n
-        keys = tl.load(k + (head + cols[:, None]) * D + d[None, :], mask=is_key, other=0.0)
+        keys = tl.load(k + (shared + cols[:, None]) * D + d[None, :], mask=is_key, other=0.0)
         scores = tl.dot(queries, keys.T) * scale_log2
         seen = (cols[None, :] <= rows[:, None]) & (cols[None, :] < n) if CAUSAL else cols[None, :] < n
         scores = tl.where(seen, scores, -float("inf"))
@@ -49,7 +50,7 @@ def attention(q, k, v, out, lse, n, scale, D: tl.constexpr, BLOCK_M: tl.constexp
         p = tl.exp2(scores - grown[:, None])
         shrink = tl.exp2(largest - grown)
         total = total * shrink + tl.sum(p, axis=1)
-        values = tl.load(v + (head + cols[:, None]) * D + d[None, :], mask=is_key, other=0.0)
+        values = tl.load(v + (shared + cols[:, None]) * D + d[None, :], mask=is_key, other=0.0)
         acc = tl.dot(p.to(values.dtype), values, acc * shrink[:, None])
         largest = grown
     tl.store(lse + head + rows, largest + tl.log2(total), mask=rows < n)
@@ -107,16 +108,20 @@ def attention_backward(q, k, v, dout, lse, delta, dq, dk, dv, n, scale, D: tl.co
 def run(q, k, v, out, lse, causal, block_m=64, block_n=64):
     """out = softmax(q k^T / sqrt(D)) v for each of the heads; arrays of [heads, n, D], D a power of two.
 
+    k and v may have fewer heads than q, a divisor of them: each is shared by heads of q that follow one another.
     lse: fp32 [heads, n], the logarithms to base 2 of the sums, for the way back.
     """
     heads, n, d = q.shape
     attention[(libtile.cdiv(n, block_m), heads)](q, k, v, out, lse, n, d**-0.5, D=d, BLOCK_M=block_m,
-                                                 BLOCK_N=block_n, CAUSAL=causal)
+                                                 BLOCK_N=block_n, CAUSAL=causal, GROUP=heads // k.shape[0])
     return out, lse
 
 
 def run_backward(q, k, v, out, lse, dout, delta, dq, dk, dv, causal, block_m=64, block_n=64):
-    """The gradients of a loss whose gradient by `out` is dout. dq: fp32 and zero before the call; delta: as lse."""
+    """The gradients of a loss whose gradient by `out` is dout, where each head of q has its own k and v.
+
+    dq: fp32 and zero before the call; delta: as lse.
+    """
     heads, n, d = q.shape
     row_products[(libtile.cdiv(heads * n, 64),)](out, dout, delta, heads * n, D=d, BLOCK=64)
     attention_backward[(libtile.cdiv(n, block_n), heads)](q, k, v, dout, lse, delta, dq, dk, dv, n, d**-0.5, D=d,
@@ -157,6 +162,16 @@ def check(device):
             np.testing.assert_allclose(lesson.host(got), want, rtol=tolerance, atol=tolerance * max(np.abs(want).max(), 1),
                                        err_msg=name)
         print(f"{shape}, {np.dtype(dtype)}{', causal' * causal}, forward and backward: right")
+    check_shared_heads(device, rng)
+
+
+def check_shared_heads(device, rng):
+    q, k, v = (rng.standard_normal((heads, 130, 32)).astype(np.float32) for heads in (6, 2, 2))
+    out, lse = lesson.place(device, lesson.unwritten(q.shape), lesson.unwritten(q.shape[:2]))
+    run(*lesson.place(device, q, k, v), out, lse, causal=True)
+    want = reference(q, *(np.repeat(array, 3, axis=0) for array in (k, v)), q, causal=True)[0]
+    np.testing.assert_allclose(lesson.host(out), want, rtol=2e-5, atol=2e-5)
+    print("6 heads of queries, 2 of keys: right")
 
 
 def by_numpy(q, k, v):
