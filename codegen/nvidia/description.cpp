@@ -95,7 +95,7 @@ ir::DotUnit wgmma(std::string name, ir::DotPart a, ir::DotPart b, Elem acc, int3
           .acc = {.elem = acc, .regs = {{0, 1}, {8, 0}}, .lanes = fourByEight(2)},
           .precision = precision,
           .leastM = 64,
-          .leastN = 64};
+          .leastN = 32};
 }
 
 // wgmma of four warps, 64 rows: each warp holds 16 of them as by mma.sync. It takes eight columns or any multiple,
@@ -217,6 +217,7 @@ ir::Target makeTarget(const Row &row) {
   target.runsPtx = true;
   target.asyncCopy = true;
   target.boxCopy = row.boxCopy;
+  target.leastBoxRow = 80; // 2.2 cycles a row, threads 36 bytes a cycle: an H100, all multiprocessors at once
   // Both are of the architectures whose names end in a.
   target.registerTeam = row.wgmma ? 4 : 0;
   target.atomicAddBf16 = row.atomicAddBf16;

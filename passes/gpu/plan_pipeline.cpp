@@ -7,11 +7,13 @@
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/matrix_buffers.h"
+#include "passes/gpu/narrow_boxes.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_producer.h"
 #include "passes/gpu/plan_registers.h"
 #include "passes/gpu/plan_residency.h"
 #include "passes/gpu/plan_under_way.h"
+#include "passes/gpu/refuse_loops.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/op_properties.h"
@@ -33,7 +35,6 @@ using ir::Type;
 using ir::ValueId;
 
 constexpr int32_t kDefaultStages = 3;
-constexpr int32_t kMostStages = 256;
 constexpr int32_t kLeastCopy = 4; // bytes that a thread copies asynchronously
 
 class Planner {
@@ -93,17 +94,34 @@ private:
     if (loads.empty()) {
       return;
     }
-    LoopPlan plan{.loop = loop, .oneSlot = !context_.target.asyncCopy};
-    if (const char *why = loopRefusal(loop)) {
+    if (const char *why = loopRefusal(fn_, facts_, loop)) {
       return refuse(loop, why);
     }
-    for (const OpId load : loads) {
-      planLoad(plan, body, load);
-    }
+    LoopPlan plan = planLoads(loop, loads, context_.copiesBoxes && context_.target.boxCopy);
     planRows(plan, body);
     if (setDepth(plan)) {
       plan_.loops.push_back(std::move(plan));
     }
+  }
+
+  LoopPlan planLoads(OpId loop, std::span<const OpId> loads, bool byBoxes) {
+    LoopPlan plan{.loop = loop, .oneSlot = !context_.target.asyncCopy};
+    const size_t numBoxes = numBoxes_;
+    byBoxes_ = byBoxes;
+    for (const OpId load : loads) {
+      planLoad(plan, fn_.region(loop), load);
+    }
+    if (byBoxes && plan.loads.size() == loads.size() && areNarrow(fn_, plan, context_)) {
+      const size_t made = std::exchange(numBoxes_, numBoxes);
+      const size_t refusals = plan_.refusals.size();
+      if (LoopPlan copied = planLoads(loop, loads, false); areCopied(copied, loads.size())) {
+        return copied;
+      }
+      numBoxes_ = made;
+      plan_.refusals.resize(refusals);
+      byBoxes_ = true;
+    }
+    return plan;
   }
 
   // Stages, and dots that end one iteration later. False: nothing is copied ahead.
@@ -175,39 +193,6 @@ private:
     return fn_.layout(fn_.type(value).layout());
   }
 
-  // Loads of other addresses may pass an atomic that does not acquire, but no other ordered op.
-  [[nodiscard]] bool keepsLoadsBehind(OpId op) const {
-    const bool isAtomic = fn_.opcode(op) == Opcode::AtomicRmw || fn_.opcode(op) == Opcode::AtomicCas;
-    return fn_.ownEffects(op).has(ir::Effects::Ordered) && (!isAtomic || acquires(fn_, op));
-  }
-
-  [[nodiscard]] const char *loopRefusal(OpId loop) const {
-    if (fn_.getBool(loop, Attr::stop)) {
-      return "no copies ahead: the loop may stop early";
-    }
-    if (fn_.constantInt(fn_.operand(loop, 2)).value_or(0) <= 0) {
-      return "no copies ahead: the loop's step is not a positive constant";
-    }
-    const std::vector<OpId> ops = fn_.walk(fn_.region(loop));
-    if (std::any_of(ops.begin(), ops.end(), [&](OpId op) { return keepsLoadsBehind(op); })) {
-      return "no copies ahead: an atomic that acquires, a volatile access, print or assert of the loop keeps its "
-             "place";
-    }
-    // iv + stages * step is computed in 64 bits and must not wrap, nor be read with another sign.
-    constexpr int64_t kFar = int64_t{1} << 61;
-    const int64_t least = fn_.getBool(loop, Attr::is_unsigned) ? 0 : -kFar;
-    const bool wide = fn_.type(fn_.operand(loop, 1)).elementBits() > 32;
-    for (const unsigned bound : {0U, 1U}) {
-      if (wide && !facts_.range(fn_.operand(loop, bound)).within(least, kFar)) {
-        return "no copies ahead: the loop's bounds may be near the end of 64 bits";
-      }
-    }
-    if (*fn_.constantInt(fn_.operand(loop, 2)) > kFar / kMostStages) {
-      return "no copies ahead: the loop's step is near the end of 64 bits";
-    }
-    return nullptr;
-  }
-
   void planLoad(LoopPlan &plan, BlockId body, OpId load) {
     if (fn_.ownEffects(load).has(ir::Effects::Ordered)) {
       return refuse(load, "no copy ahead: a volatile load");
@@ -236,7 +221,8 @@ private:
 
   // As a box, if it can be one and its coordinates are known ahead.
   bool planBoxed(LoopPlan &plan, BlockId body, OpId load, std::string &why) {
-    if (!context_.copiesBoxes || !context_.target.boxCopy) {
+    if (!byBoxes_) {
+      why = context_.copiesBoxes && context_.target.boxCopy ? "rows so short that threads copy them faster" : "";
       return false;
     }
     auto box = planBox(fn_, load, facts_, context_, why);
@@ -470,7 +456,8 @@ private:
   const PassContext &context_;
   Plan plan_;
   int64_t restBytes_ = 0;
-  size_t numBoxes_ = 0; // planned, of all loops
+  size_t numBoxes_ = 0;  // planned, of all loops
+  bool byBoxes_ = false; // the loop that is being planned
 };
 
 } // namespace

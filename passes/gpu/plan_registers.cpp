@@ -38,15 +38,6 @@ int64_t loadedAhead(const ir::Function &fn, std::span<const LoopPlan> loops, OpI
   return registers;
 }
 
-// The loop does more with the result of a dot than to hand it on to the next.
-bool computesWithSums(const ir::Function &fn, OpId loop) {
-  return std::ranges::any_of(fn.walk(fn.region(loop)), [&](OpId op) {
-    return fn.opcode(op) == Opcode::Dot && std::ranges::any_of(fn.uses(fn.result(op)), [&](ir::Use use) {
-             return fn.opcode(use.op) != Opcode::Yield && (fn.opcode(use.op) != Opcode::Dot || use.operand != 2);
-           });
-  });
-}
-
 // For what a plan's loops load ahead.
 class Room {
 public:
@@ -95,6 +86,14 @@ private:
 };
 
 } // namespace
+
+bool computesWithSums(const ir::Function &fn, OpId loop) {
+  return std::ranges::any_of(fn.walk(fn.region(loop)), [&](OpId op) {
+    return fn.opcode(op) == Opcode::Dot && std::ranges::any_of(fn.uses(fn.result(op)), [&](ir::Use use) {
+             return fn.opcode(use.op) != Opcode::Yield && (fn.opcode(use.op) != Opcode::Dot || use.operand != 2);
+           });
+  });
+}
 
 bool goesByRegisters(const LoopPlan &plan) { return std::ranges::any_of(plan.loads, &PlannedLoad::byRegisters); }
 

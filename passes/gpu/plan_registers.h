@@ -19,6 +19,9 @@ namespace libtile::passes {
 // The loop loads ahead to registers, some of its tiles or all.
 [[nodiscard]] bool goesByRegisters(const LoopPlan &plan);
 
+// The loop does more with the result of a dot than to hand it on to the next.
+[[nodiscard]] bool computesWithSums(const ir::Function &fn, ir::OpId loop);
+
 // Registers of a thread for what the loops load ahead, where that is most.
 [[nodiscard]] int64_t registersAhead(const ir::Function &fn, std::span<const LoopPlan> loops);
 

@@ -144,10 +144,13 @@ std::string changed(const std::string &what, const std::string &by, const std::s
   return text;
 }
 
-passes::Plan planOf(const std::string &text, const std::string &target = "sm_90a", bool asked = true, bool guards = true) {
+// `leastRow`: of the target; none unless a test asks about short rows.
+passes::Plan planOf(const std::string &text, const std::string &name = "sm_90a", bool asked = true, bool guards = true, int32_t leastRow = 0) {
   ir::Function fn = ir::parse(text);
   using passes::Reliance;
-  passes::PassContext context{codegen::findTarget(target), 4, 3, guards ? Reliance::Numbers : Reliance::Nothing};
+  ir::Target target = codegen::findTarget(name);
+  target.leastBoxRow = leastRow;
+  passes::PassContext context{target, 4, 3, guards ? Reliance::Numbers : Reliance::Nothing};
   context.copiesBoxes = asked;
   passes::PipelineOptions options;
   options.verifyEach = true;
@@ -175,6 +178,17 @@ TEST(Boxes, AreLoadsOfAffineAddresses) {
   EXPECT_EQ(box.map.dims[1].box, 32);
   EXPECT_EQ(box.guards.size(), 3U); // m, n and lda are positive
   EXPECT_TRUE(plan.refusals.empty());
+}
+
+TEST(Boxes, OfShortRowsAreCopiedByThreads) {
+  EXPECT_EQ(codegen::findTarget("sm_90a").leastBoxRow, 80);
+  expectBox(planOf(changed("", ""), "sm_90a", true, true, 64), true);
+  const passes::Plan plan = planOf(changed("", ""), "sm_90a", true, true, 65);
+  expectBox(plan, false);
+  EXPECT_EQ(plan.loops[0].loads[0].noBox, "rows so short that threads copy them faster");
+  EXPECT_EQ(plan.loops[0].loads[0].vectorBytes, 16);
+  // A loop that computes with its sums has time for both ways.
+  expectBox(planOf(changed("yield %d", "%twice = add %d, %d : tile<64x64xf32>\n    yield %twice"), "sm_90a", true, true, 65), true);
 }
 
 TEST(Boxes, AreNotTakenWithoutAskingOrWhereNoneCanBe) {
