@@ -5,6 +5,8 @@ import kernels
 import libtile
 import measure
 
+LEAST_GIVEN = 0.5  # of the peer's time, where a configuration is given to both, whatever it asks for
+
 
 class Kept:
     """Stands for a jit function in its lesson during one call, and keeps the kernel of the launch."""
@@ -42,7 +44,10 @@ def measure_case(case, device):
     if prepared.config:
         row["config"] = prepared.config
     prepared.check()
-    if "fallback:" in row["path"]:
+    if case.given:
+        if row.get("ratio", 1) < LEAST_GIVEN:
+            row["error"] = f"below {LEAST_GIVEN} of the peer with the same configuration"
+    elif "fallback:" in row["path"]:
         row["error"] = "the kernel took a fallback"
     return row
 

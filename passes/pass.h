@@ -34,6 +34,8 @@ struct PassContext {
   bool specialises = false;
   // GPU: blocks run programs in turn where they can (gpu/share_blocks.h).
   bool sharesBlocks = false;
+  // GPU: a program gets more warps than numWarps where these cannot hold its tiles (gpu/propose_layouts.h).
+  bool spreadsWarps = false;
 };
 
 // Returns whether it changed anything.

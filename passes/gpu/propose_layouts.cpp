@@ -347,6 +347,24 @@ bool loadsWords(const ir::Function &fn, const Facts &facts) {
   });
 }
 
+// The program's warps, or the fewest that hold its tiles in registers. More of them than have all of a multiprocessor's
+// hold no more.
+int32_t spread(const ir::Function &fn, const ir::Target &target, int32_t warps) {
+  const int64_t live = liveRegisters(fn), named = live - liveSums(fn);
+  const auto holds = [&](int64_t registers, int64_t available) {
+    return registers / (int64_t{warps} * target.warpSize) + kBesideTiles <= available;
+  };
+  const auto hasMore = [&] {
+    const int64_t twice = int64_t{2} * warps;
+    return twice <= target.maxWarps && twice * target.warpSize * target.registersPerThread <= target.registers;
+  };
+  while (hasMore() && !(holds(live, target.registersPerThread) &&
+                        holds(named, std::min<int64_t>(target.registersPerThread, kNamedRegisters)))) {
+    warps *= 2;
+  }
+  return warps;
+}
+
 } // namespace
 
 double frequency(const ir::Function &fn, OpId op) {
@@ -362,7 +380,8 @@ double frequency(const ir::Function &fn, OpId op) {
 int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   const int32_t most = std::max(1, context.target.maxWarps);
   if (context.numWarps > 0) {
-    return std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
+    const int32_t warps = std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
+    return context.spreadsWarps ? spread(fn, context.target, warps) : warps;
   }
   const Sizes sizes(fn);
   const auto share = [&](int64_t elements, int64_t registers) {

@@ -229,7 +229,8 @@ Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, 
 passes::PassContext Compiled::passContext(passes::Reliance relies) const {
   return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), relies,
           &functionLibrary(), checksAccesses(), options_[Option::copy_boxes] != 0, options_[Option::warp_specialize] != 0 && options_.number(Option::maxnreg) == 0,
-          options_[Option::share_blocks] != 0 && options_[Option::launch_cooperative_grid] == 0};
+          options_[Option::share_blocks] != 0 && options_[Option::launch_cooperative_grid] == 0,
+          options_[Option::spread_warps] != 0 && options_[Option::launch_cooperative_grid] == 0 && options_.number(Option::maxnreg) == 0};
 }
 
 codegen::CodeOptions Compiled::codeOptions() const {
@@ -452,6 +453,10 @@ KernelFunction::Result KernelFunction::compile(const frontend::Signature &signat
   Options used = options;
   if (std::ranges::count(answers, frontend::HostAnswer::Warps, &frontend::HostAnswer::kind) != 0) {
     used.set(Option::num_warps, full.numWarps);
+    used.set(Option::spread_warps, 0); // what the kernel was told stays so
+  }
+  if (std::ranges::count(source_->params, "num_warps", &frontend::ParameterSource::name) != 0) {
+    used.set(Option::spread_warps, 0);
   }
   std::vector<RuntimeParameter> parameters = makeParameters(tile, full);
   auto kernel = std::make_shared<Compiled>(std::move(tile), std::move(parameters),

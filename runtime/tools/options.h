@@ -30,6 +30,7 @@ struct ToolOptions {
   bool copyBoxes = false;
   bool specialises = false;
   bool sharesBlocks = false;
+  bool spreadsWarps = false;
   // ---- tile-opt reduce
   bool reduces = false;
   std::string command; // that succeeds while the failure is there; "": the run above ends with an internal error

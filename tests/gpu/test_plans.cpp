@@ -247,9 +247,11 @@ TEST(Plans, LeaveRoomForTheRest) {
 
 // ---- warps
 
-int32_t warpsOf(const std::string &text, int32_t asked = 0) {
+int32_t warpsOf(const std::string &text, int32_t asked = 0, const char *target = "sm_80", bool spreads = false) {
   const ir::Function fn = ir::parse(text);
-  return passes::chooseWarps(fn, {codegen::findTarget("sm_80"), asked, 0});
+  passes::PassContext context{codegen::findTarget(target), asked};
+  context.spreadsWarps = spreads;
+  return passes::chooseWarps(fn, context);
 }
 
 std::string loadText(int32_t extent, const std::string &after) {
@@ -339,7 +341,7 @@ TEST(Warps, OfTilesLiveAtOnceHold128Registers) {
   EXPECT_EQ(carriedWarps(4096, 20), 16);
 }
 
-int32_t dotWarps(int32_t m, int32_t n, int32_t asked = 0) {
+int32_t dotWarps(int32_t m, int32_t n, int32_t asked = 0, const char *target = "sm_80", bool spreads = false) {
   std::string text = R"(
 func @f stage=tile warps=4 stages=3 (%x: ptr<f32>) {
   %a = constant {value=1.0} : tile<Mx16xf16>
@@ -349,7 +351,7 @@ func @f stage=tile warps=4 stages=3 (%x: ptr<f32>) {
   return
 }
 )";
-  return warpsOf(replaced(replaced(text, "N", std::to_string(n)), "M", std::to_string(m)), asked);
+  return warpsOf(replaced(replaced(text, "N", std::to_string(n)), "M", std::to_string(m)), asked, target, spreads);
 }
 
 TEST(Warps, OfDotsKeepTheAccumulatorInRegisters) {
@@ -365,6 +367,21 @@ TEST(Warps, AskedForArePowersOfTwoWithinTheTarget) {
   EXPECT_EQ(dotWarps(128, 128, 3), 4);
   EXPECT_EQ(dotWarps(128, 128, 32), 32);
   EXPECT_EQ(dotWarps(128, 128, 1000), 32);
+}
+
+TEST(Warps, AreSpreadWhereTheirRegistersDoNotHoldTheTiles) {
+  const auto spread = [](int32_t m, int32_t n, int32_t asked, const char *target = "sm_90a") { return dotWarps(m, n, asked, target, true); };
+  EXPECT_EQ(spread(64, 64, 1), 1);   // 128 registers of a thread
+  EXPECT_EQ(spread(64, 128, 1), 2);  // 256
+  EXPECT_EQ(spread(128, 256, 4), 8); // 256
+  EXPECT_EQ(spread(128, 256, 1), 8);
+  EXPECT_EQ(spread(128, 128, 4), 4);
+  EXPECT_EQ(spread(128, 128, 16), 16); // never fewer than asked for
+  // Eight warps have all registers of a multiprocessor: more of them hold no more.
+  EXPECT_EQ(spread(512, 512, 1), 8);
+  EXPECT_EQ(spread(512, 512, 4, "gfx942"), 4); // four waves of 512 registers
+  EXPECT_EQ(spread(128, 128, 1, "gfx942"), 1); // sums: 256 of its 512
+  EXPECT_EQ(spread(128, 128, 1, "gfx1100"), 4);
 }
 
 } // namespace
