@@ -74,6 +74,11 @@ def byte_product(on, tile, turned, m, n, k):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def is_copied_ahead(ptx):
+    """All of it in one way: as boxes, or by threads, which are faster where rows are short."""
+    return ("cp.async.bulk.tensor" in ptx) != ("cp.async.cg" in ptx)
+
+
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("tile", BYTE_TILES)
 def test_products_of_bytes(tile, turned, device):
@@ -271,7 +276,7 @@ def test_code_of_bytes(tile, turned, tmp_path):
     if turned == (False, True) or held:
         assert sum(columns) * 64 * 32 * (warps // 4) == bm * bn * bk
         assert ("_regs" in kernel.asm["staged"]) == held
-        assert "mma.sync" not in ptx and "ldmatrix" not in ptx and "cp.async.bulk.tensor" in ptx
+        assert "mma.sync" not in ptx and "ldmatrix" not in ptx and is_copied_ahead(ptx)
     else:
         assert not columns and "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in ptx
     assert_assembles(ptx, tmp_path)
@@ -302,7 +307,7 @@ def test_code_of_tf32(tile, turned, precision, tmp_path):
     if (turned == (False, True) or held) and precision:
         assert sum(columns) * 64 * 8 * (warps // 4) == bm * bn * bk
         assert ("_regs" in kernel.asm["staged"]) == held
-        assert "mma.sync" not in ptx and "cvt.rna.tf32" not in ptx and "cp.async.bulk.tensor" in ptx
+        assert "mma.sync" not in ptx and "cvt.rna.tf32" not in ptx and is_copied_ahead(ptx)
         assert_assembles(ptx, tmp_path)
     else:
         assert "wgmma" not in ptx and ("mma.sync.aligned.m16n8k8.row.col.f32.tf32" in ptx) == bool(precision)
