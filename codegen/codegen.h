@@ -78,8 +78,8 @@ struct Code {
   std::shared_ptr<const ir::Function> function; // the interpreter: what it runs; else null
 };
 
-// Targets by name: "interpreter", "x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx", "aarch64",
-// "sm_80" ... "sm_120"; also "cpu": hostTarget(). Throws UserError for an unknown name, Unsupported where this
+// Targets by name: "interpreter", "x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx", "aarch64", "aarch64-dotprod",
+// "aarch64-bf16", "sm_80" ... "sm_120"; also "cpu": hostTarget(). Throws UserError for an unknown name, Unsupported where this
 // LLVM lacks the target, and says which version has it.
 [[nodiscard]] const ir::Target &findTarget(std::string_view name);
 // The best CPU target that this machine runs, or the lesser one that the environment variable

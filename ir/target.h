@@ -55,6 +55,8 @@ enum class MultiplyAdd : uint8_t {
   Vpdpbusd512, // a's bytes are unsigned
   Tdpbf16ps,   // of tiles, as is the next; both numbers of it are signed
   Tdpbssd,
+  Sdot128,
+  Bfdot128,
 };
 
 // What executes a dot on a CPU. Operands are packed in words of `group` elements that lie side by side

@@ -14,6 +14,11 @@
 #include <algorithm>
 #include <cstdlib>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace libtile::codegen::cpu {
 
 namespace {
@@ -66,10 +71,15 @@ ContractUnit groupsOfI8() {
   return unit;
 }
 
-ContractUnit pairsOfBf16() {
-  ContractUnit unit = unitOf("vdpbf16ps", Elem::BF16, Elem::BF16, Elem::F32, 2, 64, MultiplyAdd::Vdpbf16ps512);
+ContractUnit pairsOfBf16(const char *name, MultiplyAdd instruction, int32_t bytes) {
+  ContractUnit unit = unitOf(name, Elem::BF16, Elem::BF16, Elem::F32, 2, bytes, instruction);
   unit.flushes = true;
   return unit;
+}
+
+// Those of AArch64, which takes all bytes signed.
+ContractUnit signedGroupsOfI8() {
+  return unitOf("sdot", Elem::I8, Elem::I8, Elem::I32, 4, 16, MultiplyAdd::Sdot128);
 }
 
 // Instructions of tiles (AMX), each register of 16 rows of 64 bytes. They have a latency of 52 cycles and start
@@ -124,17 +134,21 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   return target;
 }
 
-ir::Target aarch64() {
+// `units`: as of x86.
+ir::Target aarch64(const char *name, const char *features, std::vector<ContractUnit> units) {
   ir::Target target;
-  target.name = "aarch64";
+  target.name = name;
   target.triple = "aarch64-unknown-linux-gnu";
   target.cpu = "generic";
-  target.features = "+neon,+fp-armv8";
+  target.features = features;
   target.vectorBytes = 16;
   target.vectorRegisters = 32;
   target.l1Bytes = 32 << 10;
   target.l2Bytes = 512 << 10;
-  target.contractUnits = fusedMultiplyAdds(16);
+  target.contractUnits = std::move(units);
+  for (ContractUnit &unit : fusedMultiplyAdds(16)) {
+    target.contractUnits.push_back(std::move(unit));
+  }
   target.contractUnits.push_back(multiplyAdds("mla_i8", Elem::I8, Elem::I32, 16));
   return target;
 }
@@ -148,12 +162,16 @@ const std::vector<ir::Target> &rows() {
       x86("avx512vnni", "x86-64-v4", "-prefer-256-bit,+avx512vnni", 64,
           {groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
-          {pairsOfBf16(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
+          {pairsOfBf16("vdpbf16ps", MultiplyAdd::Vdpbf16ps512, 64), groupsOfI8(),
+           pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       // Of CPUs on which vdpbf16ps is slow (multipliesPairsSlowly).
       x86("amx", "x86-64-v4",
           "-prefer-256-bit,+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8", 64,
           {tilesOfBf16(), tilesOfI8(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
-      aarch64(),
+      aarch64("aarch64", "+neon,+fp-armv8", {}),
+      aarch64("aarch64-dotprod", "+neon,+fp-armv8,+lse,+dotprod", {signedGroupsOfI8()}),
+      aarch64("aarch64-bf16", "+neon,+fp-armv8,+lse,+dotprod,+bf16",
+              {pairsOfBf16("bfdot", MultiplyAdd::Bfdot128, 16), signedGroupsOfI8()}),
   };
   return all;
 }
@@ -173,11 +191,6 @@ bool usesTiles(const ir::Target &target) {
   return std::ranges::any_of(target.contractUnits, &ContractUnit::ofTiles);
 }
 
-bool has(std::initializer_list<const char *> names) {
-  static const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
-  return std::ranges::all_of(names, [&](const char *name) { return features.lookup(name); });
-}
-
 // Whether multiply-adds of f32 are faster than vdpbf16ps: 139 GFLOP/s of a core of Sapphire Rapids at 2.1 GHz
 // against 71, where Zen 5 has twice the rate with pairs.
 bool multipliesPairsSlowly() {
@@ -185,10 +198,21 @@ bool multipliesPairsSlowly() {
   return cpu == "sapphirerapids" || cpu == "emeraldrapids";
 }
 
+#if defined(__aarch64__) && defined(__linux__)
 const ir::Target *detectHost() {
-#if defined(__aarch64__)
-  return row("aarch64");
-#endif
+  const auto has = [](unsigned long capabilities, unsigned long wanted) { return (capabilities & wanted) == wanted; };
+  if (!has(getauxval(AT_HWCAP), HWCAP_ATOMICS | HWCAP_ASIMDDP)) {
+    return row("aarch64");
+  }
+  return row(has(getauxval(AT_HWCAP2), HWCAP2_BF16) ? "aarch64-bf16" : "aarch64-dotprod");
+}
+#else
+bool has(std::initializer_list<const char *> names) {
+  static const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  return std::ranges::all_of(names, [&](const char *name) { return features.lookup(name); });
+}
+
+const ir::Target *detectHost() {
   if (!has({"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "popcnt"})) {
     return nullptr;
   }
@@ -203,6 +227,7 @@ const ir::Target *detectHost() {
   }
   return row(has({"amx-tile", "amx-bf16", "amx-int8"}) ? "amx" : "avx512bf16");
 }
+#endif
 
 // All that the instruction set has; tiles may lack the leave of the operating system.
 const ir::Target *machine() {

@@ -4,6 +4,7 @@
 #include "codegen/llvm_compat.h"
 #include "ir/diagnostic.h"
 
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 namespace libtile::codegen::cpu {
@@ -14,8 +15,8 @@ Value *multiplyAdd(llvm::IRBuilder<> &builder, ir::MultiplyAdd instruction, Valu
                    Value *sum) {
   namespace I = llvm::Intrinsic;
   // The types that groups have differ between LLVM's versions; the declaration knows.
-  const auto call = [&](I::ID id, llvm::ArrayRef<Value *> operands) -> Value * {
-    llvm::Function *callee = compat::intrinsic(*builder.GetInsertBlock()->getModule(), id);
+  const auto call = [&](I::ID id, llvm::ArrayRef<Value *> operands, llvm::ArrayRef<llvm::Type *> types = {}) -> Value * {
+    llvm::Function *callee = compat::intrinsic(*builder.GetInsertBlock()->getModule(), id, types);
     llvm::SmallVector<Value *, 3> cast;
     for (unsigned i = 0; i < operands.size(); ++i) {
       cast.push_back(
@@ -36,6 +37,10 @@ Value *multiplyAdd(llvm::IRBuilder<> &builder, ir::MultiplyAdd instruction, Valu
     return builder.CreateAdd(sum, call(I::x86_avx512_pmaddw_d_512, {a, b}));
   case ir::MultiplyAdd::Vpdpwssd512: return call(I::x86_avx512_vpdpwssd_512, {sum, a, b});
   case ir::MultiplyAdd::Vpdpbusd512: return call(I::x86_avx512_vpdpbusd_512, {sum, a, b});
+  case ir::MultiplyAdd::Sdot128:
+    return call(I::aarch64_neon_sdot, {sum, a, b}, {sum->getType(), llvm::FixedVectorType::get(builder.getInt8Ty(), 16)});
+  case ir::MultiplyAdd::Bfdot128:
+    return call(I::aarch64_neon_bfdot, {sum, a, b}, {sum->getType(), llvm::FixedVectorType::get(builder.getBFloatTy(), 8)});
   case ir::MultiplyAdd::Tdpbf16ps:
   case ir::MultiplyAdd::Tdpbssd: break;
   }

@@ -3,7 +3,8 @@
 //
 // vdpbf16ps, and tdpbf16ps in another order, add products to a sum of f32, each addition rounded to nearest even, but they read
 // subnormal operands and sums as 0, and a result below 2^-126 becomes 0 (Intel, Software Developer's Manual,
-// volume 2, VDPBF16PS and TDPBF16PS). Where there is nothing to flush that makes no difference, and the numbers tell beforehand:
+// volume 2, VDPBF16PS and TDPBF16PS). bfdot adds two products first, rounds to odd, and flushes as well (Arm, Architecture
+// Reference Manual, BFDOT). Where there is nothing to flush that makes no difference, and the numbers tell beforehand:
 //
 //   Let all numbers of a be 0 or at least 2^p, those of b 2^q, those of acc 2^r, and p, q >= -126.
 //   bf16 has 8 significant bits: a's numbers are multiples of 2^(p-7), b's of 2^(q-7), so products are

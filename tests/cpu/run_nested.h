@@ -22,7 +22,7 @@ namespace libtile::test {
 // The targets that this machine runs.
 inline std::vector<std::string> runnableTargets() {
   std::vector<std::string> names = {"x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx",
-                                    "aarch64"};
+                                    "aarch64", "aarch64-dotprod", "aarch64-bf16"};
   std::erase_if(names, [](const std::string &name) {
     return !codegen::runsHere(codegen::findTarget(name));
   });

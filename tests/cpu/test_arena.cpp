@@ -77,7 +77,7 @@ func @f stage=nested warps=4 stages=3 (%x: ptr<f32>) {
 }
 
 TEST(ContractShape, FitsTheRegisters) {
-  for (const char *name : {"x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx", "aarch64"}) {
+  for (const char *name : {"x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx", "aarch64", "aarch64-dotprod", "aarch64-bf16"}) {
     const ir::Target &target = codegen::findTarget(name);
     for (int m : {1, 5, 6, 17, 96, 128}) {
       for (int n : {1, 5, 16, 80, 128, 250}) {

@@ -28,7 +28,7 @@ func @f stage=nested warps=4 stages=3 (%x: ptr<f16>, %o: ptr<f16>, %n: i32) {
 
 TEST(Targets, Names) {
   const std::vector<std::string> names = codegen::targetNames();
-  for (const char *name : {"x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx", "aarch64"}) {
+  for (const char *name : {"x86-64-v3", "avx512", "avx512vnni", "avx512bf16", "amx", "aarch64", "aarch64-dotprod", "aarch64-bf16"}) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
     EXPECT_EQ(codegen::findTarget(name).name, name);
   }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels compiled for AArch64 and run under an emulator: LLVM's assembly goes through the system's assembler, is
-linked to tests/arm/launch_kernel.c, and qemu-user runs that."""
+"""Kernels compiled for AArch64 and run under an emulator: the object is linked to tests/arm/launch_kernel.c, and qemu-user
+runs that."""
 import functools
 import shutil
 import struct
@@ -12,9 +12,9 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
-TARGETS = ["aarch64"]
-# A CPU that has what the target asks for, and little more.
-MACHINES = {"aarch64": "cortex-a57"}
+TARGETS = ["aarch64", "aarch64-dotprod", "aarch64-bf16"]
+# CPUs that have what the target asks for, and little more.
+MACHINES = {"aarch64": "cortex-a57", "aarch64-dotprod": "neoverse-n1", "aarch64-bf16": "max"}
 
 
 def tool(name):
@@ -42,11 +42,11 @@ def launcher():
 
 
 @functools.cache
-def program(assembly, symbol):
+def program(code, symbol):
     """An executable that runs the kernel. It calls nothing but C's library."""
-    source, path = (Path(folder().name, f"{program.cache_info().misses}{suffix}") for suffix in (".s", ""))
-    source.write_text(assembly)
-    checked([tool(COMPILER), "-static", f"-Wl,--defsym=libtile_kernel={symbol}", launcher(), source, "-lm", "-o", path])
+    compiled, path = (Path(folder().name, f"{program.cache_info().misses}{suffix}") for suffix in (".o", ""))
+    compiled.write_bytes(code)
+    checked([tool(COMPILER), "-static", f"-Wl,--defsym=libtile_kernel={symbol}", launcher(), compiled, "-lm", "-o", path])
     return path
 
 
@@ -64,7 +64,7 @@ def launch(kernel, target, grid, *arguments, **constants):
     slots = [value for value in arguments if isinstance(value, np.ndarray) or value != 1 or isinstance(value, float)]
     words = [*grid, *[1] * (3 - len(grid)), compiled.metadata["scratch_bytes"], len(slots)]
     given = struct.pack(f"<{len(words)}Q", *words) + b"".join(map(slot, slots))
-    got = checked([tool(EMULATOR), "-cpu", MACHINES[target], program(compiled.asm["asm"], compiled.metadata["symbol"])], input=given)
+    got = checked([tool(EMULATOR), "-cpu", MACHINES[target], program(compiled._kernel.code(), compiled.metadata["symbol"])], input=given)
     for array in (value for value in arguments if isinstance(value, np.ndarray)):
         array.view(np.uint8).reshape(-1)[:] = np.frombuffer(got[:array.nbytes], np.uint8)
         got = got[array.nbytes:]

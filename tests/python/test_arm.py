@@ -112,7 +112,9 @@ def inner_loops(assembly, instruction):
     return [loop for loop in loops if re.search(rf"^\s+{instruction}\b", loop, re.M)]
 
 
-INSTRUCTIONS = [("aarch64", F32, "fmla"), ("aarch64", F16, "fmla"), ("aarch64", BF16, "fmla"), ("aarch64", np.int8, "mla")]
+INSTRUCTIONS = [("aarch64", F32, "fmla"), ("aarch64", F16, "fmla"), ("aarch64", BF16, "fmla"), ("aarch64", np.int8, "mla"),
+                ("aarch64-dotprod", np.int8, "sdot"), ("aarch64-dotprod", BF16, "fmla"), ("aarch64-bf16", np.int8, "sdot"),
+                ("aarch64-bf16", BF16, "bfdot"), ("aarch64-bf16", F32, "fmla")]
 
 
 @pytest.mark.parametrize("target, dtype, instruction", INSTRUCTIONS)
