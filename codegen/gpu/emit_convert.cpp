@@ -110,7 +110,7 @@ void Emitter::lowerConvertLayout(ir::OpId op) {
   const ir::ValueId value = fn_.operand(op, 0), result = fn_.result(op);
   const ir::Type type = fn_.type(value);
   const passes::Conversion plan = passes::planConversion(
-      layoutOf(value), layoutOf(result), type.shape(), static_cast<int32_t>(type.elementBytes()));
+      layoutOf(value), layoutOf(result), type.shape(), static_cast<int32_t>(type.elementBytes()), target_.sharedReads);
   if (plan.kind == passes::Conversion::Kind::Shuffles) {
     return set(result, shuffleRegisters(type.element(), regs(value), plan));
   }

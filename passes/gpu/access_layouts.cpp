@@ -125,7 +125,7 @@ std::optional<Layout> layoutInWarps(const ir::Function &fn, ir::OpId store, cons
   const int32_t vector = floorPowerOfTwo(facts.access().maxVectorElements(pointers, static_cast<unsigned>(axis), target.maxVectorBytes));
   const auto layout = withVectors(held, axis, vector);
   if (layout && (!hasRoom || int64_t{runOfWarp(*layout, axis, vector)} * bytes >= kShortest) &&
-      planConversion(held, *layout, type.shape(), bytes).kind != Conversion::Kind::Shared) {
+      planConversion(held, *layout, type.shape(), bytes, target.sharedReads).kind != Conversion::Kind::Shared) {
     return layout;
   }
   return hasRoom ? std::nullopt : std::optional(held);

@@ -153,13 +153,13 @@ bool planExchanges(const Layout &from, const Layout &to, int32_t elementBytes, C
 
 // A shuffle moves at most 4 bytes of a lane and costs about as much as an access of a warp to shared memory; the way
 // through memory adds a barrier. An exchange is a shuffle and three selections, which cost half of one, for two words.
-bool staysInWarps(const Conversion &plan, const Layout &from, const Layout &to, int32_t elementBytes) {
+bool staysInWarps(const Conversion &plan, const Layout &from, const Layout &to, int32_t elementBytes, const ir::SharedReads &reads) {
   constexpr int64_t kBarrier = 16;
   const auto words = int64_t{from.size(HwDim::Reg)} / plan.perWord;
   const auto moved = static_cast<int64_t>(wordsMoved(plan.shuffles, plan.perWord)) + static_cast<int64_t>(plan.exchanges.size()) * words * 3 / 4;
   const int64_t shuffles = moved * (elementBytes > 4 ? 2 : 1);
   const int64_t memory = accessCost(from, plan.buffer, elementBytes, plan.write) +
-                         accessCost(to, plan.buffer, elementBytes, plan.read) + kBarrier;
+                         accessCost(to, plan.buffer, elementBytes, plan.read, reads) + kBarrier;
   return shuffles <= memory;
 }
 
@@ -181,19 +181,19 @@ int32_t LaneMap::at(int32_t lane) const {
 bool LaneMap::isConstant() const { return columns == std::array<int32_t, 6>{}; }
 
 Conversion planConversion(const Layout &from, const Layout &to, std::span<const int32_t> shape,
-                          int32_t elementBytes) {
+                          int32_t elementBytes, const ir::SharedReads &reads) {
   Conversion plan;
   if (auto registers = registerMap(to, from)) {
     plan.registers = std::move(*registers);
     return plan;
   }
   plan.buffer = chooseBuffer(
-      shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = elementBytes});
+      shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = elementBytes, .reads = reads});
   plan.write = writeAccess(from, plan.buffer, elementBytes);
   plan.read = readAccess(to, plan.buffer, elementBytes);
   Conversion inWarps = plan;
   if ((planShuffles(from, to, elementBytes, inWarps) || planExchanges(from, to, elementBytes, inWarps)) &&
-      staysInWarps(inWarps, from, to, elementBytes)) {
+      staysInWarps(inWarps, from, to, elementBytes, reads)) {
     return inWarps;
   }
   plan.kind = Conversion::Kind::Shared;

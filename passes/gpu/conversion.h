@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a tile gets from one layout to another, as data: derived from the two layouts alone,
+// How a tile gets from one layout to another, as data: derived from the two layouts and from how shared memory is read,
 // simulated on the host by the tests, emitted by code generation. The cheapest kind that can do it
 // is taken:
 //
@@ -61,7 +61,7 @@ struct Conversion {
 
 // Both layouts cover the shape.
 [[nodiscard]] Conversion planConversion(const ir::Layout &from, const ir::Layout &to,
-                                        std::span<const int32_t> shape, int32_t elementBytes);
+                                        std::span<const int32_t> shape, int32_t elementBytes, const ir::SharedReads &reads);
 
 // Runs the plan on the host. `data[(warp * lanes + lane) * registers + register]`, elements that
 // are unknown are negative.

@@ -90,16 +90,14 @@ bool lowerConversion(ir::Function &fn, OpId op, const ir::Target &target) {
   const Type from = fn.type(fn.operand(op, 0)), to = fn.type(fn.result(op));
   const Layout held = fn.layout(from.layout()), wanted = fn.layout(to.layout());
   const auto whole = static_cast<int32_t>(from.elementBytes());
-  const Conversion plan = planConversion(held, wanted, from.shape(), whole);
+  const Conversion plan = planConversion(held, wanted, from.shape(), whole, target.sharedReads);
   if (plan.kind != Conversion::Kind::Shared) {
     return false;
   }
-  const ir::SharedReads &reads = target.sharedReads;
-  const bool isPlanned = reads.banks == ir::SharedReads().banks; // the plan knows no target, and choosing takes time
   const auto bufferFor = [&](int32_t bytes) {
-    return isPlanned && bytes == whole
+    return bytes == whole
                ? plan.buffer
-               : chooseBuffer(from.shape(), {.writers = {&held, 1}, .readers = {&wanted, 1}, .elementBytes = bytes, .reads = reads});
+               : chooseBuffer(from.shape(), {.writers = {&held, 1}, .readers = {&wanted, 1}, .elementBytes = bytes, .reads = target.sharedReads});
   };
   WayThrough(fn, from.shape(), target, bufferFor).move(op);
   return true;

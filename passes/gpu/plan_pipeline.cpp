@@ -177,8 +177,9 @@ private:
     const Type type = fn_.type(value);
     const auto isShared = [&](ir::Use use) {
       return fn_.opcode(use.op) == Opcode::ConvertLayout && fn_.block(use.op) == fn_.block(load) &&
-             planConversion(layoutOf(value), layoutOf(fn_.result(use.op)), type.shape(), static_cast<int32_t>(type.elementBytes())).kind ==
-                 Conversion::Kind::Shared;
+             planConversion(layoutOf(value), layoutOf(fn_.result(use.op)), type.shape(), static_cast<int32_t>(type.elementBytes()),
+                            context_.target.sharedReads)
+                     .kind == Conversion::Kind::Shared;
     };
     return type.isTile() && type.rank() == 1 && !fn_.unused(value) && std::ranges::all_of(fn_.uses(value), isShared);
   }

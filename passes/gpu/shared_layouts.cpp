@@ -412,8 +412,9 @@ int32_t bankConflicts(const Layout &registers, const Layout &buffer, int32_t ele
 }
 
 int64_t accessCost(const Layout &registers, const Layout &buffer, int32_t elementBytes,
-                   const BufferAccess &access) {
-  const int32_t once = partsOf(columnsOf(registers, buffer), elementBytes, access);
+                   const BufferAccess &access, const ir::SharedReads &reads) {
+  const Columns columns = inOrder(columnsOf(registers, buffer), elementBytes, access, reads);
+  const int32_t once = partsOf(columns, elementBytes, access, reads.banks);
   return int64_t{once} * registers.size(HwDim::Reg) / access.elements;
 }
 

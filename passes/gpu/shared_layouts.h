@@ -58,9 +58,9 @@ struct BufferAccess {
 // Parts of one access of a warp beyond the least that its bytes need; 0: no bank conflict. Of a write the reads are the plain ones.
 [[nodiscard]] int32_t bankConflicts(const ir::Layout &registers, const ir::Layout &buffer, int32_t elementBytes, const BufferAccess &access,
                                     const ir::SharedReads &reads = {});
-// Parts of all accesses of a warp for the whole tile.
+// Parts of all accesses of a warp for the whole tile, with the reads as above.
 [[nodiscard]] int64_t accessCost(const ir::Layout &registers, const ir::Layout &buffer,
-                                 int32_t elementBytes, const BufferAccess &access);
+                                 int32_t elementBytes, const BufferAccess &access, const ir::SharedReads &reads = {});
 
 // The buffer that the writers and readers reach in fewest parts, and of such in fewest accesses. `minUnitBytes`: bytes that stay
 // together (an asynchronous copy's width). order: the axis to lie side by side, -1: free.

@@ -49,8 +49,8 @@ std::vector<int64_t> fill(const Layout &layout, std::span<const int32_t> shape) 
 }
 
 Conversion::Kind expectConverts(const Layout &from, const Layout &to,
-                                std::span<const int32_t> shape, int32_t bytes) {
-  const Conversion plan = passes::planConversion(from, to, shape, bytes);
+                                std::span<const int32_t> shape, int32_t bytes, const ir::SharedReads &reads = {}) {
+  const Conversion plan = passes::planConversion(from, to, shape, bytes, reads);
   const auto got = passes::simulate(plan, from, to, fill(from, shape));
   const auto want = fill(to, shape);
   EXPECT_EQ(got.size(), want.size());
@@ -148,7 +148,7 @@ TEST(Conversion, AccumulatorIsStoredFromItsWarp) {
   }
   const Layout to({128, 128}, {1, 1}, {registers, lanes, acc.bases(HwDim::Warp), {}, {}});
   EXPECT_EQ(expectConverts(acc, to, shape, 2), Conversion::Kind::Exchanges);
-  EXPECT_EQ(passes::planConversion(acc, to, shape, 2).perWord, 2);
+  EXPECT_EQ(passes::planConversion(acc, to, shape, 2, {}).perWord, 2);
 }
 
 TEST(Conversion, HalvesGoToOtherLanesByWords) {
@@ -160,8 +160,8 @@ TEST(Conversion, HalvesGoToOtherLanesByWords) {
   const std::vector<int32_t> shape = {128, 32}, next = {128, 64}, grid = {8, 1};
   const Layout sums = passes::accumulatorLayout(*unit, shape, grid, 8);
   const Layout left = passes::leftLayout(*unit, next, 32, grid, 8);
-  EXPECT_EQ(expectConverts(sums, left, shape, 2), Conversion::Kind::Shuffles);
-  const Conversion plan = passes::planConversion(sums, left, shape, 2);
+  EXPECT_EQ(expectConverts(sums, left, shape, 2, target.sharedReads), Conversion::Kind::Shuffles);
+  const Conversion plan = passes::planConversion(sums, left, shape, 2, target.sharedReads);
   EXPECT_EQ(plan.perWord, 2);
   std::set<std::pair<int32_t, int32_t>> words;
   for (const Conversion::Shuffle &shuffle : plan.shuffles) {
@@ -169,7 +169,7 @@ TEST(Conversion, HalvesGoToOtherLanesByWords) {
   }
   EXPECT_EQ(plan.shuffles.size(), 32U);
   EXPECT_EQ(words.size(), 16U);
-  EXPECT_EQ(passes::planConversion(sums, left, shape, 4).perWord, 1);
+  EXPECT_EQ(passes::planConversion(sums, left, shape, 4, target.sharedReads).perWord, 1);
 }
 
 struct MatrixCase {
