@@ -21,15 +21,15 @@ unsigned log2Of(int64_t x) { return std::bit_width(static_cast<uint64_t>(x)) - 1
 // Offsets of a register layout's bases. The threads' part of an offset is linear: it lies inside
 // the subtile.
 struct Columns {
-  std::vector<int32_t> regs, lanes, warps;
+  using List = llvm::SmallVector<int32_t, 8>; // choosing a buffer looks at hundreds of them
+  List regs, lanes, warps;
   // Of repeats: the buffer's subtile may hold several of the registers'.
-  std::vector<int32_t> repeats;
+  List repeats;
   int32_t subtileSize = 1; // elements of the buffer's subtile
 
   template <class Map> [[nodiscard]] Columns mapped(Map map) const {
     Columns result = *this;
-    for (std::vector<int32_t> *list :
-         {&result.regs, &result.lanes, &result.warps, &result.repeats}) {
+    for (List *list : {&result.regs, &result.lanes, &result.warps, &result.repeats}) {
       std::transform(list->begin(), list->end(), list->begin(), map);
     }
     return result;
@@ -40,7 +40,7 @@ template <class OffsetOf>
 Columns columnsOf(const Layout &registers, int32_t subtileSize, OffsetOf offsetOf) {
   Columns result;
   result.subtileSize = subtileSize;
-  const std::pair<HwDim, std::vector<int32_t> *> lists[] = {
+  const std::pair<HwDim, Columns::List *> lists[] = {
       {HwDim::Reg, &result.regs}, {HwDim::Lane, &result.lanes}, {HwDim::Warp, &result.warps}};
   for (const auto &[dim, list] : lists) {
     for (const Coords &basis : registers.bases(dim)) {
@@ -147,22 +147,15 @@ std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t element
   return std::nullopt;
 }
 
-// Byte addresses that the lanes give for their first access.
-std::vector<int32_t> laneAddresses(const Columns &columns, int32_t elementBytes,
-                                   const BufferAccess &access) {
-  const std::vector<int32_t> &lanes = columns.lanes;
-  // Vectors: the lanes; matrices: the eight rows of one.
-  const std::vector<int32_t> rows =
-      access.kind == AccessKind::Vector ? lanes
-      : access.kind == AccessKind::Matrix
-          ? std::vector<int32_t>{lanes[2], lanes[3], lanes[4]}
-          : std::vector<int32_t>{columns.regs[static_cast<size_t>(access.registerBits[0])],
-                                 lanes[0], lanes[1]};
-  std::vector<int32_t> result;
-  for (int32_t row = 0; row < 1 << rows.size(); ++row) {
-    result.push_back(combine(rows, row) * elementBytes);
+// Offsets that bits of the lane's number add to what one access reaches. Vectors: the lanes; matrices: the eight rows of one.
+Columns::List laneColumns(const Columns &columns, const BufferAccess &access) {
+  const Columns::List &lanes = columns.lanes;
+  switch (access.kind) {
+  case AccessKind::Vector: return lanes;
+  case AccessKind::Matrix: return {lanes[2], lanes[3], lanes[4]};
+  case AccessKind::MatrixTransposed: return {columns.regs[static_cast<size_t>(access.registerBits[0])], lanes[0], lanes[1]};
   }
-  return result;
+  throw ir::InternalError("a kind of access");
 }
 
 int32_t accessBytes(const BufferAccess &access, int32_t elementBytes) {
@@ -170,13 +163,11 @@ int32_t accessBytes(const BufferAccess &access, int32_t elementBytes) {
 }
 
 BufferAccess writeAccess(const Columns &columns, int32_t elementBytes, int32_t maxBytes) {
-  for (unsigned limit = log2Of(std::max(1, maxBytes / elementBytes)); limit > 0; --limit) {
-    std::vector<int32_t> group = contiguousBits(columns.regs, limit);
-    if (group.size() == limit && aligned(columns, group)) {
-      return {AccessKind::Vector, 1 << limit, std::move(group)};
-    }
+  std::vector<int32_t> group = contiguousBits(columns.regs, log2Of(std::max(1, maxBytes / elementBytes)));
+  while (!group.empty() && !aligned(columns, group)) {
+    group.pop_back();
   }
-  return {};
+  return {AccessKind::Vector, 1 << group.size(), std::move(group)};
 }
 
 BufferAccess readAccess(const Columns &columns, int32_t elementBytes) {
@@ -189,10 +180,38 @@ BufferAccess readAccess(const Columns &columns, int32_t elementBytes) {
   return vector;
 }
 
-constexpr int32_t kWriteBanks = 32;
+constexpr int32_t kWriteBanks = 32, kBankBytes = 4;
 
+// Of the space that the columns span over F2.
+int32_t rankOf(std::span<const int32_t> columns) {
+  llvm::SmallVector<uint32_t, 12> pivots;
+  for (const int32_t column : columns) {
+    auto rest = static_cast<uint32_t>(column);
+    for (const uint32_t pivot : pivots) {
+      rest = std::min(rest, rest ^ pivot);
+    }
+    if (rest != 0) {
+      pivots.push_back(rest);
+    }
+  }
+  return static_cast<int32_t>(pivots.size());
+}
+
+// What `bankParts` counts, from the columns: lanes that are served at once reach a space of words, or the same moved, whose image
+// are the banks, and of each bank as many words as that map takes to nothing.
 int32_t partsOf(const Columns &columns, int32_t elementBytes, const BufferAccess &access, int32_t banks = kWriteBanks) {
-  return bankParts(laneAddresses(columns, elementBytes, access), accessBytes(access, elementBytes), banks);
+  const Columns::List lanes = laneColumns(columns, access);
+  const int32_t bytes = std::max(kBankBytes, accessBytes(access, elementBytes));
+  const size_t atOnce = std::min<size_t>(lanes.size(), log2Of(kBankBytes * banks / bytes));
+  Columns::List words, inBanks;
+  for (const int32_t lane : std::span(lanes).first(atOnce)) {
+    words.push_back(lane * elementBytes / kBankBytes);
+  }
+  for (int32_t word = 1; word < bytes / kBankBytes; word *= 2) {
+    words.push_back(word);
+  }
+  std::ranges::transform(words, std::back_inserter(inBanks), [&](int32_t word) { return word & (banks - 1); });
+  return 1 << (static_cast<int32_t>(lanes.size() - atOnce) + rankOf(words) - rankOf(inBanks));
 }
 
 // With the lanes as such a read is served.
@@ -434,13 +453,14 @@ Layout chooseBuffer(std::span<const int32_t> shape, const BufferUse &use) {
     }
     const std::vector<int32_t> order = axisOrder(shape.size(), fast);
     const BufferCost cost(use, subtile, order);
+    const int64_t least = cost.least();
     for (const Swizzle &swizzle : candidates) {
       if (const int64_t now = cost.of(swizzle); now < bestCost) {
         bestCost = now;
         best = swizzle;
         bestOrder = order;
       }
-      if (bestCost <= cost.least()) {
+      if (bestCost <= least) {
         break;
       }
     }

@@ -284,6 +284,34 @@ TEST(BankConflicts, ReadsOfATargetsOwnBanksHaveNone) {
   }
 }
 
+TEST(BankConflicts, AreWhatCountingTheLanesSays) {
+  tests::Random random(11);
+  const ir::SharedReads wide = {.banks = 64, .order = {1, 2, 12, 20, 16, 32}};
+  for (int round = 0; round < 2000; ++round) {
+    const std::vector<int32_t> shape = {64, 64}, order = random.below(2) == 0 ? std::vector<int32_t>{1, 0} : std::vector<int32_t>{0, 1};
+    const int32_t bytes = 1 << random.below(4);
+    const auto candidates = passes::swizzles(bytes, 12);
+    const Layout buffer = passes::bufferLayout(shape, shape, std::vector<int32_t>{1, 0}, candidates[static_cast<size_t>(random.below(static_cast<int32_t>(candidates.size())))]);
+    const Layout registers = Layout::blocked(shape, {.order = order, .vector = 1 << random.below(5), .warps = 2, .warpSize = 32 << random.below(2)});
+    const ir::SharedReads reads = random.below(2) == 0 ? ir::SharedReads() : wide;
+    const auto access = passes::writeAccess(registers, buffer, bytes);
+    const int32_t lanes = registers.size(HwDim::Lane), accessBytes = access.elements * bytes;
+    const ir::LayoutInverse inverse(buffer);
+    std::vector<int32_t> addresses;
+    for (int32_t i = 0; i < lanes; ++i) {
+      int32_t lane = accessBytes == 16 ? 0 : i;
+      for (size_t bit = 0; accessBytes == 16 && bit < reads.order.size(); ++bit) {
+        lane ^= (i >> bit & 1) != 0 ? reads.order[bit] : 0;
+      }
+      addresses.push_back(inverse.offsetOf(registers.apply(0, lane, 0)) * bytes);
+    }
+    const int32_t least = std::max(1, lanes * accessBytes / (4 * reads.banks));
+    const int32_t counted = passes::bankParts(addresses, accessBytes, reads.banks) - least;
+    EXPECT_EQ(passes::bankConflicts(registers, buffer, bytes, access, reads), std::max(0, counted))
+        << registers.str() << " in " << buffer.str() << " by " << accessBytes << " bytes";
+  }
+}
+
 TEST(Swizzle, PermutesPositions) {
   constexpr int32_t kBits = 9;
   for (const int32_t bytes : {1, 2, 4}) {
