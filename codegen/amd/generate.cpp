@@ -38,6 +38,9 @@ void setOptions() {
   setOption("amdgpu-mfma-vgpr-form", "true");
   // They take a fifth of the backend's time, most of it for products that share a factor. What pays of them is in addressPasses.
   setOption("amdgpu-scalar-ir-passes", "false");
+  // Its search for memory that registers can hold during a loop compares each access of the loop with all others, a thirtieth of a
+  // product's time. What loops carry is in registers; only one that stores to the same address at each turn would gain.
+  setOption("disable-licm-promotion", "true");
 }
 
 // Addresses that differ by a constant become one, with offsets that instructions have room for.

@@ -281,8 +281,8 @@ public:
       readers_.push_back(columnsOf(layout, size, position));
     }
   }
-  // What an access adds is less than what a part does.
-  [[nodiscard]] int64_t of(const Swizzle &swizzle) const {
+  // What an access adds is less than what a part does. From `most` on it may be less than all.
+  [[nodiscard]] int64_t of(const Swizzle &swizzle, int64_t most) const {
     const auto map = [&](int32_t position) { return swizzle.apply(position); };
     int64_t cost = 0;
     for (size_t i = 0; i < writers_.size(); ++i) {
@@ -292,7 +292,7 @@ public:
       // A copy in parts smaller than its width is no copy.
       cost += access.elements * use_.elementBytes < use_.minUnitBytes ? int64_t{1} << 60 : 0;
     }
-    for (size_t i = 0; i < readers_.size(); ++i) {
+    for (size_t i = 0; i < readers_.size() && cost < most; ++i) {
       const Columns columns = readers_[i].mapped(map);
       const BufferAccess access = readAccess(columns, use_.elementBytes);
       cost += accessCost(inOrder(columns, use_.elementBytes, access, use_.reads), use_.readers[i], access, use_.reads.banks);
@@ -455,7 +455,7 @@ Layout chooseBuffer(std::span<const int32_t> shape, const BufferUse &use) {
     const BufferCost cost(use, subtile, order);
     const int64_t least = cost.least();
     for (const Swizzle &swizzle : candidates) {
-      if (const int64_t now = cost.of(swizzle); now < bestCost) {
+      if (const int64_t now = cost.of(swizzle, bestCost); now < bestCost) {
         bestCost = now;
         best = swizzle;
         bestOrder = order;
