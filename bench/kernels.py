@@ -2,8 +2,9 @@
 """The kernels that are measured: the tutorials' own, with their data, peer and check.
 
 `cases(device)` yields Case objects. A case makes its arrays when `prepare()` is called, so that only
-one holds memory at a time. Peers are torch's operators (`torch`), cuBLAS through torch
-(`cublas`), a device copy (`copy`) or Triton running the same source (`triton`).
+one holds memory at a time. Peers are torch's operators (`torch`; on a CPU also
+what torch.compile makes of them), cuBLAS through torch (`cublas`), a device copy (`copy`), Triton running the same source
+(`triton`), numba (`numba`) or our own tile (`tile`).
 """
 import importlib
 import sys
@@ -24,6 +25,7 @@ matmul = importlib.import_module("03_matmul")
 attention_kernels = importlib.import_module("attention_kernels")  # these take lessons from there too
 product_kernels = importlib.import_module("product_kernels")
 grouped_kernels = importlib.import_module("grouped_kernels")
+cpu_kernels = importlib.import_module("cpu_kernels")
 configuration_kernels = importlib.import_module("configuration_kernels")
 
 
@@ -63,20 +65,18 @@ def _add(device, n):
     return prepare
 
 
-def _softmax(device, dtype, rows, cols, peer):
+def _softmax(device, dtype, rows, cols):
     import torch
 
     def prepare():
         x = torch.randn(rows, cols, device=device, dtype=dtype)
         out, other = torch.empty_like(x), torch.empty_like(x)
-        theirs = (lambda: other.copy_(x)) if peer == "copy" else \
-            (lambda: torch.softmax(x, dim=1, out=other) if device == "cpu" else torch.softmax(x, 1))
         tolerance = 1e-5 if dtype == torch.float32 else 2e-3
 
         def check():
             part = slice(0, min(rows, 4096))
             _close(out[part], torch.softmax(x[part].double(), 1), tolerance, tolerance * 1e-2)
-        return Prepared(lambda: softmax.run(x, out), theirs, check, softmax)
+        return Prepared(lambda: softmax.run(x, out), lambda: other.copy_(x), check, softmax)
     return prepare
 
 
@@ -86,16 +86,9 @@ def _layer_norm(device, dtype, rows, cols, peer):
     def prepare():
         x = torch.randn(rows, cols, device=device, dtype=dtype)
         weight, bias = (torch.randn(cols, device=device, dtype=dtype) for _ in range(2))
-        out = torch.empty_like(x)
+        out, other = torch.empty_like(x), torch.empty_like(x)
         mean, rstd = (torch.empty(rows, device=device) for _ in range(2))
-
-        def theirs():
-            return torch.nn.functional.layer_norm(x, (cols,), weight, bias, 1e-5)
-        if peer == "triton":
-            theirs = _triton_layer_norm(x, weight, bias, mean, rstd)
-        if peer == "copy":
-            other = torch.empty_like(x)
-            theirs = lambda: other.copy_(x)
+        theirs = _triton_layer_norm(x, weight, bias, mean, rstd) if peer == "triton" else lambda: other.copy_(x)
 
         def check():
             want = torch.nn.functional.layer_norm(x.double(), (cols,), weight.double(),
@@ -157,33 +150,6 @@ def triton_twin(function):
     return getattr(module, function.fn.__name__)
 
 
-def _matmul(device, dtype, size, tiles):
-    import torch
-
-    def prepare():
-        m = n = k = size
-        if dtype == torch.int8:
-            a, b = (torch.randint(-128, 128, (size, size), device=device, dtype=dtype)
-                    for _ in range(2))
-            out = torch.empty(m, n, device=device, dtype=torch.int32)
-        else:
-            a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-            out = torch.empty(m, n, device=device, dtype=dtype)
-
-        def theirs():
-            return torch._int_mm(a, b) if dtype == torch.int8 else torch.matmul(a, b)
-
-        def check():
-            rows = slice(0, min(m, 512))
-            want = a[rows].double() @ b.double()
-            # Products are exact in f32; sums of k terms and one final rounding are not.
-            unit = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
-            bound = (a[rows].double().abs() @ b.double().abs()) * k * 2.0**-24 + want.abs() * unit
-            assert ((out[rows].double() - want).abs() <= bound).all()
-        return Prepared(lambda: matmul.run(a, b, out, **tiles), theirs, check, matmul)
-    return prepare
-
-
 def _rows(device):
     import torch
     for name in row_kernels.ROWS:
@@ -207,33 +173,25 @@ def _rows(device):
 def cases(device):
     import torch
     yield from _rows(device)
-    f32, f16, bf16 = torch.float32, torch.float16, torch.bfloat16
+    f32, f16 = torch.float32, torch.float16
     if device == "cpu":
         yield Case("cpu/add/f32/16777216", "torch", _add(device, 1 << 24))
-        for cols in (781, 1024, 4096, 16384):
-            rows = (8 << 20) // cols
-            yield Case(f"cpu/softmax/f32/{cols}", "torch", _softmax(device, f32, rows, cols, "torch"))
-        for cols in (781, 1024, 4096, 16384):
-            rows = (8 << 20) // cols
-            yield Case(f"cpu/layer_norm/f32/{cols}", "torch",
-                       _layer_norm(device, f32, rows, cols, "torch"))
-        tiles = {"block_m": 192, "block_n": 256, "block_k": 64, "group_m": 8}
-        for dtype, name in ((f32, "f32"), (bf16, "bf16"), (f16, "f16"), (torch.int8, "int8")):
-            yield Case(f"cpu/matmul/{name}/1024", "torch", _matmul(device, dtype, 1024, tiles))
+        for name, peer, prepare, timing in cpu_kernels.cases():
+            yield Case(f"cpu/{name}", peer, lambda prepare=prepare: Prepared(**prepare()), timing)
         return
     yield Case(f"cuda/add/f32/{1 << 28}", "torch", _add(device, 1 << 28))
     for dtype, name in ((f16, "f16"), (f32, "f32")):
         for cols in (781, 1024, 4096, 12672, 32768):
             rows = (2 << 30) // (cols * dtype.itemsize)
             yield Case(f"cuda/softmax/{name}/{cols}", "copy",
-                       _softmax(device, dtype, rows, cols, "copy"))
+                       _softmax(device, dtype, rows, cols))
     for cols in (1024, 4096, 8192, 16384):
         yield Case(f"cuda/layer_norm/f16/{cols}", "triton",
                    _layer_norm(device, f16, 4096, cols, "triton"))
         yield Case(f"cuda/layer_norm/f16/{cols}/copy", "copy", _layer_norm(device, f16, 4096, cols, "copy"))
         if cols <= 8192:  # a row is a tile
             yield Case(f"cuda/layer_norm_backward/f32/{cols}", "triton", _layer_norm_backward(cols))
-    for name, (_, sizes, _) in model_kernels.ROWS.items():
+    for name, (_, sizes, *_) in model_kernels.ROWS.items():
         for size in sizes:
             yield Case(f"cuda/{name}/bf16/{size}", "triton",
                        lambda name=name, size=size: Prepared(*model_kernels.prepare(name, size, triton_twin)))

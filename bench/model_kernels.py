@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models run between their products, in bf16: norms, losses, gates, rotations, lookups and transposes.
+"""What models run between their products: norms, losses, gates, rotations, lookups and transposes.
 
-`prepare` gives what is measured (kernels.Prepared's fields). The peer is Triton with the same source.
+`prepare` gives what is measured (kernels.Prepared's fields), in bf16 on a GPU beside Triton with the same source;
+`prepare_ours` our side alone, on any device.
 """
 from types import SimpleNamespace
 
@@ -83,27 +84,28 @@ def transpose_trans(x, out, rows, cols, BLOCK: tl.constexpr):
     tl.store(out + c[:, None] * rows + r[None, :], tl.trans(a), mask=(c[:, None] < cols) & (r[None, :] < rows))
 
 
-def _rms_norm(torch, new, cols):
-    x, weight = new(4096, cols), new(cols)
+def _rms_norm(torch, new, cols, rows):
+    x, weight = new(rows, cols), new(cols)
     want = x.double() * torch.rsqrt((x.double() ** 2).mean(1, keepdim=True) + EPS) * weight.double()
-    return (4096,), (x, weight), (cols, EPS), {"BLOCK": _power_of_2(cols)}, torch.empty_like(x), want
+    return (rows,), (x, weight), (cols, EPS), {"BLOCK": _power_of_2(cols)}, torch.empty_like(x), want
 
 
-def _cross_entropy(torch, new, cols):
-    x, target = new(4096, cols), torch.randint(0, cols, (4096,), device="cuda")
+def _cross_entropy(torch, new, cols, rows):
+    x = new(rows, cols)
+    target = torch.randint(0, cols, (rows,), device=x.device)
     want = torch.cat([torch.nn.functional.cross_entropy(a.double(), b, reduction="none")
                       for a, b in zip(x.split(256), target.split(256))])
-    return (4096,), (x, target), (cols,), {"BLOCK": 4096}, torch.empty(4096, device="cuda"), want
+    return (rows,), (x, target), (cols,), {"BLOCK": 4096}, torch.empty(rows, device=x.device), want
 
 
-def _swiglu(torch, new, cols):
-    gate, up = new(4096, cols), new(4096, cols)
+def _swiglu(torch, new, cols, rows):
+    gate, up = new(rows, cols), new(rows, cols)
     want = torch.nn.functional.silu(gate.double()) * up.double()
     return (-(-gate.numel() // 2048),), (gate, up), (gate.numel(),), {"BLOCK": 2048}, torch.empty_like(gate), want
 
 
-def _rope(torch, new, half):
-    positions, heads = 8192, 32
+def _rope(torch, new, half, positions):
+    heads = 32
     x, cos, sin = new(positions, heads, 2 * half), new(positions, half), new(positions, half)
     a, b = x.double().split(half, -1)
     c, s = cos.double()[:, None], sin.double()[:, None]
@@ -111,21 +113,23 @@ def _rope(torch, new, half):
             torch.cat([a * c - b * s, b * c + a * s], -1))
 
 
-def _embedding(torch, new, cols):
-    table, index = new(32000, cols), torch.randint(0, 32000, (16384,), device="cuda")
-    return (16384,), (index, table), (cols,), {"BLOCK": _power_of_2(cols)}, table[index].clone(), table[index]
+def _embedding(torch, new, cols, rows):
+    table = new(32000, cols)
+    index = torch.randint(0, 32000, (rows,), device=table.device)
+    return (rows,), (index, table), (cols,), {"BLOCK": _power_of_2(cols)}, table[index].clone(), table[index]
 
 
-def _transpose(torch, new, size):
-    x = new(size, size)
-    return (-(-size // 64),) * 2, (x,), (size, size), {"BLOCK": 64}, torch.empty_like(x), x.T.contiguous()
+def _transpose(torch, new, cols, rows):
+    x = new(rows, cols)
+    return (-(-rows // 64), -(-cols // 64)), (x,), (rows, cols), {"BLOCK": 64}, torch.empty_like(x), x.T.contiguous()
 
 
-# name: (kernel, sizes, what makes (grid, inputs, what follows the result, constants, result, right result))
+# name: (kernel, sizes, rows, what makes (grid, inputs, what follows the result, constants, result, right result))
 ROWS = {
-    "rms_norm": (rms_norm, (4096, 16384), _rms_norm), "cross_entropy": (cross_entropy, (32000, 128256), _cross_entropy),
-    "swiglu": (swiglu, (14336,), _swiglu), "rope": (rope, (64,), _rope), "embedding": (embedding, (4096,), _embedding),
-    "transpose": (transpose, (8192,), _transpose), "transpose_trans": (transpose_trans, (8192,), _transpose),
+    "rms_norm": (rms_norm, (4096, 16384), 4096, _rms_norm), "cross_entropy": (cross_entropy, (32000, 128256), 4096, _cross_entropy),
+    "swiglu": (swiglu, (14336,), 4096, _swiglu), "rope": (rope, (64,), 8192, _rope),
+    "embedding": (embedding, (4096,), 16384, _embedding), "transpose": (transpose, (8192,), 8192, _transpose),
+    "transpose_trans": (transpose_trans, (8192,), 8192, _transpose),
 }
 
 
@@ -133,21 +137,35 @@ def _power_of_2(n):
     return 1 << (n - 1).bit_length()
 
 
+def _made(device, name, size, dtype, rows=None):
+    """(lesson, what launches a kernel into an array, inputs, result, check, warps of Triton's)."""
+    import torch
+    kernel, _, usual_rows, make = ROWS[name]
+    grid, inputs, more, constants, out, want = make(torch, lambda *shape: torch.randn(shape, device=device).to(dtype), size,
+                                                    rows or usual_rows)
+    out.fill_(float("nan"))
+
+    def launch(kernel, to, **options):
+        return kernel[grid](*inputs, to, *more, **constants, **options)
+
+    def check():
+        # A result of bf16 is rounded to 8 bits; in fp32 a row's sum is off by a few units of its terms.
+        rtol, atol = (1e-4, 1e-5) if dtype == torch.float32 else (2e-2, 1e-3)
+        torch.testing.assert_close(out.double(), want.double(), rtol=rtol, atol=atol)
+    # Triton's standard is 4 warps; its tutorials give a warp 256 elements of a row, up to 8 or 16 warps.
+    warps = {"num_warps": min(max(constants["BLOCK"] // 256, 1), 16)} if "BLOCK" in constants and "trans" not in name else {}
+    return SimpleNamespace(kernel=kernel), launch, inputs, out, check, warps
+
+
+def prepare_ours(device, name, size, dtype, rows):
+    """(ours, check, lesson, inputs, result)."""
+    lesson, launch, inputs, out, check, _ = _made(device, name, size, dtype, rows)
+    return lambda: launch(lesson.kernel, out), check, lesson, inputs, out
+
+
 def prepare(name, size, twin):
     """(ours, theirs, check, lesson); `twin` makes a Triton kernel of one of ours."""
     import torch
-
-    def new(*shape):
-        return torch.randn(shape, device="cuda").bfloat16()
-    kernel, _, make = ROWS[name]
-    grid, inputs, more, constants, out, want = make(torch, new, size)
-    other, theirs = torch.empty_like(out), twin(kernel)
-    # The peer's standard is 4 warps; its tutorials give a warp 256 elements of a row, up to 8 or 16 warps.
-    warps = {"num_warps": min(max(constants["BLOCK"] // 256, 1), 16)} if "BLOCK" in constants and "trans" not in name else {}
-    lesson = SimpleNamespace(kernel=kernel)
-    out.fill_(float("nan"))
-
-    def check():
-        torch.testing.assert_close(out.double(), want.double(), rtol=2e-2, atol=1e-3)
-    return (lambda: lesson.kernel[grid](*inputs, out, *more, **constants),
-            lambda: theirs[grid](*inputs, other, *more, **constants, **warps), check, lesson)
+    lesson, launch, _, out, check, warps = _made("cuda", name, size, torch.bfloat16)
+    other, theirs = torch.empty_like(out), twin(lesson.kernel)
+    return lambda: launch(lesson.kernel, out), lambda: launch(theirs, other, **warps), check, lesson

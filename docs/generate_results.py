@@ -24,7 +24,7 @@ ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "
         "embedding")
 SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
     | {"tune": " configurations", "attention": " keys", "attention_backward": " keys", "rope": " pairs a head"}
-PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch"}
+PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch", "numba": "numba", "tile": "our tile"}
 PLACES = re.compile(r"(<!-- (results|details|modelled) (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
