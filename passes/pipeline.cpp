@@ -10,6 +10,7 @@
 #include "passes/expand_assembly.h"
 #include "passes/cpu/form_nests.h"
 #include "passes/cpu/mark_accesses.h"
+#include "passes/cpu/narrow_compares.h"
 #include "passes/cpu/plan_nests.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
@@ -66,6 +67,7 @@ constexpr std::array kTable = {
     PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
+    PassRow{"narrow_compares", narrowCompares, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested, nestPlanText},
     PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
@@ -136,6 +138,7 @@ constexpr std::array kConstraints = {
                     "a carried tile of pointers would become a buffer of pointers"},
     OrderConstraint{"mark_accesses", "form_nests", kAll,
                     "an address that goes through scratch does not show its array"},
+    OrderConstraint{"narrow_compares", "form_nests", kAll, "a nest has as few lanes as its widest number needs"},
     OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},
     OrderConstraint{"bound_nests", "simplify", kLater, "ends are sums with 0 and constants"},
     OrderConstraint{"simplify", "expand_functions", kAll, "its rules know functions, not their bodies"},
