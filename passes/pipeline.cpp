@@ -9,6 +9,7 @@
 #include "passes/cpu/bound_nests.h"
 #include "passes/expand_assembly.h"
 #include "passes/cpu/form_nests.h"
+#include "passes/cpu/fuse_nests.h"
 #include "passes/cpu/mark_accesses.h"
 #include "passes/cpu/narrow_compares.h"
 #include "passes/cpu/plan_nests.h"
@@ -71,6 +72,9 @@ constexpr std::array kTable = {
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested, nestPlanText},
     PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"simplify", simplify, When::Nests, Stage::Nested, Stage::Nested},
+    PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, When::Nests,
+            Stage::Nested, Stage::Nested},
+    PassRow{"fuse_nests", fuseNests, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"expand_functions", expandFunctions, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::Nests, Stage::Nested,
             Stage::Nested},
@@ -140,6 +144,8 @@ constexpr std::array kConstraints = {
                     "an address that goes through scratch does not show its array"},
     OrderConstraint{"narrow_compares", "form_nests", kAll, "a nest has as few lanes as its widest number needs"},
     OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},
+    OrderConstraint{"bound_nests", "fuse_nests", kAll, "what ends at another place is not fused"},
+    OrderConstraint{"fuse_nests", "expand_functions", kAll, "a function counts as one op"},
     OrderConstraint{"bound_nests", "simplify", kLater, "ends are sums with 0 and constants"},
     OrderConstraint{"simplify", "expand_functions", kAll, "its rules know functions, not their bodies"},
     OrderConstraint{"form_nests", "expand_functions", kAll,

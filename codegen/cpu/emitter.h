@@ -204,7 +204,7 @@ private:
                  llvm::ArrayRef<llvm::Value *> right);
   // Folds the lanes of each value, of which `valid` hold something.
   void combineLanes(ir::OpId fold, Values &values, unsigned lanes, int64_t valid);
-  llvm::Constant *neutral(ir::OpId fold);
+  std::vector<llvm::Constant *> neutrals(ir::OpId fold);
 
   // ---- prefixes.cpp, sort_rows.cpp
   void emitPrefix(ir::OpId op);

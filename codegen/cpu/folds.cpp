@@ -59,25 +59,31 @@ llvm::Constant *neutralOf(Elementwise &elementwise, Opcode opcode, bool nan, ir:
 
 } // namespace
 
-llvm::Constant *Emitter::neutral(ir::OpId fold) {
+// Of each result; empty unless all have one.
+std::vector<llvm::Constant *> Emitter::neutrals(ir::OpId fold) {
   const ir::BlockId block = fn_.region(fold, 1);
-  const ir::OpId op = fn_.first(block);
-  if (fn_.args(block).size() != 2 || fn_.next(op) != fn_.last(block) || fn_.numOperands(op) != 2) {
-    return nullptr;
+  const size_t count = fn_.args(block).size() / 2;
+  std::vector<llvm::Constant *> found;
+  for (size_t i = 0; i < count; ++i) {
+    const ir::OpId op = fn_.def(fn_.operand(fn_.last(block), i));
+    const ValueId left = fn_.arg(block, i);
+    const ValueId right = fn_.arg(block, count + i);
+    if (!op.valid() || fn_.block(op) != block || fn_.numOperands(op) != 2) {
+      return {};
+    }
+    const bool plain = fn_.operand(op, 0) == left && fn_.operand(op, 1) == right;
+    const bool swapped = fn_.operand(op, 0) == right && fn_.operand(op, 1) == left;
+    llvm::Constant *one = plain || swapped ? neutralOf(elementwise_, fn_.opcode(op), fn_.getBool(op, Attr::nan), fn_.type(left)) : nullptr;
+    if (one == nullptr) {
+      return {};
+    }
+    found.push_back(one);
   }
-  const ValueId left = fn_.arg(block, 0);
-  const ValueId right = fn_.arg(block, 1);
-  const bool plain = fn_.operand(op, 0) == left && fn_.operand(op, 1) == right;
-  const bool swapped = fn_.operand(op, 0) == right && fn_.operand(op, 1) == left;
-  if ((!plain && !swapped) || fn_.results(op).empty() ||
-      fn_.operand(fn_.last(block), 0) != fn_.result(op)) {
-    return nullptr;
-  }
-  return neutralOf(elementwise_, fn_.opcode(op), fn_.getBool(op, Attr::nan), fn_.type(left));
+  return found;
 }
 
 FoldPlan Emitter::planFold(ir::OpId op) {
-  FoldPlan plan{op, fn_.getInt(op, Attr::extent), 1, 1, 1, lanes_.count == 1, neutral(op)};
+  FoldPlan plan{op, fn_.getInt(op, Attr::extent), 1, 1, 1, lanes_.count == 1, neutrals(op)};
   if (plan.ownLanes) {
     plan.lanes = std::max<int64_t>(fn_.getInt(op, Attr::lanes), 1);
   }
@@ -100,18 +106,18 @@ void Emitter::emitFold(ir::OpId op) {
   const unsigned width = plan.ownLanes ? plan.lanes : lanes_.count;
   std::vector<Value *> accumulators;
   for (unsigned set = 0; set < plan.sets; ++set) {
-    for (ValueId result : fn_.results(op)) {
+    for (size_t i = 0; i < fn_.results(op).size(); ++i) {
       llvm::Constant *start =
-          plan.neutral != nullptr
-              ? plan.neutral
-              : llvm::Constant::getNullValue(elementwise_.registerType(fn_.type(result)));
+          !plan.neutrals.empty()
+              ? plan.neutrals[i]
+              : llvm::Constant::getNullValue(elementwise_.registerType(fn_.type(fn_.result(op, i))));
       accumulators.push_back(splat(start, width));
     }
   }
   const int64_t lanes = plan.lanes;
   const int64_t full = plan.extent / lanes * lanes;
   const int64_t unrolled = full / (lanes * plan.unroll) * (lanes * plan.unroll);
-  if (plan.ownLanes && plan.neutral != nullptr && unrolled > lanes * plan.unroll) {
+  if (plan.ownLanes && !plan.neutrals.empty() && unrolled > lanes * plan.unroll) {
     foldWithinLimits(plan, unrolled, full, accumulators);
   } else {
     if (unrolled > 0) {
@@ -150,7 +156,7 @@ void Emitter::foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsi
                         bool first, std::vector<Value *> &accumulators) {
   countedLoop(range, fn_.effects(plan.op), accumulators, [&](Value *index) {
     Value *isFirst = nullptr;
-    if (first && plan.neutral == nullptr) {
+    if (first && plan.neutrals.empty()) {
       isFirst = builder_.CreateICmpEQ(index, builder_.getInt64(0));
     }
     foldStep(plan, index, copies, valid, isFirst, accumulators);

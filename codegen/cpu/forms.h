@@ -117,7 +117,7 @@ struct FoldPlan {
   unsigned unroll; // vectors at once
   unsigned sets;   // of accumulators, at most `unroll`
   bool ownLanes;   // it vectorises its own index
-  llvm::Constant *neutral;
+  std::vector<llvm::Constant *> neutrals; // of the results; empty: not all have one
 };
 
 // An array that accesses are checked against.

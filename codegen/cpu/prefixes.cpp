@@ -20,18 +20,18 @@ void Emitter::emitPrefix(ir::OpId op) {
   const int64_t extent = fn_.getInt(op, Attr::extent);
   const auto lanes = ownLanes ? static_cast<unsigned>(fn_.getInt(op, Attr::lanes)) : 1U;
   ir::check(llvm::isPowerOf2_32(lanes), "a prefix's lanes are a power of two");
-  llvm::Constant *start = neutral(op);
+  const std::vector<llvm::Constant *> start = neutrals(op);
   std::vector<Value *> carried;
   for (ir::ValueId value : fn_.operands(fn_.last(fn_.region(op, 0)))) {
     llvm::Type *type = elementwise_.registerType(fn_.type(value));
-    carried.push_back(splat(start != nullptr ? start : llvm::Constant::getNullValue(type),
+    carried.push_back(splat(!start.empty() ? start[carried.size()] : llvm::Constant::getNullValue(type),
                             ownLanes ? lanes : lanes_.count));
   }
   const bool reverse = fn_.getBool(op, Attr::reverse);
   const int64_t full = extent / lanes * lanes;
   const auto tail = [&](bool first) {
     if (extent > full) {
-      Value *isFirst = first && start == nullptr ? builder_.getTrue() : nullptr;
+      Value *isFirst = first && start.empty() ? builder_.getTrue() : nullptr;
       countedLoop({full, extent, lanes}, fn_.effects(op), carried, [&](Value *index) {
         prefixStep(op, index, lanes, static_cast<unsigned>(extent - full), isFirst, carried);
       });
@@ -43,7 +43,7 @@ void Emitter::emitPrefix(ir::OpId op) {
   if (full > 0) {
     const bool first = !reverse || full == extent;
     countedLoop({0, full, lanes}, fn_.effects(op), carried, [&](Value *step) {
-      Value *isFirst = first && start == nullptr
+      Value *isFirst = first && start.empty()
                            ? builder_.CreateICmpEQ(step, builder_.getInt64(0))
                            : nullptr;
       Value *last = builder_.getInt64(full - lanes);
@@ -101,7 +101,7 @@ void Emitter::prefixStep(ir::OpId op, Value *index, unsigned lanes, unsigned val
 std::vector<Value *> Emitter::scanLanes(ir::OpId op, std::vector<Value *> values, unsigned lanes,
                                         unsigned valid) {
   const bool reverse = fn_.getBool(op, Attr::reverse);
-  llvm::Constant *number = neutral(op);
+  const std::vector<llvm::Constant *> numbers = neutrals(op);
   for (unsigned distance = 1; distance < lanes; distance *= 2) {
     llvm::SmallVector<int, 64> from;
     llvm::SmallVector<llvm::Constant *, 64> inside;
@@ -109,17 +109,17 @@ std::vector<Value *> Emitter::scanLanes(ir::OpId op, std::vector<Value *> values
       const bool has = reverse ? lane + distance < valid : lane >= distance;
       // Past the end of one vector begins the other: a shift of both, as targets have it.
       const unsigned other = (reverse ? lane + distance : lane + lanes - distance) % lanes;
-      from.push_back(static_cast<int>(has ? other : number != nullptr ? lanes + other : lane));
+      from.push_back(static_cast<int>(has ? other : !numbers.empty() ? lanes + other : lane));
       inside.push_back(builder_.getInt1(has));
     }
     std::vector<Value *> before;
-    for (Value *value : values) {
-      Value *none = number != nullptr ? splat(number, lanes) : value;
-      before.push_back(builder_.CreateShuffleVector(value, none, from));
+    for (size_t i = 0; i < values.size(); ++i) {
+      Value *none = !numbers.empty() ? splat(numbers[i], lanes) : values[i];
+      before.push_back(builder_.CreateShuffleVector(values[i], none, from));
     }
     const std::vector<Value *> joined = combine(op, before, values);
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = number != nullptr ? joined[i]
+      values[i] = !numbers.empty() ? joined[i]
                                     : builder_.CreateSelect(llvm::ConstantVector::get(inside),
                                                             joined[i], values[i]);
     }

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several sums and several results of a row that is read once, also where the results lie over what is read."""
+import numpy as np
+import pytest
+from spine import DEVICES, OnDevice
+
+import libtile
+import libtile.language as tl
+
+
+@libtile.jit
+def moments(x, scaled, squared, sums, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + row * cols + i, mask=i < cols, other=0.0)
+    total, squares, most = tl.sum(a), tl.sum(a * a), tl.max(tl.where(i < cols, a, -float("inf")))
+    tl.store(sums + row * 3, total)
+    tl.store(sums + row * 3 + 1, squares)
+    tl.store(sums + row * 3 + 2, most)
+    tl.store(scaled + row * cols + i, a * most, mask=i < cols)
+    # Of what lies there by now: the scaled row, where the arrays are one.
+    b = tl.load(x + row * cols + i, mask=i < cols, other=0.0)
+    tl.store(squared + row * cols + i, b * b + total, mask=i < cols)
+
+
+def wanted(x, over):
+    x = x.astype(np.float64)
+    total, squares, most = x.sum(1), (x * x).sum(1), x.max(1)
+    scaled = x * most[:, None]
+    b = scaled if over else x
+    return scaled, b * b + total[:, None], np.stack([total, squares, most], 1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("cols", (1, 7, 64, 781, 1000))
+@pytest.mark.parametrize("over", (False, True))
+def test_sums_and_results_of_one_row(device, cols, over):
+    on = OnDevice(device)
+    x = np.random.default_rng(cols).standard_normal((5, cols)).astype(np.float32)
+    source = on(x.copy())
+    scaled = source if over else on(np.full_like(x, np.nan))
+    squared, sums = on(np.full_like(x, np.nan)), on(np.full((5, 3), np.nan, np.float32))
+    moments[(5,)](source, scaled, squared, sums, cols, BLOCK=libtile.next_power_of_2(cols))
+    # Sums of up to 1000 numbers of about 1, rounded as fp32.
+    for got, want in zip((scaled, squared, sums), wanted(x, over)):
+        np.testing.assert_allclose(on.back(got), want, rtol=1e-4, atol=1e-4)
