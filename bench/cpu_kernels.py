@@ -26,7 +26,7 @@ TILES = {"block_m": 192, "block_n": 256, "block_k": 64}
 GPU_TILES = {"128x128x64": {"block_m": 128, "block_n": 128, "block_k": 64}, "64x256x32": {"block_m": 64, "block_n": 256, "block_k": 32}}
 SIZES = {"512": (512, 512, 512), "1024": (1024, 1024, 1024), "2048": (2048, 2048, 2048), "1000x777x1234": (1000, 777, 1234)}
 SHORT = {"rounds": 7, "round_seconds": 0.06}
-SLOW = {"rounds": 3, "round_seconds": 0.06}  # a peer that takes seconds where its machine lacks the type's instructions
+SLOW = {"rounds": 2, "round_seconds": 0.06}  # a peer that takes seconds where its machine lacks the type's instructions
 HEADS, TOKENS = 8, 1024
 
 
