@@ -17,10 +17,11 @@ KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer 
            "sort": "sort", "topk": "topk of 32", "argmax": "argmax", "gather": "gather", "histogram": "histogram of 256",
            "dropout": "dropout", "cast": "cast", "count": "atomic add, one place", "scatter_add": "atomic add, 4,096 places",
            "tune": "autotuning a matmul, measuring not counted", "attention": "attention", "attention_backward": "attention backward",
+           "layer_norm_backward": "layer norm backward", "grouped": "matmuls of many sizes",
            "batched": "matmuls", "split_k": "matmul in parts of k", "rms_norm": "RMS norm", "cross_entropy": "cross entropy",
            "rope": "rotary embedding", "transpose_trans": "transpose by `tl.trans`"}
-WORDS = {"bt": "b transposed", "causal": "causal"}
-ROWS = ("softmax", "layer_norm", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout", "rms_norm", "cross_entropy", "swiglu",
+WORDS = {"bt": "b transposed", "causal": "causal", "descriptors": "by descriptors", "shared": "eight share one of keys"}
+ROWS = ("softmax", "layer_norm", "layer_norm_backward", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout", "rms_norm", "cross_entropy", "swiglu",
         "embedding")
 SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
     | {"tune": " configurations", "attention": " keys", "attention_backward": " keys", "rope": " pairs a head"}
