@@ -108,6 +108,10 @@ bool isPtx(std::string_view constraints) {
 
 } // namespace
 
+bool namesRegisters(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::Assembly && fn.getText(op, ir::Attr::text).find('%') != std::string_view::npos;
+}
+
 bool expandAssembly(ir::Function &fn, const PassContext &context) {
   bool changed = false;
   if (context.target.runsPtx) {

@@ -17,4 +17,7 @@ namespace libtile::passes {
 // Requires: the tile stage. Ensures: no PTX is left, or the target runs it.
 bool expandAssembly(ir::Function &fn, const PassContext &context);
 
+// Assembly that may read the number of its block or thread, or how many there are: registers of the machine begin with %.
+[[nodiscard]] bool namesRegisters(const ir::Function &fn, ir::OpId op);
+
 } // namespace libtile::passes

@@ -2,6 +2,7 @@
 #include "passes/gpu/propose_layouts.h"
 
 #include "ir/ops.h"
+#include "passes/expand_assembly.h"
 #include "passes/gpu/access_layouts.h"
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/plan_dots.h"
@@ -347,6 +348,11 @@ bool loadsWords(const ir::Function &fn, const Facts &facts) {
   });
 }
 
+// Assembly that knows how many threads there are, or may: a barrier has their count.
+bool countsThreads(const ir::Function &fn, OpId op) {
+  return namesRegisters(fn, op) || (fn.opcode(op) == Opcode::Assembly && fn.getBool(op, ir::Attr::is_volatile));
+}
+
 // The program's warps, or the fewest that hold its tiles in registers. More of them than have all of a multiprocessor's
 // hold no more.
 int32_t spread(const ir::Function &fn, const ir::Target &target, int32_t warps) {
@@ -358,6 +364,9 @@ int32_t spread(const ir::Function &fn, const ir::Target &target, int32_t warps) 
     const int64_t twice = int64_t{2} * warps;
     return twice <= target.maxWarps && twice * target.warpSize * target.registersPerThread <= target.registers;
   };
+  if (std::ranges::any_of(fn.walk(), [&](OpId op) { return countsThreads(fn, op); })) {
+    return warps;
+  }
   while (hasMore() && !(holds(live, target.registersPerThread) &&
                         holds(named, std::min<int64_t>(target.registersPerThread, kNamedRegisters)))) {
     warps *= 2;

@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/expand_assembly.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_residency.h"
@@ -28,11 +29,6 @@ using ir::ValueId;
 // spills.
 bool tellsOrder(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::While || fn.ownEffects(op).has(ir::Effects::Ordered);
-}
-
-// Assembly may read the number of the block, which is no program's then: registers of the machine begin with %.
-bool namesRegisters(const ir::Function &fn, OpId op) {
-  return fn.opcode(op) == Opcode::Assembly && fn.getText(op, Attr::text).find('%') != std::string_view::npos;
 }
 
 // Whether programs of a launch may have different numbers there.

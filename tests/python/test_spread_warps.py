@@ -56,6 +56,21 @@ def test_a_kernel_that_is_told_its_warps_has_them():
     assert told.warmup("*fp32:16", M=16384, num_warps=1, grid=(1,), target="sm_90a").metadata["num_warps"] == 1
 
 
+@libtile.jit
+def met(x, out, M: tl.constexpr, TEXT: tl.constexpr, PURE: tl.constexpr):
+    i = tl.arange(0, M)
+    row = tl.load(x + i)
+    y = tl.inline_asm_elementwise(TEXT, "=r,r", [row], dtype=tl.int32, is_pure=PURE, pack=1)
+    tl.store(out + i, y + row * tl.sum(row))
+
+
+@pytest.mark.parametrize("text, pure, warps", [("mov.b32 $0, %ntid.x;", True, 4), ("bar.sync 1, 128; mov.b32 $0, $1;", False, 4),
+                                               ("shl.b32 $0, $1, 3;", True, 8)])
+def test_assembly_that_may_count_threads_has_those_asked_for(text, pure, warps):
+    kernel = met.warmup("*i32:16", "*i32:16", M=32768, TEXT=text, PURE=pure, num_warps=4, grid=(1,), target="sm_90a")
+    assert kernel.metadata["num_warps"] == warps
+
+
 @pytest.mark.parametrize("warps", [1, 2, 4, 8])
 @pytest.mark.parametrize("device", DEVICES)
 def test_spread_programs_are_right(device, warps):
