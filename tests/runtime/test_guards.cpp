@@ -61,37 +61,37 @@ func @add stage=tile warps=4 stages=3 (%x: ptr<f32>, %y: ptr<f32>, %out: ptr<f32
 const char *const kWrapped = R"(
 func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %m: i32, %n: i32 {divisible=16}) {
   %pid = program_id {axis=0} : i32
-  %c32 = constant {value=32} : i32
-  %first = mul %pid, %c32 : i32
-  %i = arange {start=0} : tile<32xi32>
-  %firsts = splat %first : tile<32xi32>
-  %rows = add %firsts, %i : tile<32xi32>
-  %ms = splat %m : tile<32xi32>
-  %wrapped = srem %rows, %ms : tile<32xi32>
-  %r = expand_dims %wrapped {axis=1} : tile<32x1xi32>
-  %ns = splat %n : tile<32x1xi32>
-  %ra = mul %r, %ns : tile<32x1xi32>
-  %as = splat %a : tile<32x1xptr<f16>>
-  %p2 = ptr_add %as, %ra : tile<32x1xptr<f16>>
-  %p3 = broadcast %p2 : tile<32x32xptr<f16>>
-  %j = expand_dims %i {axis=0} : tile<1x32xi32>
-  %js = broadcast %j : tile<32x32xi32>
-  %ap = ptr_add %p3, %js : tile<32x32xptr<f16>>
-  %end = splat %n : tile<32x32xi32>
-  %zero = constant {value=0.0} : tile<32x32xf32>
+  %c64 = constant {value=64} : i32
+  %first = mul %pid, %c64 : i32
+  %i = arange {start=0} : tile<64xi32>
+  %firsts = splat %first : tile<64xi32>
+  %rows = add %firsts, %i : tile<64xi32>
+  %ms = splat %m : tile<64xi32>
+  %wrapped = srem %rows, %ms : tile<64xi32>
+  %r = expand_dims %wrapped {axis=1} : tile<64x1xi32>
+  %ns = splat %n : tile<64x1xi32>
+  %ra = mul %r, %ns : tile<64x1xi32>
+  %as = splat %a : tile<64x1xptr<f16>>
+  %p2 = ptr_add %as, %ra : tile<64x1xptr<f16>>
+  %p3 = broadcast %p2 : tile<64x64xptr<f16>>
+  %j = expand_dims %i {axis=0} : tile<1x64xi32>
+  %js = broadcast %j : tile<64x64xi32>
+  %ap = ptr_add %p3, %js : tile<64x64xptr<f16>>
+  %end = splat %n : tile<64x64xi32>
+  %zero = constant {value=0.0} : tile<64x64xf32>
   %lo = constant {value=0} : i32
-  %sum = for %lo, %n, %c32, %zero : tile<32x32xf32> {
-  ^(%k: i32, %acc: tile<32x32xf32>):
-    %ks = splat %k : tile<32x32xi32>
-    %at = ptr_add %ap, %ks : tile<32x32xptr<f16>>
-    %ki = add %js, %ks : tile<32x32xi32>
-    %inside = cmp %ki, %end {predicate=slt} : tile<32x32xi1>
-    %x = load %at, %inside : tile<32x32xf16>
-    %s = dot %x, %x, %acc : tile<32x32xf32>
+  %sum = for %lo, %n, %c64, %zero : tile<64x64xf32> {
+  ^(%k: i32, %acc: tile<64x64xf32>):
+    %ks = splat %k : tile<64x64xi32>
+    %at = ptr_add %ap, %ks : tile<64x64xptr<f16>>
+    %ki = add %js, %ks : tile<64x64xi32>
+    %inside = cmp %ki, %end {predicate=slt} : tile<64x64xi1>
+    %x = load %at, %inside : tile<64x64xf16>
+    %s = dot %x, %x, %acc : tile<64x64xf32>
     yield %s
   }
-  %cs = splat %c : tile<32x32xptr<f32>>
-  %cp = ptr_add %cs, %js : tile<32x32xptr<f32>>
+  %cs = splat %c : tile<64x64xptr<f32>>
+  %cp = ptr_add %cs, %js : tile<64x64xptr<f32>>
   store %cp, %sum
   return
 }
@@ -197,12 +197,12 @@ TEST(Guards, OnWholeTilesAreOneStep) {
     }
     codes.push_back(executable.select(slots, extents));
   };
-  launch(96, apart);
+  launch(192, apart);
   launch(100, apart);
   launch(0, apart);
   launch(64, apart);
   launch(100, over);
-  launch(96, over);
+  launch(192, over);
   ASSERT_EQ(std::count(codes.begin(), codes.end(), nullptr), 0);
   EXPECT_EQ(driver->loads, 3);
   EXPECT_EQ(codes[3], codes[0]);
