@@ -36,6 +36,8 @@ struct PassContext {
   bool sharesBlocks = false;
   // GPU: a program gets more warps than numWarps where these cannot hold its tiles (gpu/propose_layouts.h).
   bool spreadsWarps = false;
+  // GPU: boxes of short rows, too (gpu/narrow_boxes.h).
+  bool copiesNarrow = false;
 };
 
 // Returns whether it changed anything.

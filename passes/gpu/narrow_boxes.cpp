@@ -9,7 +9,7 @@
 namespace libtile::passes {
 
 bool areNarrow(const ir::Function &fn, const LoopPlan &plan, const PassContext &context) {
-  if (plan.loads.empty() || !std::ranges::all_of(plan.loads, [](const PlannedLoad &load) { return load.box.has_value(); })) {
+  if (context.copiesNarrow || plan.loads.empty() || !std::ranges::all_of(plan.loads, [](const PlannedLoad &load) { return load.box.has_value(); })) {
     return false;
   }
   int64_t bytes = 0, rows = 0;

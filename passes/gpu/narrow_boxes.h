@@ -8,7 +8,7 @@
 
 namespace libtile::passes {
 
-// All that the loop copies are boxes, of rows that threads would copy faster. Requires: dots are planned.
+// All that the loop copies are boxes, of rows that threads would copy faster, and nobody asked for such. Requires: dots are planned.
 [[nodiscard]] bool areNarrow(const ir::Function &fn, const LoopPlan &plan, const PassContext &context);
 
 // The loop has so many loads, and threads copy each asynchronously.

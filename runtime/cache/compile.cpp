@@ -230,7 +230,8 @@ passes::PassContext Compiled::passContext(passes::Reliance relies) const {
   return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), relies,
           &functionLibrary(), checksAccesses(), options_[Option::copy_boxes] != 0, options_[Option::warp_specialize] != 0 && options_.number(Option::maxnreg) == 0,
           options_[Option::share_blocks] != 0 && options_[Option::launch_cooperative_grid] == 0,
-          options_[Option::spread_warps] != 0 && options_[Option::launch_cooperative_grid] == 0 && options_.number(Option::maxnreg) == 0};
+          options_[Option::spread_warps] != 0 && options_[Option::launch_cooperative_grid] == 0 && options_.number(Option::maxnreg) == 0,
+          options_[Option::narrow_boxes] != 0};
 }
 
 codegen::CodeOptions Compiled::codeOptions() const {

@@ -87,7 +87,8 @@ def test_products(tile, turned, device):
         there = [on(v) for v in (a, b, poisoned((3, m, n), F32))]
         strides = [(1, v.shape[2]) if turn else (v.shape[2], 1) for v, turn in zip((a, b), turned)]
         by_pointers[(-(-m // bm), -(-n // bn), 3)](
-            *there, m, n, k, *strides[0], *strides[1], a[0].size, b[0].size, m * n, BM=bm, BN=bn, BK=bk, num_warps=warps)
+            *there, m, n, k, *strides[0], *strides[1], a[0].size, b[0].size, m * n, BM=bm, BN=bn, BK=bk, num_warps=warps,
+            narrow_boxes=True)
         np.testing.assert_array_equal(on.back(there[2]).astype(F64), x.astype(F64) @ y.astype(F64), f"{m} {n} {k}")
 
 
@@ -105,7 +106,8 @@ def test_products_of_fp64(tile, turned, device):
         there = [on(v) for v in (a, b, poisoned((m, n), F64))]
         strides = [(1, v.shape[1]) if turn else (v.shape[1], 1) for v, turn in zip((a, b), turned)]
         by_pointers[(-(-m // bm), -(-n // bn), 1)](
-            *there, m, n, k, *strides[0], *strides[1], 0, 0, 0, BM=bm, BN=bn, BK=bk, ACC=tl.float64, num_warps=warps, num_stages=3)
+            *there, m, n, k, *strides[0], *strides[1], 0, 0, 0, BM=bm, BN=bn, BK=bk, ACC=tl.float64, num_warps=warps, num_stages=3,
+            narrow_boxes=True)
         np.testing.assert_array_equal(on.back(there[2]), x @ y, f"{m} {n} {k}")
 
 
@@ -121,7 +123,7 @@ def test_descriptors(tile, stages, device):
             continue  # no descriptor has such rows
         on = OnDevice(device)
         there = [on(v) for v in (a, b, poisoned((m, n), F32))]
-        by_descriptors[(-(-m // bm), -(-n // bn))](*there, m, n, k, BM=bm, BN=bn, BK=bk, num_warps=warps,
+        by_descriptors[(-(-m // bm), -(-n // bn))](*there, m, n, k, BM=bm, BN=bn, BK=bk, num_warps=warps, narrow_boxes=True,
                                                     num_stages=stages)
         np.testing.assert_array_equal(on.back(there[2]).astype(F64), a.astype(F64) @ b.astype(F64).T, f"{m} {n} {k}")
 
@@ -151,7 +153,7 @@ def test_code(tile, turned, tmp_path):
     target = "sm_90" if bk == 48 else "sm_90a"
     strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
     kernel = by_pointers.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, *strides[0], *strides[1], *["i32:16"] * 3,
-                                grid=(1,), target=target, BM=bm, BN=bn, BK=bk, num_warps=warps)
+                                grid=(1,), target=target, BM=bm, BN=bn, BK=bk, num_warps=warps, narrow_boxes=True)
     ptx = kernel.asm["ptx"]
     assert "cp.async.bulk.tensor.3d.shared::cluster.global" in ptx and "cp.async.cg" not in ptx and "cp.async.ca" not in ptx
     assert len(re.findall(r"\.param \.align 64 \.b8 \w+\[128\]", ptx)) == 2
@@ -163,6 +165,15 @@ def test_code(tile, turned, tmp_path):
     staged = kernel.asm["staged"]
     loop = staged[staged.index(" = for "):staged.index("arrivals_end")]
     assert loop.count("barrier\n") == 1 and loop.count("copy_box") == 2 and loop.count("arrivals_wait") == 1
+
+
+def test_short_rows_are_copied_by_threads_unless_boxes_are_asked_for():
+    for bk, options, boxed in ((32, {}, False), (32, {"narrow_boxes": True}, True), (32, {"narrow_boxes": True, "copy_boxes": False}, False),
+                               (64, {}, True)):
+        kernel = by_descriptors.warmup(*["*fp16:16"] * 2, "*fp32:16", *["i32:16"] * 3, grid=(1,), target="sm_90a", BM=64, BN=64,
+                                       BK=bk, num_warps=4, **options)
+        assert ("cp.async.bulk.tensor" in kernel.asm["ptx"]) == boxed and ("cp.async.cg" in kernel.asm["ptx"]) != boxed
+        assert list(kernel.fallbacks) == []
 
 
 def test_boxes_are_the_standard():
@@ -207,7 +218,7 @@ def test_rows(n, tile, device):
     scale, shift = (rng.integers(-3, 4, (batches, max(n, 1))).astype(F32) for _ in range(2))
     on = OnDevice(device)
     there = [on(v) for v in (a, b, scale, shift, poisoned((batches, m, bn), F32))]
-    by_rows[(2, batches)](*there, n, k, b[0].size, BM=bm, BN=bn, BK=bk, num_warps=warps)
+    by_rows[(2, batches)](*there, n, k, b[0].size, BM=bm, BN=bn, BK=bk, num_warps=warps, narrow_boxes=True)
     want = np.zeros((batches, m, bn))
     for first in range(0, n, bn):
         part = slice(first, min(first + bn, n))

@@ -215,7 +215,8 @@ def test_odd_tiles(tile, boxes, device):
     for m, n, k in ((128, 128, 96), (100, 72, 24), (33, 40, 8), (16, 16, 100)):
         a, b = small(rng, m, k), small(rng, k, n)
         there = [on(a), on(b), on(poisoned((m, n), F32))]
-        product[(-(-m // bm), -(-n // bn))](*there, m, n, k, BM=bm, BN=bn, BK=bk, num_warps=warps, copy_boxes=boxes)
+        product[(-(-m // bm), -(-n // bn))](*there, m, n, k, BM=bm, BN=bn, BK=bk, num_warps=warps, copy_boxes=boxes,
+                                              narrow_boxes=True)
         np.testing.assert_array_equal(on.back(there[2]), a.astype(F32) @ b.astype(F32), f"{m} {n} {k}")
 
 
@@ -246,7 +247,7 @@ CODE = {
 @pytest.mark.parametrize("name", CODE)
 def test_code(name, target, boxes, tmp_path):
     kernel, types, constants = CODE[name]
-    compiled = kernel.warmup(*types, grid=(1,), target=target, copy_boxes=boxes, **constants)
+    compiled = kernel.warmup(*types, grid=(1,), target=target, copy_boxes=boxes, narrow_boxes=True, **constants)
     ptx = compiled.asm["ptx"]
     if not boxes or target == "sm_80":
         assert "cp.async.bulk.tensor" not in ptx

@@ -74,11 +74,6 @@ def byte_product(on, tile, turned, m, n, k):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def is_copied_ahead(ptx):
-    """All of it in one way: as boxes, or by threads, which are faster where rows are short."""
-    return ("cp.async.bulk.tensor" in ptx) != ("cp.async.cg" in ptx)
-
-
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("tile", BYTE_TILES)
 def test_products_of_bytes(tile, turned, device):
@@ -269,14 +264,14 @@ def test_code_of_bytes(tile, turned, tmp_path):
     bm, bn, bk, warps = tile
     strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
     kernel = matmul.warmup(*["*i8:16"] * 2, "*i32:16", *["i32:16"] * 3, *strides[0], *strides[1], grid=(1,), target="sm_90a",
-                           BM=bm, BN=bn, BK=bk, ACC=tl.int32, num_warps=warps)
+                           BM=bm, BN=bn, BK=bk, ACC=tl.int32, num_warps=warps, narrow_boxes=True)
     ptx = kernel.asm["ptx"]
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k32\.s32\.s8\.s8", ptx)]
     held = is_held(turned, bn)
     if turned == (False, True) or held:
         assert sum(columns) * 64 * 32 * (warps // 4) == bm * bn * bk
         assert ("_regs" in kernel.asm["staged"]) == held
-        assert "mma.sync" not in ptx and "ldmatrix" not in ptx and is_copied_ahead(ptx)
+        assert "mma.sync" not in ptx and "ldmatrix" not in ptx and "cp.async.bulk.tensor" in ptx
     else:
         assert not columns and "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in ptx
     assert_assembles(ptx, tmp_path)
@@ -300,14 +295,14 @@ def test_code_of_tf32(tile, turned, precision, tmp_path):
     bm, bn, bk, warps = tile
     strides = [(1, "i32:16") if turn else ("i32:16", 1) for turn in turned]
     kernel = matmul.warmup(*["*fp32:16"] * 3, *["i32:16"] * 3, *strides[0], *strides[1], grid=(1,), target="sm_90a",
-                           BM=bm, BN=bn, BK=bk, PRECISION=precision, num_warps=warps)
+                           BM=bm, BN=bn, BK=bk, PRECISION=precision, num_warps=warps, narrow_boxes=True)
     ptx = kernel.asm["ptx"]
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k8\.f32\.tf32\.tf32", ptx)]
     held = is_held(turned, bn)
     if (turned == (False, True) or held) and precision:
         assert sum(columns) * 64 * 8 * (warps // 4) == bm * bn * bk
         assert ("_regs" in kernel.asm["staged"]) == held
-        assert "mma.sync" not in ptx and "cvt.rna.tf32" not in ptx and is_copied_ahead(ptx)
+        assert "mma.sync" not in ptx and "cvt.rna.tf32" not in ptx and "cp.async.bulk.tensor" in ptx
         assert_assembles(ptx, tmp_path)
     else:
         assert "wgmma" not in ptx and ("mma.sync.aligned.m16n8k8.row.col.f32.tf32" in ptx) == bool(precision)
