@@ -34,7 +34,7 @@ struct PassContext {
   bool specialises = false;
   // GPU: blocks run programs in turn where they can (gpu/share_blocks.h).
   bool sharesBlocks = false;
-  // GPU: a program gets more warps than numWarps where these cannot hold its tiles (gpu/propose_layouts.h).
+  // GPU: a program gets more warps than numWarps where these cannot hold its tiles (gpu/spread_warps.h).
   bool spreadsWarps = false;
   // GPU: boxes of short rows, too (gpu/narrow_boxes.h).
   bool copiesNarrow = false;

@@ -27,6 +27,7 @@
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/skip_masks.h"
+#include "passes/gpu/spread_warps.h"
 #include "passes/gpu/reduce_boxes.h"
 #include "passes/gpu/rotate_dots.h"
 #include "passes/gpu/take_turns.h"
@@ -63,6 +64,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, kAlways, Stage::Tile,
             Stage::Tile},
     PassRow{"eliminate_dead_code", eliminateDeadCode, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"spread_warps", spreadWarps, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"factor_scales", factorScales, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
@@ -126,6 +128,9 @@ constexpr std::array kConstraints = {
     OrderConstraint{"split_carried_offsets", "unwrap_indices", kAll, "an index that a loop carries is no sum of a scalar and an arange"},
     OrderConstraint{"unwrap_indices", "simplify", kLater, "a tile's number is divided by 1"},
     OrderConstraint{"unwrap_indices", "request_guards", kAll, "its guards are sorted with the others"},
+    OrderConstraint{"spread_warps", "factor_scales", kAll, "it asks for the program's warps"},
+    OrderConstraint{"spread_warps", "turn_dots", kAll, "what it tries is planned for the program's warps"},
+    OrderConstraint{"eliminate_dead_code", "spread_warps", kSome, "what nobody uses takes no registers"},
     OrderConstraint{"simplify", "factor_scales", kSome, "factors that are splats or constants, a canonical form"},
     OrderConstraint{"factor_scales", "request_guards", kAll, "its guards are sorted with the others"},
     OrderConstraint{"assign_layouts", "skip_masks", kAll, "layouts and operands' homes follow from the ops that tiles are made by"},

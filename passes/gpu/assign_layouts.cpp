@@ -226,10 +226,6 @@ bool assignLayouts(ir::Function &fn, const PassContext &context) {
   const std::vector<Layout> layouts = chooseLayouts(fn, problem, warps, context.target.warpSize);
   Rewriter(fn, context, warps).run(problem, layouts);
   fn.numWarps = warps;
-  if (context.numWarps != 0 && warps > context.numWarps) {
-    fn.fallbacks.push_back(std::to_string(warps) + " warps instead of " + std::to_string(context.numWarps) +
-                           ", whose registers do not hold the program's tiles; spread_warps=False keeps them");
-  }
   fn.stage = ir::Stage::LaidOut;
   return true;
 }

@@ -2,7 +2,6 @@
 #include "passes/gpu/propose_layouts.h"
 
 #include "ir/ops.h"
-#include "passes/expand_assembly.h"
 #include "passes/gpu/access_layouts.h"
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/plan_dots.h"
@@ -348,32 +347,6 @@ bool loadsWords(const ir::Function &fn, const Facts &facts) {
   });
 }
 
-// Assembly that knows how many threads there are, or may: a barrier has their count.
-bool countsThreads(const ir::Function &fn, OpId op) {
-  return namesRegisters(fn, op) || (fn.opcode(op) == Opcode::Assembly && fn.getBool(op, ir::Attr::is_volatile));
-}
-
-// The program's warps, or the fewest that hold its tiles in registers. More of them than have all of a multiprocessor's
-// hold no more.
-int32_t spread(const ir::Function &fn, const ir::Target &target, int32_t warps) {
-  const int64_t live = liveRegisters(fn), named = live - liveSums(fn);
-  const auto holds = [&](int64_t registers, int64_t available) {
-    return registers / (int64_t{warps} * target.warpSize) + kBesideTiles <= available;
-  };
-  const auto hasMore = [&] {
-    const int64_t twice = int64_t{2} * warps;
-    return twice <= target.maxWarps && twice * target.warpSize * target.registersPerThread <= target.registers;
-  };
-  if (std::ranges::any_of(fn.walk(), [&](OpId op) { return countsThreads(fn, op); })) {
-    return warps;
-  }
-  while (hasMore() && !(holds(live, target.registersPerThread) &&
-                        holds(named, std::min<int64_t>(target.registersPerThread, kNamedRegisters)))) {
-    warps *= 2;
-  }
-  return warps;
-}
-
 } // namespace
 
 double frequency(const ir::Function &fn, OpId op) {
@@ -389,8 +362,7 @@ double frequency(const ir::Function &fn, OpId op) {
 int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
   const int32_t most = std::max(1, context.target.maxWarps);
   if (context.numWarps > 0) {
-    const int32_t warps = std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
-    return context.spreadsWarps ? spread(fn, context.target, warps) : warps;
+    return context.spreadsWarps ? fn.numWarps : std::min(ceilPowerOfTwo(context.numWarps), floorPowerOfTwo(most));
   }
   const Sizes sizes(fn);
   const auto share = [&](int64_t elements, int64_t registers) {

@@ -38,8 +38,7 @@ struct LayoutProblem {
   ir::IndexMap<ir::OpId, bool> across{false}; // stores that convert what they store (separate_accesses.h)
 };
 
-// Number of warps: the user's, more of them where spreadsWarps and a thread cannot hold its part of the tiles that are live
-// at once, while each thread may have as many registers as before; or from the dots' accumulators (128 registers a thread), the reduced
+// Number of warps: the user's (where spreadsWarps, what spread_warps.h made of it), or from the dots' accumulators (128 registers a thread), the reduced
 // rows (32 to 128 elements a thread), or the widest tile; more where the tiles that are live at once
 // (live_tiles.h) need their registers, up to 16, which have all that a multiprocessor has.
 [[nodiscard]] int32_t chooseWarps(const ir::Function &fn, const PassContext &context);

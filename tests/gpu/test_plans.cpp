@@ -6,6 +6,7 @@
 #include "passes/analysis/facts.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/propose_layouts.h"
+#include "passes/gpu/spread_warps.h"
 #include "passes/gpu/reduce_plan.h"
 #include "passes/pipeline.h"
 
@@ -248,9 +249,10 @@ TEST(Plans, LeaveRoomForTheRest) {
 // ---- warps
 
 int32_t warpsOf(const std::string &text, int32_t asked = 0, const char *target = "sm_80", bool spreads = false) {
-  const ir::Function fn = ir::parse(text);
+  ir::Function fn = ir::parse(text);
   passes::PassContext context{codegen::findTarget(target), asked};
   context.spreadsWarps = spreads;
+  passes::spreadWarps(fn, context);
   return passes::chooseWarps(fn, context);
 }
 
