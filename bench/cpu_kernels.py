@@ -109,6 +109,13 @@ def _layer_norm(cols):
             **_faster(lambda: function(*inputs), function, [torch.empty_like(x)], *inputs)}
 
 
+def layer_norm_gradients(dout, x, mean, rstd, weight):
+    """dx, dweight, dbias in float64."""
+    normal, g = (x.double() - mean.double()[:, None]) * rstd.double()[:, None], dout.double() * weight.double()
+    dx = (g - g.mean(1, keepdim=True) - normal * (g * normal).mean(1, keepdim=True)) * rstd.double()[:, None]
+    return dx, (dout.double() * normal).sum(0), dout.double().sum(0)
+
+
 def _layer_norm_backward(cols):
     import torch
     rows, parts, block = ELEMENTS // cols, 64, libtile.next_power_of_2(cols)
@@ -126,11 +133,10 @@ def _layer_norm_backward(cols):
     inputs = (dout, x, mean, rstd, weight)
 
     def check():
-        normal, g = (x.double() - mean.double()[:, None]) * rstd.double()[:, None], dout.double() * weight.double()
-        want = (g - g.mean(1, keepdim=True) - normal * (g * normal).mean(1, keepdim=True)) * rstd.double()[:, None]
+        want, *sums_wanted = layer_norm_gradients(*inputs)
         _close(dx, want, 1e-4, 1e-4)
-        _close(dweight, (dout.double() * normal).sum(0), 1e-4, 1e-2)  # sums of up to 10740 numbers
-        _close(dbias, dout.double().sum(0), 1e-4, 1e-2)
+        for got, want in zip((dweight, dbias), sums_wanted):
+            _close(got, want, 1e-4, 1e-2)  # sums of up to 10740 numbers
     others = [torch.empty_like(each) for each in (x, weight, weight)]
     return {"ours": ours, "lesson": lesson, "check": check, **_faster(lambda: function(*inputs), function, others, *inputs)}
 

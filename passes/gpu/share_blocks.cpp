@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <string_view>
 #include <vector>
 
 namespace libtile::passes {

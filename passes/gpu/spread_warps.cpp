@@ -4,9 +4,9 @@
 #include "ir/ops.h"
 #include "passes/expand_assembly.h"
 #include "passes/gpu/live_tiles.h"
+#include "passes/gpu/propose_layouts.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace libtile::passes {
 namespace {
@@ -21,6 +21,9 @@ bool countsThreads(const ir::Function &fn, OpId op) {
 
 // More warps than have all registers of a multiprocessor hold no more.
 int32_t leastWarps(const ir::Function &fn, const ir::Target &target, int32_t warps) {
+  if (std::ranges::any_of(fn.walk(), [&](OpId op) { return countsThreads(fn, op); })) {
+    return warps;
+  }
   const int64_t live = liveRegisters(fn), named = live - liveSums(fn);
   const auto holds = [&](int64_t registers, int64_t available) {
     return registers / (int64_t{warps} * target.warpSize) + kBesideTiles <= available;
@@ -29,9 +32,6 @@ int32_t leastWarps(const ir::Function &fn, const ir::Target &target, int32_t war
     const int64_t twice = int64_t{2} * warps;
     return twice <= target.maxWarps && twice * target.warpSize * target.registersPerThread <= target.registers;
   };
-  if (std::ranges::any_of(fn.walk(), [&](OpId op) { return countsThreads(fn, op); })) {
-    return warps;
-  }
   while (hasMore() && !(holds(live, target.registersPerThread) &&
                         holds(named, std::min<int64_t>(target.registersPerThread, kNamedRegisters)))) {
     warps *= 2;
@@ -45,9 +45,10 @@ bool spreadWarps(ir::Function &fn, const PassContext &context) {
   if (!context.spreadsWarps || context.numWarps == 0) {
     return false;
   }
-  const auto asked = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(context.numWarps)));
-  const auto most = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(std::max(1, context.target.maxWarps))));
-  fn.numWarps = leastWarps(fn, context.target, std::min(asked, most));
+  PassContext asIs = context;
+  asIs.spreadsWarps = false;
+  const int32_t asked = chooseWarps(fn, asIs);
+  fn.numWarps = leastWarps(fn, context.target, asked);
   if (fn.numWarps > asked) {
     fn.fallbacks.push_back(std::to_string(fn.numWarps) + " warps instead of " + std::to_string(context.numWarps) +
                            ", whose registers do not hold the program's tiles; spread_warps=False keeps them");
