@@ -29,7 +29,9 @@
 #include "passes/gpu/skip_masks.h"
 #include "passes/gpu/spread_warps.h"
 #include "passes/gpu/reduce_boxes.h"
+#include "passes/gpu/reuse_loads.h"
 #include "passes/gpu/rotate_dots.h"
+#include "passes/gpu/run_once.h"
 #include "passes/gpu/take_turns.h"
 #include "passes/gpu/turn_dots.h"
 #include "passes/gpu/unwrap_indices.h"
@@ -60,6 +62,7 @@ constexpr std::array kTable = {
             Stage::Tile},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"unwrap_indices", unwrapIndices, When::LaysOut, Stage::Tile, Stage::Tile},
+    PassRow{"run_once", runOnce, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"simplify", simplify, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"eliminate_common_subexpressions", eliminateCommonSubexpressions, kAlways, Stage::Tile,
             Stage::Tile},
@@ -67,6 +70,7 @@ constexpr std::array kTable = {
     PassRow{"spread_warps", spreadWarps, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"factor_scales", factorScales, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
+    PassRow{"reuse_loads", reuseLoads, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
@@ -128,6 +132,10 @@ constexpr std::array kConstraints = {
     OrderConstraint{"split_carried_offsets", "unwrap_indices", kAll, "an index that a loop carries is no sum of a scalar and an arange"},
     OrderConstraint{"unwrap_indices", "simplify", kLater, "a tile's number is divided by 1"},
     OrderConstraint{"unwrap_indices", "request_guards", kAll, "its guards are sorted with the others"},
+    OrderConstraint{"eliminate_common_subexpressions", "run_once", kSome, "ends of loops that are equal are one value"},
+    OrderConstraint{"run_once", "simplify", kLater, "it takes the loops apart that run once"},
+    OrderConstraint{"run_once", "eliminate_common_subexpressions", kLater, "addresses of what loops load twice become one value"},
+    OrderConstraint{"request_guards", "reuse_loads", kAll, "what arrays that do not overlap hold is not written in between"},
     OrderConstraint{"spread_warps", "factor_scales", kAll, "it asks for the program's warps"},
     OrderConstraint{"spread_warps", "turn_dots", kAll, "what it tries is planned for the program's warps"},
     OrderConstraint{"eliminate_dead_code", "spread_warps", kSome, "what nobody uses takes no registers"},

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/reuse_loads.h"
+
+#include "ir/ops.h"
+#include "passes/analysis/alias.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace libtile::passes {
+namespace {
+
+using ir::BlockId;
+using ir::Opcode;
+using ir::OpId;
+using ir::ValueId;
+
+constexpr int64_t kHeldByThread = 64; // registers: a quarter of what it may have
+constexpr int64_t kMostWarps = 16;    // that the compiler takes for a row
+
+class LoadReuser {
+public:
+  LoadReuser(ir::Function &fn, const PassContext &context) : fn_(fn), context_(context) {}
+
+  bool run() {
+    std::set<uint32_t> blocks;
+    for (const OpId op : fn_.walk()) {
+      if (fn_.opcode(op) == Opcode::Load) {
+        blocks.insert(fn_.block(op).index);
+      }
+    }
+    std::ranges::for_each(blocks, [&](uint32_t block) { visit(BlockId{block}); });
+    return changed_;
+  }
+
+private:
+  void visit(BlockId block) {
+    std::vector<OpId> loaded;
+    for (const OpId op : fn_.opsIn(block)) {
+      if (!isPlainLoad(op)) {
+        std::erase_if(loaded, [&](OpId load) { return mayChange(op, load); });
+        continue;
+      }
+      const auto earlier = std::ranges::find_if(loaded, [&](OpId load) { return gives(load, op); });
+      if (earlier == loaded.end()) {
+        loaded.push_back(op);
+      } else if (hold(*earlier)) {
+        fn_.replaceAllUses(fn_.result(op), fn_.result(*earlier));
+        fn_.erase(op);
+        changed_ = true;
+      }
+    }
+  }
+
+  // Behind an access that is ordered another program may have written.
+  [[nodiscard]] bool mayChange(OpId op, OpId load) {
+    const ir::Effects effects = fn_.effects(op);
+    return effects.has(ir::Effects::Ordered) || (!effects.pure() && mayConflict(fn_, load, op, facts()));
+  }
+
+  [[nodiscard]] bool isPlainLoad(OpId op) const {
+    return fn_.opcode(op) == Opcode::Load && fn_.type(fn_.result(op)).isTile() && fn_.ownEffects(op) == ir::Effects(ir::Effects::ReadsGlobal);
+  }
+
+  // All that `later` loads `earlier` has.
+  [[nodiscard]] bool gives(OpId earlier, OpId later) const {
+    return std::ranges::equal(fn_.operands(earlier), fn_.operands(later)) && std::ranges::equal(fn_.attrs(earlier), fn_.attrs(later));
+  }
+
+  bool hold(OpId load) {
+    if (!held_.contains(load.index)) {
+      const int64_t more = registersHeld(fn_.type(fn_.result(load)));
+      if (!holdsTile(registers_ + more, context_)) {
+        return false;
+      }
+      held_.insert(load.index);
+      registers_ += more;
+    }
+    return true;
+  }
+
+  // Addresses stay as they are. Most kernels load nothing twice.
+  [[nodiscard]] const Facts &facts() {
+    if (!facts_) {
+      facts_.emplace(computeFacts(fn_));
+    }
+    return *facts_;
+  }
+
+  ir::Function &fn_;
+  const PassContext &context_;
+  std::optional<Facts> facts_;
+  std::set<uint32_t> held_;
+  int64_t registers_ = 0;
+  bool changed_ = false;
+};
+
+} // namespace
+
+int64_t registersHeld(ir::Type tile) {
+  const int64_t bits = tile.numElements() * std::max<int64_t>(tile.elementBits(), 8);
+  return (bits + 31) / 32;
+}
+
+bool holdsTile(int64_t registers, const PassContext &context) {
+  const int64_t warps = context.numWarps > 0 ? context.numWarps : std::min<int64_t>(kMostWarps, context.target.maxWarps);
+  return registers <= kHeldByThread * warps * context.target.warpSize;
+}
+
+bool reuseLoads(ir::Function &fn, const PassContext &context) { return LoadReuser(fn, context).run(); }
+
+} // namespace libtile::passes
