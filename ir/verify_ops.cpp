@@ -182,6 +182,11 @@ template <> void OpChecks::check<Opcode::ExpandDims>(OpId op) {
   }
 }
 
+template <> void OpChecks::check<Opcode::Hold>(OpId op) {
+  const Type type = c.operandType(op, 0);
+  c.require(type.isTile() && !type.isPointer() && !type.isBuffer() && c.resultType(op) == type, 17, op, "the result is not a tile of the operand's type");
+}
+
 template <> void OpChecks::check<Opcode::Reshape>(OpId op) {
   const Type from = c.operandType(op, 0);
   const Type to = c.resultType(op);

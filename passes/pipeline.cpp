@@ -19,6 +19,7 @@
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/assign_layouts.h"
 #include "passes/gpu/factor_scales.h"
+#include "passes/gpu/hold_rows.h"
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/lower_sorts.h"
 #include "passes/gpu/place_barriers.h"
@@ -99,6 +100,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::LaysOut, Stage::LaidOut,
             Stage::LaidOut},
     PassRow{"skip_masks", skipMasks, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
+    PassRow{"hold_rows", holdRows, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_sorts", lowerSorts, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_conversions", lowerConversions, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
@@ -144,6 +146,8 @@ constexpr std::array kConstraints = {
     OrderConstraint{"assign_layouts", "skip_masks", kAll, "layouts and operands' homes follow from the ops that tiles are made by"},
     OrderConstraint{"eliminate_dead_code", "skip_masks", kSome, "what only a mask uses is computed where it is used"},
     OrderConstraint{"skip_masks", "eliminate_common_subexpressions", kLater, "sides of comparisons are computed again"},
+    OrderConstraint{"assign_layouts", "hold_rows", kAll, "registers of a thread follow from layouts"},
+    OrderConstraint{"eliminate_dead_code", "hold_rows", kSome, "what nobody uses is not held"},
     OrderConstraint{"simplify", "request_guards", kSome,
                     "accesses that are dead or go to the same place need no guard"},
     OrderConstraint{"eliminate_dead_code", "request_guards", kSome,

@@ -74,6 +74,8 @@ llvm::Value *AmdEmitter::clock() {
   return builder_.CreateMul(ticks, builder_.getInt64(kClockNanoseconds));
 }
 
+llvm::Value *AmdEmitter::holdWord(llvm::Value *word) { return assembly("", "=v,0", word->getType(), {word}, false); }
+
 // Accesses in front of it are seen by all threads behind it.
 void AmdEmitter::barrier() {
   const llvm::SyncScope::ID group = context_.getOrInsertSyncScopeID("workgroup");

@@ -33,6 +33,7 @@ private:
   void barrier() override;
   void warpBarrier() override;
   void endIteration(ir::OpId loop) override;
+  llvm::Value *holdWord(llvm::Value *word) override;
   // ---- emit_lanes.cpp
   llvm::Value *shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) override;
   [[nodiscard]] int32_t laneRow() const override;

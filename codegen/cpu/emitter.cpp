@@ -351,7 +351,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::ElementWrite: return emitElementWrite(op);
   case Opcode::Contract: return emitContract(op);
   case Opcode::Arange: case Opcode::Splat: case Opcode::Broadcast: case Opcode::ExpandDims:
-  case Opcode::Reshape: case Opcode::Trans: case Opcode::Slice: case Opcode::Hint: case Opcode::Assume:
+  case Opcode::Reshape: case Opcode::Trans: case Opcode::Slice: case Opcode::Hint: case Opcode::Hold: case Opcode::Assume:
   case Opcode::Dot: case Opcode::Reduce: case Opcode::Scan: case Opcode::Sort: case Opcode::Resize:
   case Opcode::CompareExchange: case Opcode::Gather: case Opcode::Histogram: case Opcode::Map:
   case Opcode::Assembly: case Opcode::ConvertLayout: case Opcode::BufferSlot: case Opcode::BufferRead:

@@ -96,6 +96,21 @@ void Emitter::lowerHint(ir::OpId op) {
     set(fn_.result(op), regs(fn_.operand(op, 0)));
   }
 }
+void Emitter::lowerHold(ir::OpId op) {
+  const ir::Type type = fn_.type(fn_.result(op)).element();
+  const Regs elements = regs(fn_.operand(op, 0));
+  const auto count = static_cast<unsigned>(elements.size());
+  const unsigned bytes = std::min(std::max(4U, type.elementBytes()), count * type.elementBytes());
+  Regs words = packWords(type, elements, bytes);
+  for (llvm::Value *&word : words) {
+    // A word of 8 bytes is another one where half of it is.
+    llvm::Type *whole = word->getType();
+    llvm::Value *low = holdWord(builder_.CreateZExtOrTrunc(word, builder_.getInt32Ty()));
+    word = bytes <= 4 ? builder_.CreateTrunc(low, whole)
+                      : builder_.CreateOr(builder_.CreateAnd(word, llvm::ConstantInt::get(whole, ~0xffffffffULL)), builder_.CreateZExt(low, whole));
+  }
+  set(fn_.result(op), unpackWords(type, words, bytes, count));
+}
 void Emitter::lowerAssume(ir::OpId) {}
 
 } // namespace libtile::codegen::gpu

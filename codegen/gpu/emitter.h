@@ -72,6 +72,8 @@ protected:
   virtual void warpBarrier() = 0;    // what follows may need all threads of the warp at once
   virtual void endIteration(ir::OpId) {} // of a loop, in front of the branch back
   virtual llvm::Value *shuffleWord(llvm::Value *word, const LaneExchange &exchange) = 0; // an i32
+  // The word, of which neither LLVM nor an assembler behind it knows that it is the same.
+  virtual llvm::Value *holdWord(llvm::Value *word) = 0; // an i32
   // Neighbouring lanes within which a shift is cheap: a scan joins rows of so many by their last lanes.
   [[nodiscard]] virtual int32_t laneRow() const { return target_.warpSize; }
   // Of the register of the user's assembly that a constraint names, for a word of so many bits. Throws where none holds it.

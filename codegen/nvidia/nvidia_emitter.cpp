@@ -85,6 +85,18 @@ void NvidiaEmitter::barrier() {
   }
 }
 
+// ptxas sees through moves, and numbers equal values across barriers. What it does not know is that shared memory is smaller
+// than 2^31 bytes.
+llvm::Value *NvidiaEmitter::holdWord(llvm::Value *word) {
+  llvm::Value *&zero = threadValues_["zero"];
+  if (zero == nullptr) {
+    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
+    builder_.SetInsertPoint(prologue_->getTerminator());
+    zero = builder_.CreateLShr(assembly("mov.u32 $0, %dynamic_smem_size;", "=r", builder_.getInt32Ty(), {}, false), 31);
+  }
+  return assembly("xor.b32 $0, $1, $2;", "=r,r,r", builder_.getInt32Ty(), {word, zero}, false);
+}
+
 llvm::Value *NvidiaEmitter::shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) {
   const std::string text = std::string("shfl.sync.") + (exchange.mode == gpu::LaneExchange::Mode::Xor ? "bfly" : "idx") + ".b32 $0, $1, $2, 0x1f, 0xffffffff;";
   return assembly(text, "=r,r,r", builder_.getInt32Ty(), {word, exchange.operand}, false, true);

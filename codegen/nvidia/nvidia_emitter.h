@@ -47,6 +47,7 @@ private:
   llvm::Value *clock() override;
   void barrier() override;
   void warpBarrier() override;
+  llvm::Value *holdWord(llvm::Value *word) override;
   llvm::Value *shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) override;
   // ---- emit_accesses.cpp
   Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) override;

@@ -277,7 +277,7 @@ void Evaluator::runOp(OpId op) {
   case Opcode::Yield: case Opcode::Return: return;
   case Opcode::Assembly:
     throw ir::Unsupported("the interpreter does not run inline assembly", fn_.locationOf(op));
-  case Opcode::ConvertLayout: case Opcode::Resize: case Opcode::CompareExchange: case Opcode::Alloc:
+  case Opcode::Hold: case Opcode::ConvertLayout: case Opcode::Resize: case Opcode::CompareExchange: case Opcode::Alloc:
   case Opcode::BufferSlot: case Opcode::BufferRead: case Opcode::BufferWrite: case Opcode::BufferGather:
   case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
   case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::ReduceBox: case Opcode::ReduceWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:

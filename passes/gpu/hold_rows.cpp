@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/hold_rows.h"
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "passes/gpu/live_tiles.h"
+
+#include <algorithm>
+#include <ranges>
+#include <set>
+
+namespace libtile::passes {
+namespace {
+
+using ir::BlockId;
+using ir::Builder;
+using ir::Opcode;
+using ir::OpId;
+using ir::Type;
+using ir::ValueId;
+
+constexpr int64_t kBesideRows = 32; // registers for addresses, and what is being computed
+constexpr size_t kMostOps = 8;      // that one tile is computed by again
+
+// Of one instruction or two for each element.
+bool isCheap(const ir::Function &fn, OpId op) {
+  constexpr std::array kCheap = {Opcode::FpExt, Opcode::SIToFp, Opcode::UIToFp, Opcode::Add, Opcode::Sub, Opcode::Mul,
+                                 Opcode::Fma, Opcode::Neg, Opcode::Abs, Opcode::FMax, Opcode::FMin, Opcode::Exp2, Opcode::Exp, Opcode::Select};
+  return std::ranges::find(kCheap, fn.opcode(op)) != kCheap.end();
+}
+
+bool isRow(const ir::Function &fn, ValueId value) {
+  const Type type = fn.type(value);
+  return type.isTile() && !type.isPointer() && !type.isBuffer() && type.elementBits() > 1;
+}
+
+// What a tile is computed from again.
+struct Recipe {
+  std::vector<OpId> ops;      // operands first
+  std::vector<ValueId> rows;  // narrower tiles, which are held
+};
+
+class RowHolder {
+public:
+  explicit RowHolder(ir::Function &fn) : fn_(fn) {}
+
+  // The most registers of a thread that lie across a reduction.
+  [[nodiscard]] int64_t across() const {
+    int64_t most = 0;
+    for (const OpId point : points()) {
+      int64_t registers = 0;
+      for (const ValueId value : crossing(point)) {
+        registers += registersOfThread(fn_, value);
+      }
+      most = std::max(most, registers);
+    }
+    return most;
+  }
+
+  bool run() {
+    bool changed = false;
+    for (const OpId point : points()) {
+      changed |= holdAcross(point);
+    }
+    return changed;
+  }
+
+private:
+  [[nodiscard]] std::vector<OpId> points() const {
+    std::vector<OpId> found;
+    std::ranges::copy_if(fn_.walk(), std::back_inserter(found), [&](OpId op) {
+      return fn_.opcode(op) == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).isTile();
+    });
+    return found;
+  }
+
+  // The op of the block that the user is, or lies in; invalid: it lies elsewhere.
+  [[nodiscard]] OpId ownerIn(BlockId block, OpId user) const {
+    while (user.valid() && fn_.block(user) != block) {
+      user = fn_.parentOp(fn_.block(user));
+    }
+    return user;
+  }
+
+  [[nodiscard]] std::set<uint32_t> behind(OpId point) const {
+    std::set<uint32_t> ops;
+    for (OpId op = fn_.next(point); op.valid(); op = fn_.next(op)) {
+      ops.insert(op.index);
+    }
+    return ops;
+  }
+
+  // Rows that its block makes in front of it and uses behind it.
+  [[nodiscard]] std::vector<ValueId> crossing(OpId point) const {
+    const BlockId block = fn_.block(point);
+    const std::set<uint32_t> later = behind(point);
+    std::vector<ValueId> found;
+    for (OpId op = fn_.first(block); op != point; op = fn_.next(op)) {
+      for (const ValueId value : fn_.results(op)) {
+        const bool isUsed = isRow(fn_, value) && !isMadeOfNumbers(value) && std::ranges::any_of(fn_.uses(value), [&](const ir::Use &use) {
+          const OpId owner = ownerIn(block, use.op);
+          return owner.valid() && later.contains(owner.index);
+        });
+        if (isUsed) {
+          found.push_back(value);
+        }
+      }
+    }
+    return found;
+  }
+
+  // Indices, and numbers that are the same everywhere: threads make them from few.
+  [[nodiscard]] bool isMadeOfNumbers(ValueId value) const {
+    const OpId op = fn_.def(value);
+    if (!fn_.type(value).isTile()) {
+      return true;
+    }
+    if (!op.valid()) {
+      return false;
+    }
+    const Opcode opcode = fn_.opcode(op);
+    const bool isMade = opcode == Opcode::Constant || opcode == Opcode::Splat || opcode == Opcode::Arange;
+    return isMade || ((ir::isElementwise(opcode) || opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims) && opcode != Opcode::Hold &&
+                      std::ranges::all_of(fn_.operands(op), [&](ValueId operand) { return isMadeOfNumbers(operand); }));
+  }
+
+  // Takes the value apart; false: it is not made of narrower rows by cheap ops in front of the point.
+  bool takeApart(ValueId value, int64_t bits, Recipe &recipe) const {
+    if (isMadeOfNumbers(value) || std::ranges::find(recipe.rows, value) != recipe.rows.end()) {
+      return true;
+    }
+    if (fn_.type(value).elementBits() < bits && isRow(fn_, value)) {
+      recipe.rows.push_back(value);
+      return true;
+    }
+    const OpId op = fn_.def(value);
+    if (!op.valid() || !isCheap(fn_, op)) {
+      return false;
+    }
+    if (std::ranges::find(recipe.ops, op) != recipe.ops.end()) {
+      return true;
+    }
+    if (recipe.ops.size() == kMostOps || !std::ranges::all_of(fn_.operands(op), [&](ValueId operand) { return takeApart(operand, bits, recipe); })) {
+      return false;
+    }
+    recipe.ops.push_back(op);
+    return true;
+  }
+
+  bool holdAcross(OpId point) {
+    bool changed = false;
+    ir::IndexMap<ValueId, ValueId> copies; // behind the point
+    for (const ValueId value : crossing(point)) {
+      Recipe recipe;
+      const bool isWide = takeApart(value, fn_.type(value).elementBits(), recipe) && !recipe.ops.empty();
+      int64_t registers = 0;
+      for (const ValueId row : recipe.rows) {
+        registers += registersOfThread(fn_, row);
+      }
+      if (isWide && registers < registersOfThread(fn_, value)) {
+        remake(point, value, recipe, copies);
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  void remake(OpId point, ValueId value, const Recipe &recipe, ir::IndexMap<ValueId, ValueId> &copies) {
+    const std::set<uint32_t> later = behind(point);
+    const OpId user = firstUser(point, value, later);
+    for (const ValueId row : recipe.rows) {
+      if (!copies[row].valid()) {
+        Builder builder(fn_, fn_.next(point));
+        copies.set(row, builder.make(Opcode::Hold, {row}, fn_.type(row)));
+        replaceBehind(point, row, copies[row], later);
+      }
+    }
+    for (const OpId op : recipe.ops) {
+      if (!copies[fn_.result(op)].valid()) {
+        fn_.insertBefore(user, fn_.copyOp(op, copies));
+      }
+    }
+    replaceBehind(point, value, copies[value], later);
+  }
+
+  [[nodiscard]] OpId firstUser(OpId point, ValueId value, const std::set<uint32_t> &later) const {
+    std::set<uint32_t> users;
+    for (const ir::Use &use : fn_.uses(value)) {
+      const OpId owner = ownerIn(fn_.block(point), use.op);
+      if (owner.valid() && later.contains(owner.index)) {
+        users.insert(owner.index);
+      }
+    }
+    OpId op = fn_.next(point);
+    while (!users.contains(op.index)) {
+      op = fn_.next(op);
+    }
+    return op;
+  }
+
+  // Uses by ops that stood behind the point at first.
+  void replaceBehind(OpId point, ValueId from, ValueId to, const std::set<uint32_t> &later) {
+    const std::vector<ir::Use> uses(fn_.uses(from).begin(), fn_.uses(from).end());
+    for (const ir::Use &use : uses) {
+      const OpId owner = ownerIn(fn_.block(point), use.op);
+      if (owner.valid() && later.contains(owner.index)) {
+        fn_.setOperand(use.op, use.operand, to);
+      }
+    }
+  }
+
+  ir::Function &fn_;
+};
+
+int64_t programs(const ir::Function &fn, int64_t registers, const ir::Target &target) {
+  return target.registers / (int64_t{fn.numWarps} * target.warpSize * (registers + kBesideRows));
+}
+
+} // namespace
+
+bool holdRows(ir::Function &fn, const PassContext &context) {
+  const bool hasDot = std::ranges::any_of(fn.walk(), [&](OpId op) { return fn.opcode(op) == Opcode::Dot; });
+  const int64_t before = hasDot ? 0 : RowHolder(fn).across();
+  if (before == 0 || programs(fn, before, context.target) > 1) {
+    return false;
+  }
+  ir::Function tried = fn.clone();
+  if (!RowHolder(tried).run()) {
+    return false;
+  }
+  const int64_t room = programs(tried, RowHolder(tried).across(), context.target);
+  if (room <= programs(fn, before, context.target)) {
+    return false;
+  }
+  fn = std::move(tried);
+  fn.resident = static_cast<int32_t>(room);
+  return true;
+}
+
+} // namespace libtile::passes
