@@ -12,8 +12,8 @@ bool GpuElementwise::takesPairs(const ir::Function &fn, ir::OpId op) const {
 
 // a / b = (a * scale) * (1 / (b * scale)): the scale keeps the reciprocal away from overflow and
 // subnormal numbers; where it makes a * scale overflow or vanish, so does the quotient.
-const GpuElementwise::SharedDivisor &GpuElementwise::shareDivisor(llvm::Value *divisor) {
-  shared_ = {divisor};
+const GpuElementwise::SharedDivisor &GpuElementwise::shareDivisor(llvm::Value *divisor, Scaling scaling) {
+  shared_ = {.divisor = divisor, .scalesEach = scaling == Scaling::Each};
   if (divisor == nullptr) {
     return shared_;
   }
@@ -32,8 +32,10 @@ const GpuElementwise::SharedDivisor &GpuElementwise::shareDivisor(llvm::Value *d
 }
 
 llvm::Value *GpuElementwise::divide(llvm::Value *a, llvm::Value *b, bool rounded) {
-  return !rounded && a->getType()->isFloatTy() && isShared(b) ? builder_.CreateFMul(a, shared_.reciprocal)
-                                                              : Elementwise::divide(a, b, rounded);
+  if (rounded || !a->getType()->isFloatTy() || !isShared(b)) {
+    return Elementwise::divide(a, b, rounded);
+  }
+  return builder_.CreateFMul(shared_.scalesEach ? builder_.CreateFMul(a, shared_.scale) : a, shared_.reciprocal);
 }
 
 } // namespace libtile::codegen::gpu

@@ -17,10 +17,13 @@ public:
     llvm::Value *scale = nullptr;      // a power of two
     llvm::Value *isScaled = nullptr;   // scale is not 1
     llvm::Value *reciprocal = nullptr; // of divisor * scale
+    bool scalesEach = false;           // dividends, where they are divided
   };
+  // Who multiplies dividends by `scale`: the caller before they are divided, or each division its own.
+  enum class Scaling { Before, Each };
   // Until the next call, divisions by this float multiply by its reciprocal, which is computed
-  // where the builder stands; null: none. Their dividends are to be multiplied by `scale` before.
-  const SharedDivisor &shareDivisor(llvm::Value *divisor);
+  // where the builder stands; null: none.
+  const SharedDivisor &shareDivisor(llvm::Value *divisor, Scaling scaling);
 
 protected:
   llvm::Type *pointerType() const override { return builder_.getPtrTy(1); }

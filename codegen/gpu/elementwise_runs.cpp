@@ -2,6 +2,7 @@
 #include "codegen/gpu/elementwise_runs.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/live_tiles.h"
 
 #include <algorithm>
 #include <array>
@@ -19,13 +20,6 @@ namespace {
 
 constexpr size_t kEverywhere = std::numeric_limits<size_t>::max();
 
-// All dividends of a tile meet one divisor.
-bool mayShareDivisor(const ir::Function &fn, OpId op) {
-  return fn.opcode(op) == Opcode::FDiv && !fn.getBool(op, ir::Attr::rounded) &&
-         fn.type(fn.result(op)).elem() == ir::Elem::F32 &&
-         fn.defOpcode(fn.operand(op, 1)) == Opcode::Splat;
-}
-
 size_t words(const ir::Type &type) { return std::max(1U, type.elementBits() / 32); }
 
 } // namespace
@@ -40,8 +34,7 @@ bool ElementwiseRun::take(OpId op) {
                          (ir::isElementwise(opcode) && !fn_.type(fn_.result(op)).isTile());
   if (!ofScalars) {
     // Pointers are addresses, which need what they are made of.
-    if (!isOfTiles(op) || opcode == Opcode::Hint || fn_.type(fn_.result(op)).element().isPointer() ||
-        mayShareDivisor(fn_, op)) {
+    if (!isOfTiles(op) || opcode == Opcode::Hint || fn_.type(fn_.result(op)).element().isPointer()) {
       return false;
     }
     const size_t registers = e_.numRegs(fn_.result(op));
@@ -73,10 +66,10 @@ size_t ElementwiseRun::groupSize() const {
     return 1;
   }
   // A thread's registers also hold what was before the run and what stays behind it.
-  const size_t most = static_cast<size_t>(e_.target_.registersPerThread) / 2;
+  const auto most = static_cast<size_t>(passes::threadRegisters(fn_, e_.target_)) / 2;
   const size_t each = pressure();
   // Four are enough to hide an instruction's latency behind the others'.
-  return each * registers_ <= most ? registers_ : std::bit_floor(std::max<size_t>(4, 64 / each));
+  return each * registers_ <= most ? registers_ : std::bit_floor(std::max<size_t>(4, most / 2 / each));
 }
 
 size_t ElementwiseRun::pressure() const {
@@ -117,7 +110,8 @@ void ElementwiseRun::emitByGroups(size_t size) {
       e_.set(fn_.result(op), Regs(registers_));
     }
   }
-  e_.elementwise_.shareDivisor(nullptr);
+  const auto shared = std::ranges::find_if(rest, [&](const auto &each) { return e_.oneDivisor(each.first) != nullptr; });
+  e_.elementwise_.shareDivisor(shared == rest.end() ? nullptr : e_.oneDivisor(shared->first), GpuElementwise::Scaling::Each);
   for (size_t first = 0; first < registers_; first += size) {
     for (const auto &[op, alike] : rest) {
       e_.elementwise(op, first, std::min(first + size, registers_), alike, {});
@@ -181,18 +175,27 @@ void Emitter::pairs(ir::OpId op, size_t first, size_t end) {
   }
 }
 
-//   if (scaled) { dividend *= scale }: nearly never, and the same for all rows of a thread
-Regs Emitter::shareDivisor(ir::OpId op) {
+// The float that all registers of a quotient are divided by; null: there is none, or nothing to gain.
+llvm::Value *Emitter::oneDivisor(ir::OpId op) {
   if (fn_.opcode(op) != Opcode::FDiv || fn_.getBool(op, ir::Attr::rounded) ||
       fn_.type(fn_.result(op)).elem() != ir::Elem::F32) {
-    return {};
+    return nullptr;
   }
   const Regs &divisors = regs(fn_.operand(op, 1));
   const bool one =
       divisors.size() > 2 &&
       std::count(divisors.begin(), divisors.end(), divisors[0]) == std::ssize(divisors);
-  const auto &shared = elementwise_.shareDivisor(one ? divisors[0] : nullptr);
-  if (!one) {
+  return one ? divisors[0] : nullptr;
+}
+
+//   if (scaled) { dividend *= scale }: nearly never, and the same for all rows of a thread
+Regs Emitter::shareDivisor(ir::OpId op) {
+  if (fn_.opcode(op) != Opcode::FDiv) {
+    return {};
+  }
+  llvm::Value *divisor = oneDivisor(op);
+  const auto &shared = elementwise_.shareDivisor(divisor, GpuElementwise::Scaling::Before);
+  if (divisor == nullptr) {
     return {};
   }
   const std::array dividend = {fn_.operand(op, 0)};

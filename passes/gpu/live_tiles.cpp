@@ -188,6 +188,16 @@ int64_t programsByRegisters(int64_t tiles, int32_t warps, const ir::Target &targ
   return target.registers / (int64_t{warps} * target.warpSize * (tiles + kBesideTiles));
 }
 
+int64_t threadRegisters(const ir::Function &fn, const ir::Target &target) {
+  for (const OpId op : fn.opsIn(fn.body())) {
+    if (fn.opcode(op) == Opcode::Producer) {
+      return fn.getInts(op, ir::Attr::registers)[1];
+    }
+  }
+  const int64_t threads = int64_t{fn.numWarps} * target.warpSize * std::max(fn.resident, 1);
+  return std::min<int64_t>(target.registersPerThread, target.registers / threads);
+}
+
 int64_t registersOfThread(const ir::Function &fn, ValueId tile) {
   const Type type = fn.type(tile);
   return (int64_t{fn.layout(type.layout()).size(ir::HwDim::Reg)} * type.elementBytes() + 3) / 4;

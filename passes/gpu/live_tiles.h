@@ -28,6 +28,8 @@ constexpr int64_t kBesideTiles = 40;
 constexpr int64_t kNamedRegisters = 256;
 // Programs of so many warps for which a multiprocessor has registers, where a thread's tiles take `tiles` of them.
 [[nodiscard]] int64_t programsByRegisters(int64_t tiles, int32_t warps, const ir::Target &target);
+// That a thread may have, of the warps that run loops.
+[[nodiscard]] int64_t threadRegisters(const ir::Function &fn, const ir::Target &target);
 // Of liveOfThread, those of one tile.
 [[nodiscard]] int64_t registersOfThread(const ir::Function &fn, ir::ValueId tile);
 

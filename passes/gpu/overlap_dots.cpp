@@ -4,6 +4,7 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/allocate_shared.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/shared_accesses.h"
@@ -332,21 +333,10 @@ private:
   std::vector<std::pair<std::set<OpId>, OpId>> behindEnd_; // of dots, and the last op of their end
 };
 
-// Of a thread of the warps that run loops.
-int64_t registersOfThread(const ir::Function &fn, const ir::Target &target) {
-  for (const OpId op : fn.opsIn(fn.body())) {
-    if (fn.opcode(op) == Opcode::Producer) {
-      return fn.getInts(op, Attr::registers)[1];
-    }
-  }
-  const int64_t threads = int64_t{fn.numWarps} * target.warpSize * std::max(fn.resident, 1);
-  return std::min<int64_t>(target.registersPerThread, target.registers / threads);
-}
-
 } // namespace
 
 bool overlapDots(ir::Function &fn, const PassContext &context) {
-  const int64_t registers = registersOfThread(fn, context.target);
+  const int64_t registers = threadRegisters(fn, context.target);
   std::optional<ir::Function> before;
   for (const OpId op : fn.walk()) {
     if (fn.opcode(op) != Opcode::For || producerAround(fn, op).valid()) {
