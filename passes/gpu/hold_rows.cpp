@@ -44,11 +44,11 @@ class RowHolder {
 public:
   explicit RowHolder(ir::Function &fn) : fn_(fn) {}
 
-  // The most registers of a thread that lie across a reduction.
+  // The most registers of a thread that lie across a reduction, with those of tiles that are loaded behind it.
   [[nodiscard]] int64_t across() const {
     int64_t most = 0;
     for (const OpId point : points()) {
-      int64_t registers = 0;
+      int64_t registers = loadedBehind(point);
       for (const ValueId value : crossing(point)) {
         registers += registersOfThread(fn_, value);
       }
@@ -72,6 +72,14 @@ private:
       return fn_.opcode(op) == Opcode::Reduce && fn_.type(fn_.operand(op, 0)).isTile();
     });
     return found;
+  }
+
+  [[nodiscard]] int64_t loadedBehind(OpId point) const {
+    int64_t registers = 0;
+    for (OpId op = fn_.next(point); op.valid() && fn_.opcode(op) != Opcode::Reduce; op = fn_.next(op)) {
+      registers += fn_.opcode(op) == Opcode::Load && isRow(fn_, fn_.result(op)) ? registersOfThread(fn_, fn_.result(op)) : 0;
+    }
+    return registers;
   }
 
   // The op of the block that the user is, or lies in; invalid: it lies elsewhere.
