@@ -25,7 +25,7 @@ constexpr size_t kMostOps = 8;      // that one tile is computed by again
 // Of one instruction or two for each element.
 bool isCheap(const ir::Function &fn, OpId op) {
   constexpr std::array kCheap = {Opcode::FpExt, Opcode::SIToFp, Opcode::UIToFp, Opcode::Add, Opcode::Sub, Opcode::Mul,
-                                 Opcode::Fma, Opcode::Neg, Opcode::Abs, Opcode::FMax, Opcode::FMin, Opcode::Exp2, Opcode::Exp, Opcode::Select};
+                                 Opcode::Fma, Opcode::Neg, Opcode::Abs, Opcode::FMax, Opcode::FMin, Opcode::Exp2, Opcode::Select};
   return std::ranges::find(kCheap, fn.opcode(op)) != kCheap.end();
 }
 
