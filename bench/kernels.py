@@ -88,7 +88,9 @@ def _layer_norm(device, dtype, rows, cols, peer):
         weight, bias = (torch.randn(cols, device=device, dtype=dtype) for _ in range(2))
         out, other = torch.empty_like(x), torch.empty_like(x)
         mean, rstd = (torch.empty(rows, device=device) for _ in range(2))
-        theirs = _triton_layer_norm(x, weight, bias, mean, rstd) if peer == "triton" else lambda: other.copy_(x)
+        theirs = {"triton": lambda: _triton_layer_norm(x, weight, bias, mean, rstd),
+                  "copy": lambda: lambda: other.copy_(x),
+                  "copy kernel": lambda: lambda: row_kernels.copy[(rows,)](x, other, cols, BLOCK=libtile.next_power_of_2(cols))}[peer]()
 
         def check():
             want = torch.nn.functional.layer_norm(x.double(), (cols,), weight.double(),
@@ -187,7 +189,8 @@ def cases(device):
     for cols in (1024, 4096, 8192, 16384):
         yield Case(f"cuda/layer_norm/f16/{cols}", "triton",
                    _layer_norm(device, f16, 4096, cols, "triton"))
-        yield Case(f"cuda/layer_norm/f16/{cols}/copy", "copy", _layer_norm(device, f16, 4096, cols, "copy"))
+        for peer in ("copy", "copy kernel"):
+            yield Case(f"cuda/layer_norm/f16/{cols}/{peer.replace(' ', '_')}", peer, _layer_norm(device, f16, 4096, cols, peer))
         if cols <= 8192:  # a row is a tile
             yield Case(f"cuda/layer_norm_backward/f32/{cols}", "triton", _layer_norm_backward(cols))
     for name, (_, sizes, *_) in model_kernels.ROWS.items():

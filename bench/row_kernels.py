@@ -15,6 +15,13 @@ SEED = 20
 
 
 @libtile.jit
+def copy(x, out, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    tl.store(out + row * n + cols, tl.load(x + row * n + cols, mask=cols < n), mask=cols < n)
+
+
+@libtile.jit
 def cumsum(x, out, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.cumsum(tl.load(x + at), 0))

@@ -25,7 +25,7 @@ ROWS = ("softmax", "layer_norm", "layer_norm_backward", "cumsum", "sort", "topk"
         "embedding")
 SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
     | {"tune": " configurations", "attention": " keys", "attention_backward": " keys", "rope": " pairs a head"}
-PEERS = {"copy": "a copy of the same bytes", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch", "numba": "numba", "tile": "our tile"}
+PEERS = {"copy": "a copy of the same bytes", "copy kernel": "a kernel that copies them, a row a program", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch", "numba": "numba", "tile": "our tile"}
 PLACES = re.compile(r"(<!-- (results|details|modelled) (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
