@@ -30,6 +30,7 @@
 #include "passes/gpu/skip_masks.h"
 #include "passes/gpu/spread_warps.h"
 #include "passes/gpu/reduce_boxes.h"
+#include "passes/gpu/relax_exponentials.h"
 #include "passes/gpu/reuse_loads.h"
 #include "passes/gpu/rotate_dots.h"
 #include "passes/gpu/run_once.h"
@@ -90,6 +91,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"allocate_scratch", allocateScratch, When::Nests, Stage::Nested, Stage::Nested},
     // ---- GPU: layouts, staging
+    PassRow{"relax_exponentials", relaxExponentials, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"multiply_codes", multiplyCodes, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"expand_functions", expandFunctions, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"turn_dots", turnDots, When::LaysOut, Stage::Tile, Stage::Tile},
@@ -148,6 +150,11 @@ constexpr std::array kConstraints = {
     OrderConstraint{"skip_masks", "eliminate_common_subexpressions", kLater, "sides of comparisons are computed again"},
     OrderConstraint{"assign_layouts", "hold_rows", kAll, "registers of a thread follow from layouts"},
     OrderConstraint{"eliminate_dead_code", "hold_rows", kSome, "what nobody uses is not held"},
+    OrderConstraint{"eliminate_dead_code", "relax_exponentials", kSome, "a use that nobody needs is none"},
+    OrderConstraint{"run_once", "relax_exponentials", kAll, "a loop that runs once carries no error on"},
+    OrderConstraint{"expand_assembly", "relax_exponentials", kAll, "what a row of PTX does with an error its ops say"},
+    OrderConstraint{"relax_exponentials", "expand_functions", kSome, "it knows functions, not their bodies"},
+    OrderConstraint{"relax_exponentials", "hold_rows", kAll, "a row is made again of a power of two, not of an exponential"},
     OrderConstraint{"simplify", "request_guards", kSome,
                     "accesses that are dead or go to the same place need no guard"},
     OrderConstraint{"eliminate_dead_code", "request_guards", kSome,
