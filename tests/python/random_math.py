@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of random kernels (random_kernels.py) that compare, round, count bits and draw random numbers, all
 exact."""
+import math
+
 import numpy as np
-from random_values import EXACT
+from random_values import BFLOAT16, EXACT, NAMES
 
 _ROUNDED = {"tl.floor": np.floor, "tl.ceil": np.ceil, "tl.extra.libdevice.trunc": np.trunc,
             "tl.extra.libdevice.rint": np.rint}
@@ -80,6 +82,25 @@ class MathKinds:
         x = self.fitted(value, dtype, 400)
         name = self.one_of(sorted(_ROUNDED))
         return self.let(f"{name}({x.name} * 0.25)", _ROUNDED[name](x.array * dtype.type(0.25)))
+
+    def powers(self, value):
+        """Powers of two by exponentials, whose errors a rounding to few bits takes away, and sums and products of them."""
+        k = self.fitted(value, np.dtype(np.int32))
+        text = f"tl.exp(({k.name} & 7).to(tl.float32) * {math.log(2)!r})"
+        array = 2.0 ** (k.array & 7)
+        factor, axis = int(self.rng.integers(-9, 10)), int(self.rng.integers(value.array.ndim))
+        forms = [(text, array), (f"{text} * {factor}", array * factor), (f"128 / {text}", 128 / array),
+                 (f"{text} + 1.0", array + 1), (f"{text} - 1.0", array - 1),
+                 (f"tl.where({k.name} > 3, {text}, {factor})", np.where(k.array > 3, array, factor))]
+        if k.shape[axis] <= 8:  # sums that fp16 holds
+            forms.append((f"tl.sum({text}, {axis}, keep_dims=True)", array.sum(axis, keepdims=True)))
+        text, array = self.one_of(forms)
+        dtype = self.one_of([np.dtype(t) for t in (np.float16, np.float16, np.float32)] + [BFLOAT16])
+        if dtype == BFLOAT16 and np.abs(array).max() > EXACT[dtype]:
+            dtype = np.dtype(np.float16)
+        if dtype == np.float32:
+            text = f"tl.extra.libdevice.rint({text})"
+        return self.let(f"({text}).to(tl.{NAMES[dtype]})", array.astype(dtype))
 
     def counted_bits(self, value):
         dtype = self.one_of([np.dtype(np.int32), np.dtype(np.int64)])
