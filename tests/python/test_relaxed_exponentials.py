@@ -150,7 +150,8 @@ def test_what_is_stored_in_32_bits_too_stays_exact(device):
     both_widths[(10,)](on(x), wide, narrow, x.size, BLOCK=1024)
     got, want = on.back(wide), np.exp(x.astype(F64))
     assert (np.abs(got - want) <= 2 * np.spacing(want.astype(F32))).all()
-    np.testing.assert_array_equal(on.back(narrow), got.astype(F16))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(on.back(narrow), got.astype(F16))
 
 
 @libtile.jit
