@@ -23,6 +23,7 @@ struct CodeOptions {
   int32_t waves = 0;        // AMD: that a SIMD unit shall hold; 0: the backend's choice
   bool lines = false;       // NVIDIA: the code names lines of the kernel's source
   bool cooperative = false; // NVIDIA: all programs of a launch run at once
+  bool overlaps = false;    // NVIDIA: a launch may start before the one that it follows has ended
 };
 
 // An access that the code compares with the extents of arrays (passes/cpu/mark_accesses.h).
@@ -65,6 +66,7 @@ struct KernelInfo {
   bool asserts = false;                // NVIDIA: an assertion may end it
   bool lines = false;                  // NVIDIA: its code names lines of the kernel's source
   bool cooperative = false;            // NVIDIA: a launch is refused unless all programs run at once
+  bool overlaps = false;               // NVIDIA: a launch may start before the one that it follows has ended: its code waits for that
   std::vector<DeviceLine> records;     // AMD: what it may say, by number
   std::vector<ir::TensorMap> maps;     // NVIDIA: descriptors that it takes behind its arguments
   bool sharesBlocks = false;           // NVIDIA: blocks run programs in turn; it takes the grid's extents behind them, i32

@@ -16,7 +16,7 @@ public:
     // Shared memory on a GPU, scratch on a CPU.
     ReadsBuffer = 1 << 2,
     WritesBuffer = 1 << 3,
-    // All threads of the program meet here.
+    // All threads of the program meet here, or each waits for other launches: no access passes it.
     Synchronises = 1 << 4,
     // Completes later; ordered by commit and wait.
     Async = 1 << 5,

@@ -95,12 +95,13 @@ void verifyProducer(Checker &c, OpId op) {
   // All warps run what stands in front: it must not depend on which thread it is.
   for (OpId before = fn.first(fn.body()); before != op; before = fn.next(before)) {
     const Opcode opcode = fn.opcode(before);
-    c.require(isScalarCode(fn, before) || opcode == Opcode::Alloc || opcode == Opcode::ArrivalsInit, 41, before,
+    const bool isForAll = opcode == Opcode::GridWait || opcode == Opcode::LaunchDependents;
+    c.require(isScalarCode(fn, before) || isForAll || opcode == Opcode::Alloc || opcode == Opcode::ArrivalsInit, 41, before,
               "more than scalar code in front of a producer");
   }
   for (const OpId inside : fn.walk(body)) {
     const Opcode opcode = fn.opcode(inside);
-    const bool copies = opcode == Opcode::BufferSlot || opcode == Opcode::CopyBox || opcode == Opcode::ArrivalsWait;
+    const bool copies = opcode == Opcode::BufferSlot || opcode == Opcode::CopyBox || opcode == Opcode::ArrivalsWait || opcode == Opcode::GridWait;
     c.require(copies || opcode == Opcode::For || opcode == Opcode::Yield || opcode == Opcode::Load || isScalarCode(fn, inside), 41,
               inside, "a producer runs scalar code and copies boxes");
   }

@@ -128,7 +128,7 @@ void AmdEmitter::unsupported(ir::OpId op) const {
   throw ir::Unsupported(std::string(fn_.opInfo(op).mnemonic) + " is not supported on " + target_.name + " yet", fn_.locationOf(op));
 }
 
-// The plan makes these for targets that have them: copies ahead, boxes, units that go on by themselves.
+// They are made for targets that have them: copies ahead, boxes, units that go on by themselves, launches that overlap.
 #define NONE(Name)                                                                                 \
   void AmdEmitter::lower##Name(ir::OpId op) { unsupported(op); }
 NONE(AsyncCopy)
@@ -148,6 +148,8 @@ NONE(GiveTurn)
 NONE(PlaceWrite)
 NONE(PlaceRead)
 NONE(DotWait)
+NONE(GridWait)
+NONE(LaunchDependents)
 #undef NONE
 
 } // namespace libtile::codegen::amd

@@ -46,6 +46,13 @@ void NvidiaEmitter::markKernel() {
   }
 }
 
+// No access, of LLVM's or of the assembler's making, passes it.
+void NvidiaEmitter::lowerGridWait(ir::OpId) { assembly("griddepcontrol.wait;", "", builder_.getVoidTy(), {}, true, true); }
+
+void NvidiaEmitter::lowerLaunchDependents(ir::OpId) {
+  assembly("griddepcontrol.launch_dependents;", "", builder_.getVoidTy(), {}, true, true);
+}
+
 llvm::Value *NvidiaEmitter::specialRegister(llvm::Intrinsic::ID id) {
   return builder_.CreateCall(compat::intrinsic(module_, id));
 }

@@ -350,6 +350,16 @@ Value onlyOn(Semantics &s, Args args) {
   return Value::none();
 }
 
+// Launches overlap from compute capability 9.0 on.
+static Value ofOverlap(Semantics &s, ir::Opcode opcode) {
+  if (capability(s) >= 90) {
+    s.builder.op(opcode, {});
+  }
+  return Value::none();
+}
+Value gridWait(Semantics &s, Args) { return ofOverlap(s, ir::Opcode::GridWait); }
+Value launchDependents(Semantics &s, Args) { return ofOverlap(s, ir::Opcode::LaunchDependents); }
+
 Value warps(Semantics &s, Args) {
   if (!s.warps) {
     s.fail("the number of warps is known in kernels alone");

@@ -275,6 +275,7 @@ void Evaluator::runOp(OpId op) {
   case Opcode::While: return runWhile(op);
   case Opcode::If: return runIf(op);
   case Opcode::Yield: case Opcode::Return: return;
+  case Opcode::GridWait: case Opcode::LaunchDependents: return; // one launch has ended before the next one starts
   case Opcode::Assembly:
     throw ir::Unsupported("the interpreter does not run inline assembly", fn_.locationOf(op));
   case Opcode::Hold: case Opcode::ConvertLayout: case Opcode::Resize: case Opcode::CompareExchange: case Opcode::Alloc:

@@ -52,11 +52,11 @@ def convert_custom_float8_sm70(arg, dst_ty, fp_downcast_rounding=None):
 
 @libtile.jit
 def gdc_wait():
-    """Nothing: launches do not overlap, so the grid before is done."""
-    return None
+    """Behind it what launches before have written is there, and what they read may be written."""
+    tl.grid_wait()
 
 
 @libtile.jit
 def gdc_launch_dependents():
-    """Nothing: launches do not overlap."""
-    return None
+    """The next launch may start when all programs have come here, or ended."""
+    tl.launch_dependents()
