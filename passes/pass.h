@@ -38,6 +38,8 @@ struct PassContext {
   bool spreadsWarps = false;
   // GPU: boxes of short rows, too (gpu/narrow_boxes.h).
   bool copiesNarrow = false;
+  // GPU: a launch may start before the one that it follows has ended (gpu/overlap_launches.h).
+  bool overlapsLaunches = false;
 };
 
 // Returns whether it changed anything.

@@ -25,6 +25,7 @@
 #include "passes/gpu/place_barriers.h"
 #include "passes/gpu/multiply_codes.h"
 #include "passes/gpu/overlap_dots.h"
+#include "passes/gpu/overlap_launches.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/skip_masks.h"
@@ -118,6 +119,7 @@ constexpr std::array kTable = {
     PassRow{"place_barriers", placeBarriers, When::LaysOut, Stage::LaidOut, Stage::Staged},
     PassRow{"rotate_dots", rotateDots, When::LaysOut, Stage::Staged, Stage::Staged},
     PassRow{"take_turns", takeTurns, When::LaysOut, Stage::Staged, Stage::Staged},
+    PassRow{"overlap_launches", overlapLaunches, When::LaysOut, Stage::Staged, Stage::Staged},
 };
 
 constexpr auto kSome = OrderConstraint::SomeBefore;
@@ -210,6 +212,10 @@ constexpr std::array kConstraints = {
     OrderConstraint{"place_barriers", "take_turns", kAll, "a team that has the turn must not wait for the others at a barrier"},
     OrderConstraint{"eliminate_dead_code", "allocate_shared", kAll,
                     "a buffer that is never read needs no place"},
+    OrderConstraint{"pipeline_loops", "overlap_launches", kAll, "first copies, and producers, stand in front of what the kernel had"},
+    OrderConstraint{"reduce_boxes", "overlap_launches", kAll, "a reduction of boxes is an access"},
+    OrderConstraint{"rotate_dots", "overlap_launches", kAll, "what it brings in front of a loop may read"},
+    OrderConstraint{"take_turns", "overlap_launches", kAll, "what stands in front of the wait needs no turn"},
 };
 
 bool runsOn(const PassRow &row, bool laysOut) {

@@ -12,7 +12,7 @@
 // `run:` may end with, or be, the name of one of the texts that a runner offers, such as `verify`: the
 // violations, one a line; `plan`: the function with what the next pass is going to do. A thrown error gives "error: message". Options after the passes:
 // target=NAME (default x86-64-v3), warps=N, stages=N (0: the compiler's choice), check, copy_boxes, warp_specialize, share_blocks,
-// spreads.
+// spreads, launch_pdl.
 //
 // LIBTILE_BLESS=1 writes what was seen into the files. A mismatch prints a diff and that command.
 #pragma once
@@ -40,6 +40,7 @@ struct GoldenRun {
   bool specialises = false;
   bool sharesBlocks = false;
   bool spreadsWarps = false;
+  bool overlapsLaunches = false;
 };
 // The text that a run gives for one input.
 using GoldenRunner = std::function<std::string(const GoldenRun &, const std::string &input)>;
@@ -74,6 +75,8 @@ inline GoldenRun parseGoldenRun(const std::string &line) {
       run.sharesBlocks = true;
     } else if (word == "spreads") {
       run.spreadsWarps = true;
+    } else if (word == "launch_pdl") {
+      run.overlapsLaunches = true;
     } else if (!word.empty()) {
       run.passes = splitText(word, ',');
     }

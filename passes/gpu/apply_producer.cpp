@@ -112,7 +112,7 @@ private:
     for (const OpId op : ops) {
       if (slice_.loops.contains(op)) {
         copyLoop(op, builder);
-      } else if (slice_.ops.contains(op)) {
+      } else if (slice_.ops.contains(op) || fn_.opcode(op) == Opcode::GridWait) { // its copies are accesses, too
         builder.insert(fn_.copyOp(op, map_));
       } else {
         copyBoxes(op, builder);

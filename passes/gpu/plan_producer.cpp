@@ -142,6 +142,11 @@ std::string refusalOf(const ir::Function &fn, const Plan &plan, const LoopPlan &
   if (!byThemselves) {
     return "threads bring operands to a dot";
   }
+  // The producer waits as its consumers do.
+  const auto waits = [&](OpId op) { return fn.opcode(op) == Opcode::GridWait && fn.block(op) != fn.body(); };
+  if (std::ranges::any_of(fn.walk(), waits)) {
+    return "launches before are waited for in a branch or loop";
+  }
   // Dots that end one iteration later leave nothing to hide but what stands around the loop.
   if (!loop.underWay.empty() && fn.block(loop.loop) == fn.body()) {
     return "no iteration waits for its dots";

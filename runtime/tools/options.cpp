@@ -28,7 +28,7 @@ what to run
   --stop-after P      the pipeline up to and with pass P
   --disable A,B       the pipeline without these passes
   --warps N           as the launch option num_warps; --stages N, --check, --copy-boxes,
-                      --warp-specialize, --share-blocks, --spread-warps likewise
+                      --warp-specialize, --share-blocks, --spread-warps, --launch-pdl likewise
   A pass that runs several times is named simplify (each run) or simplify:2 (the second).
 
 what to print (standard output)
@@ -100,6 +100,7 @@ constexpr Flag kFlags[] = {
     {"--warp-specialize", [](ToolOptions &o) { o.specialises = true; }},
     {"--share-blocks", [](ToolOptions &o) { o.sharesBlocks = true; }},
     {"--spread-warps", [](ToolOptions &o) { o.spreadsWarps = true; }},
+    {"--launch-pdl", [](ToolOptions &o) { o.overlapsLaunches = true; }},
     {"--verify-each", [](ToolOptions &o) { o.run.verifyEach = true; }},
 };
 

@@ -31,6 +31,7 @@ struct ToolOptions {
   bool specialises = false;
   bool sharesBlocks = false;
   bool spreadsWarps = false;
+  bool overlapsLaunches = false;
   // ---- tile-opt reduce
   bool reduces = false;
   std::string command; // that succeeds while the failure is there; "": the run above ends with an internal error

@@ -42,7 +42,7 @@ std::string runPasses(const GoldenRun &run, const std::string &input) {
   ir::Function fn = ir::parse(input, "<golden>");
   const ir::Target &target = codegen::findTarget(run.target);
   const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::Numbers,
-                                    &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps};
+                                    &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.overlapsLaunches};
   passes::PipelineOptions options;
   options.verifyEach = true;
   for (const std::string &name : run.passes) {
