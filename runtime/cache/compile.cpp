@@ -231,7 +231,7 @@ passes::PassContext Compiled::passContext(passes::Reliance relies) const {
           &functionLibrary(), checksAccesses(), options_[Option::copy_boxes] != 0, options_[Option::warp_specialize] != 0 && options_.number(Option::maxnreg) == 0,
           options_[Option::share_blocks] != 0 && options_[Option::launch_cooperative_grid] == 0,
           options_[Option::spread_warps] != 0 && options_[Option::launch_cooperative_grid] == 0 && options_.number(Option::maxnreg) == 0,
-          options_[Option::narrow_boxes] != 0};
+          options_[Option::narrow_boxes] != 0, options_[Option::launch_pdl] != 0};
 }
 
 codegen::CodeOptions Compiled::codeOptions() const {
@@ -242,6 +242,7 @@ codegen::CodeOptions Compiled::codeOptions() const {
   options.waves = options_.number(Option::waves_per_eu);
   options.lines = options_[Option::line_info] != 0;
   options.cooperative = options_[Option::launch_cooperative_grid] != 0;
+  options.overlaps = options_[Option::launch_pdl] != 0;
   return options;
 }
 

@@ -41,6 +41,24 @@ enum : int {
   kJitErrorLog = 5,
   kJitErrorLogBytes = 6,
   kJitLineInfo = 13,
+  kLaunchCooperative = 2,
+  kLaunchProgrammaticSerialization = 6,
+};
+
+// CUlaunchAttribute: a number, whose meaning `id` says, at the start of 64 bytes of room.
+struct LaunchAttribute {
+  int id;
+  alignas(8) int value;
+  int room[15];
+};
+
+// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3], block[3];
+  unsigned sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned count;
 };
 
 // name, parameter types
@@ -63,6 +81,7 @@ enum : int {
   F(cuLaunchKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
     unsigned, Stream, void **, void **)                                                            \
   F(cuLaunchCooperativeKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **) \
+  F(cuLaunchKernelEx, const LaunchConfig *, Function, void **, void **)                              \
   F(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *, Function, int, size_t) \
   F(cuTensorMapEncodeTiled, void *, int, unsigned, void *, const uint64_t *, const uint64_t *,     \
     const uint32_t *, const uint32_t *, int, int, int, int)                                        \

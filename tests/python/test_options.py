@@ -76,9 +76,9 @@ def test_objects_are_taken(name):
 
 
 def test_what_a_target_does_not_heed():
-    kernel = compiled("sm_90a", num_ctas=2, launch_pdl=True, waves_per_eu=4, num_warps=8)
+    kernel = compiled("sm_90a", num_ctas=2, launch_pdl=True, ptx_version=85, waves_per_eu=4, num_warps=8)
     assert kernel.fallbacks == ["option num_ctas changes nothing on sm_90a yet",
-                                "option launch_pdl changes nothing on sm_90a yet"]
+                                "option ptx_version changes nothing on sm_90a yet"]
     assert kernel.metadata["num_warps"] == 8
     kernel = compiled("gfx942", matrix_instr_nonkdim=16, kpack=2, schedule_hint="none", waves_per_eu=2)
     assert kernel.fallbacks == [f"option {name} changes nothing on gfx942 yet" for name in ("matrix_instr_nonkdim", "kpack", "schedule_hint")]

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the driver is told of a launch that may overlap with the one before: by a driver that only writes it down.
+#include "runtime/drivers/overlapping_launch.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+using namespace libtile;
+namespace cuda = runtime::cuda;
+
+namespace {
+
+struct Told {
+  cuda::LaunchConfig config = {};
+  std::vector<std::pair<int, int>> attributes;
+  cuda::Function function = nullptr;
+  void **slots = nullptr, **extra = nullptr;
+};
+thread_local Told told;
+
+int write(const cuda::LaunchConfig *config, cuda::Function function, void **slots, void **extra) {
+  told = {*config, {}, function, slots, extra};
+  for (unsigned i = 0; i < config->count; ++i) {
+    told.attributes.emplace_back(config->attributes[i].id, config->attributes[i].value);
+  }
+  return 7;
+}
+
+TEST(OverlappingLaunch, SaysItsShapeAndThatItMayStartEarly) {
+  codegen::KernelInfo info;
+  info.threads = 128;
+  info.sharedBytes = 70000;
+  int number = 0;
+  void *slots[] = {&number};
+  auto *function = reinterpret_cast<cuda::Function>(&number);
+  auto *stream = reinterpret_cast<cuda::Stream>(&info);
+  const int32_t grid[] = {5, 6, 7};
+  EXPECT_EQ(runtime::launchOverlapping(write, function, info, grid, stream, slots), 7);
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    EXPECT_EQ(told.config.grid[axis], 5 + axis);
+    EXPECT_EQ(told.config.block[axis], axis == 0 ? 128U : 1U);
+  }
+  EXPECT_EQ(told.config.sharedBytes, 70000U);
+  EXPECT_EQ(told.config.stream, stream);
+  EXPECT_EQ(told.function, function);
+  EXPECT_EQ(told.slots, slots);
+  EXPECT_EQ(told.extra, nullptr);
+  EXPECT_EQ(told.attributes, (std::vector<std::pair<int, int>>{{cuda::kLaunchProgrammaticSerialization, 1}}));
+}
+
+TEST(OverlappingLaunch, OfProgramsThatRunAtOnceSaysThatToo) {
+  codegen::KernelInfo info;
+  info.threads = 32;
+  info.cooperative = true;
+  const int32_t grid[] = {1, 1, 1};
+  EXPECT_EQ(runtime::launchOverlapping(write, nullptr, info, grid, nullptr, nullptr), 7);
+  EXPECT_EQ(told.attributes,
+            (std::vector<std::pair<int, int>>{{cuda::kLaunchProgrammaticSerialization, 1}, {cuda::kLaunchCooperative, 1}}));
+}
+
+} // namespace
