@@ -18,6 +18,7 @@ from pathlib import Path
 import compile_kernels
 import kernels
 import measure
+import overlap_kernels
 import row_kernels
 import tuning_rows
 
@@ -166,6 +167,9 @@ def _build():
 def rows(device):
     yield f"{device}/launch", lambda: _launch(device)
     yield f"{device}/launch/dropin", lambda: _dropin_launch(device)
+    for shape in overlap_kernels.SHAPES if device == "cuda" else ():
+        yield (f"cuda/launch/pdl/layer_norm_add/f16/{shape[0]}x{shape[1]}",
+               lambda shape=shape: overlap_kernels.row(*shape, kernels.triton_twin))
     for what in COMPILES:
         yield f"{device}/compile/{what}", lambda what=what: _compile(device, what)
     for kernel in compile_kernels.LONG:
