@@ -52,8 +52,8 @@
 //      bytes; a row by itself: a multiple of 16. arrivals_init, arrivals_wait, arrive, arrivals_end: counters of
 //      i64. copy_box: the element of one of the function's maps, an i32 a dimension; its buffer has a multiple of
 //      128 bytes. reduce_box: the same, both of f32; no copy_box of that array. reduce_wait: a buffer.
-//  41  producer: count >= 1, two numbers of registers, 24, 32, ..., 256; at most one, in the kernel's body; in front of it only scalar code, allocs and arrivals_init; its
-//      body is scalar code, loads of scalars, for, buffer_slot, copy_box and arrivals_wait, and yields nothing.
+//  41  producer: count >= 1, two numbers of registers, 24, 32, ..., 256; at most one, in the kernel's body; in front of it only scalar code, allocs, arrivals_init, grid_wait
+//      and launch_dependents; its body is scalar code, loads of scalars, for, buffer_slot, copy_box, arrivals_wait and grid_wait, and yields nothing.
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent, lanes
 //      and sets >= 1, element takes an i32, combine pairs of what it yields; results are those. The
 //      ends of both are i32, one of a fold, of a nest at most one an extent. prefix: as fold; write takes an i32 and the tuple.
