@@ -2,6 +2,9 @@
 // What the driver is told of a launch that may overlap with the one before: by a driver that only writes it down.
 #include "runtime/drivers/overlapping_launch.h"
 
+#include "ir/parser.h"
+#include "passes/pipeline.h"
+
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -57,6 +60,27 @@ TEST(OverlappingLaunch, OfProgramsThatRunAtOnceSaysThatToo) {
   EXPECT_EQ(runtime::launchOverlapping(write, nullptr, info, grid, nullptr, nullptr), 7);
   EXPECT_EQ(told.attributes,
             (std::vector<std::pair<int, int>>{{cuda::kLaunchProgrammaticSerialization, 1}, {cuda::kLaunchCooperative, 1}}));
+}
+
+// What a launch is told follows from the code, not from what was asked for.
+TEST(OverlappingLaunch, IsOneOfCodeThatWaits) {
+  constexpr const char *kStore = "func @store stage=tile warps=4 stages=3 (%x: ptr<i32>, %n: i32) {\n  store %x, %n\n  return\n}\n";
+  for (const char *name : {"sm_80", "sm_90"}) {
+    for (const bool places : {true, false}) {
+      for (const bool asks : {true, false}) {
+        ir::Function fn = ir::parse(kStore, "<test>");
+        passes::PassContext context{codegen::findTarget(name)};
+        context.overlapsLaunches = asks;
+        passes::PipelineOptions options;
+        options.disabled = places ? std::vector<std::string>{} : std::vector<std::string>{"overlap_launches"};
+        passes::runPipeline(fn, context, options);
+        codegen::CodeOptions code;
+        code.overlaps = asks;
+        const bool waits = asks && places && name == std::string("sm_90");
+        EXPECT_EQ(codegen::generate(fn, context.target, code).info.overlaps, waits) << name << places << asks;
+      }
+    }
+  }
 }
 
 } // namespace
