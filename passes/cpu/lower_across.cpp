@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roots that take elements one by one: histograms, and maps whose body has loops. The body of another map
+// Histograms; and maps, which take elements one by one where their body has loops. The body of another map
 // runs in lanes, as all element-by-element code does (branches.h).
 #include "ir/ops.h"
 #include "passes/cpu/branches.h"
@@ -9,6 +9,8 @@
 #include <llvm/Support/MathExtras.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <vector>
 
 namespace libtile::passes {
 
@@ -20,15 +22,71 @@ const Type kI32 = Type::scalar(Elem::I32);
 
 LaneChoice oneByOne(std::span<const int32_t> shape) { return {unsigned(shape.size()) - 1, 1}; }
 
-void zeroCounts(NestState &state, OpId position, ValueId buffer) {
-  const std::array<int32_t, 1> extents{state.fn.type(buffer).dim(0)};
+// A nest of vectors along the last axis.
+void emitAlongLast(NestState &state, OpId position, std::span<const int32_t> extents, const NestBody &body) {
   const uint64_t fitting = std::max(state.target.vectorBytes, 16) / kI32.elementBytes();
-  const LaneChoice choice{
-      0, int32_t(std::min(fitting, uint64_t{llvm::PowerOf2Ceil(uint64_t(extents[0]))}))};
-  emitNest(state, position, extents, choice,
-           [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
-             elements.write(buffer, indices, elements.builder().zero(kI32));
-           });
+  const auto lanes = int32_t(std::min(fitting, uint64_t{llvm::PowerOf2Ceil(uint64_t(extents.back()))}));
+  emitNest(state, position, extents, {unsigned(extents.size()) - 1, lanes}, body);
+}
+
+constexpr int32_t kMostRows = 8, kCountsPerBin = 2;
+
+int32_t rowsOfCounts(int32_t length, int32_t bins) {
+  const int32_t affordable = std::max(length / bins / kCountsPerBin, 1);
+  return int32_t(llvm::bit_floor(uint32_t(std::min(kMostRows, affordable))));
+}
+
+ValueId allocI32(NestState &state, OpId position, std::initializer_list<int32_t> shape) {
+  Builder before(state.fn, position);
+  return allocBuffer(before, std::vector<int32_t>(shape), kI32);
+}
+
+// Where each element is counted.
+ValueId storeBins(NestState &state, OpId op, int32_t bins) {
+  Function &fn = state.fn;
+  NestWork work{fn.type(fn.operand(op, 0)).shape(), {}};
+  work.values.append(fn.operands(op).begin(), fn.operands(op).end());
+  work.bufferWrites = 1;
+  prepareExpression(state, op, work);
+  const ValueId places = allocI32(state, op, {work.shape[0]});
+  emitNest(state, op, work, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+    ValueId bin = elements.element(fn.operand(op, 0), indices);
+    if (fn.numOperands(op) > 1) {
+      const ValueId counts = elements.element(fn.operand(op, 1), indices);
+      bin = elements.builder().make(Opcode::Select, {counts, bin, elements.builder().i32(bins)});
+    }
+    elements.write(places, indices, bin);
+  });
+  return places;
+}
+
+// The places from `start` on, in turns of `rows`.
+void countInTurn(NestState &state, OpId position, ValueId places, ValueId counts, int32_t start, int32_t turns, int32_t rows) {
+  LaneChoice choice{0, 1};
+  choice.unrolls = true;
+  emitNest(state, position, std::array{turns}, choice, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+    Builder &builder = elements.builder();
+    const ValueId first = elements.shiftIndex(elements.scaleIndex(indices[0], rows), start);
+    for (int32_t row = 0; row < rows; ++row) {
+      const ValueId bin = elements.read(places, {elements.shiftIndex(first, row)}, kI32);
+      const ElementBuilder::Indices place{builder.i32(row), bin};
+      elements.write(counts, place, builder.make(Opcode::Add, {elements.read(counts, place, kI32), builder.i32(1)}));
+    }
+  });
+}
+
+ValueId sumOfRows(NestState &state, OpId position, ValueId counts) {
+  const int32_t rows = state.fn.type(counts).dim(0), bins = state.fn.type(counts).dim(1) - 1;
+  const ValueId sums = allocI32(state, position, {bins});
+  emitAlongLast(state, position, std::array{bins}, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+    Builder &builder = elements.builder();
+    ValueId sum = elements.read(counts, {builder.i32(0), indices[0]}, kI32);
+    for (int32_t row = 1; row < rows; ++row) {
+      sum = builder.make(Opcode::Add, {sum, elements.read(counts, {builder.i32(row), indices[0]}, kI32)});
+    }
+    elements.write(sums, indices, sum);
+  });
+  return sums;
 }
 
 using Copies = IndexMap<ValueId, ValueId>;
@@ -59,32 +117,27 @@ Values mapElement(Function &fn, OpId map, ElementBuilder &elements,
 
 } // namespace
 
-// Elements that do not count are counted behind the last bin. By four a turn they take .8 of the time of one a turn, on a
-// Zen 5, and half where equal ones come in runs of 16.
+// Elements that do not count are counted behind the last bin. Bins are computed in lanes, and lie in scratch for the counts,
+// one by one. A count waits for the last one of the same bin, so neighbours count in rows of their own, as many as
+// cost little to fill with zeros and to add up.
+//
+//   bins = ...                            rows of counts, here four
+//   ++counts[0][bins[4 i]]; ++counts[1][bins[4 i + 1]]; ++counts[2][bins[4 i + 2]]; ++counts[3][bins[4 i + 3]]
 void lowerHistogram(NestState &state, OpId op) {
   Function &fn = state.fn;
   const ValueId result = fn.result(op);
-  const int32_t bins = fn.type(result).dim(0);
-  NestWork work{fn.type(fn.operand(op, 0)).shape(), {}};
-  work.values.append(fn.operands(op).begin(), fn.operands(op).end());
-  prepareExpression(state, op, work);
-  Builder before(fn, op);
-  const ValueId buffer = allocBuffer(before, std::array{bins + 1}, kI32);
-  zeroCounts(state, op, buffer);
-  LaneChoice choice = oneByOne(work.shape);
-  choice.unrolls = true;
-  emitNest(state, op, work.shape, choice,
-           [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
-             Builder &builder = elements.builder();
-             ValueId bin = elements.element(fn.operand(op, 0), indices);
-             if (fn.numOperands(op) > 1) {
-               const ValueId counts = elements.element(fn.operand(op, 1), indices);
-               bin = builder.make(Opcode::Select, {counts, bin, builder.i32(bins)});
-             }
-             const ValueId count = elements.read(buffer, {bin}, kI32);
-             elements.write(buffer, {bin}, builder.make(Opcode::Add, {count, builder.i32(1)}));
-           });
-  state.buffer.set(result, buffer);
+  const int32_t bins = fn.type(result).dim(0), length = fn.type(fn.operand(op, 0)).dim(0);
+  const int32_t rows = rowsOfCounts(length, bins);
+  const ValueId places = storeBins(state, op, bins);
+  const ValueId counts = allocI32(state, op, {rows, bins + 1});
+  emitAlongLast(state, op, std::array{rows, bins + 1}, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+    elements.write(counts, indices, elements.builder().zero(kI32));
+  });
+  countInTurn(state, op, places, counts, 0, length / rows, rows);
+  if (length % rows != 0) {
+    countInTurn(state, op, places, counts, length / rows * rows, length % rows, 1);
+  }
+  state.buffer.set(result, sumOfRows(state, op, counts));
 }
 
 void lowerMap(NestState &state, OpId op) {
