@@ -200,8 +200,7 @@ private:
                   llvm::ArrayRef<llvm::Value *> elements,
                   llvm::MutableArrayRef<llvm::Value *> accumulators);
   void foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full, Values &accumulators);
-  Values combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left,
-                 llvm::ArrayRef<llvm::Value *> right);
+  Values combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left, llvm::ArrayRef<llvm::Value *> right);
   // Folds the lanes of each value, of which `valid` hold something.
   void combineLanes(ir::OpId fold, Values &values, unsigned lanes, int64_t valid);
   std::vector<llvm::Constant *> neutrals(ir::OpId fold);
@@ -210,8 +209,7 @@ private:
   void emitPrefix(ir::OpId op);
   void emitSortRows(ir::OpId op);
   void emitLeastOfRows(ir::OpId op);
-  void prefixStep(ir::OpId op, llvm::Value *index, unsigned lanes, unsigned valid,
-                  llvm::Value *isFirst, Values &carried);
+  void prefixStep(ir::OpId op, llvm::Value *index, unsigned lanes, unsigned valid, llvm::Value *isFirst, Values &carried);
   // Each lane combined with all that come before it in the vector.
   Values scanLanes(ir::OpId op, Values values, unsigned lanes, unsigned valid);
 
@@ -227,8 +225,7 @@ private:
   // Lanes that may touch memory: the user's mask and the tail's; null: all.
   llvm::Value *laneMask(llvm::Value *mask);
   [[nodiscard]] bool needsMask() const { return lanes_.valid < lanes_.count; }
-  llvm::Value *readScalar(const ir::Type &type, llvm::Value *pointer, llvm::Value *mask,
-                          llvm::Value *other, bool isVolatile);
+  llvm::Value *readScalar(const ir::Type &type, llvm::Value *pointer, llvm::Value *mask, llvm::Value *other, bool isVolatile);
   llvm::Value *readVector(const ir::Type &type, const Address &address, llvm::Value *mask,
                           llvm::Value *other);
   llvm::Value *readContiguous(llvm::Type *type, llvm::Value *pointer, llvm::Align align, llvm::Value *mask, llvm::Value *other);
@@ -240,7 +237,10 @@ private:
   llvm::Value *allOf(llvm::Value *mask);
   // Whether no nest or fold before this one went through what begins where the pointer's lanes do.
   bool isFirstThrough(ir::ValueId pointer);
-  // Of an access that goes through memory step by step: asks for what is some steps ahead.
+  // By how much a value is more in the loop's next iteration: an i64 (of a pointer: bytes); null: not known.
+  llvm::Value *advanceOf(ir::ValueId value, ir::OpId loop);
+  llvm::Value *runsAgain(ir::OpId loop); // an i1, for a loop that counts up
+  // Of an access that goes through memory step by step: asks for what is some steps ahead, or for the next iteration's.
   void fetchAhead(ir::ValueId pointer, const ir::Type &type, const Address &address, bool forWriting);
   llvm::Value *harmlessPointer();
 

@@ -455,4 +455,43 @@ func @f stage=nested warps=4 stages=3 (%o: ptr<i32>) {
 }
 
 } // namespace
+// Every other row of n, in place.
+const char *const kEveryOther = R"(
+func @f stage=nested warps=4 stages=3 (%x: ptr<f32>, %n: i32, %rows: i32) {
+  %zero = constant {value=0} : i32
+  %two = constant {value=2} : i32
+  for %zero, %rows, %two {
+  ^(%r: i32):
+    %at = mul %r, %n : i32
+    %row = ptr_add %x, %at : ptr<f32>
+    nest {extents=[1024], lanes=16, unroll=4} {
+    ^(%i: i32):
+      %p = ptr_add %row, %i : ptr<f32>
+      %v = load %p : f32
+      %u = add %v, %v : f32
+      store %p, %u
+      yield
+    }
+    yield
+  }
+  return
+}
+)";
+
+// What a loop around goes through next is fetched, and behind the last of its runs what lies there.
+TEST(Loops, TheNextIterationIsFetchedAhead) {
+  codegen::CodeOptions options;
+  options.keepLlvm = true;
+  for (const std::string &target : runnableTargets()) {
+    NestedKernel kernel(kEveryOther, target, options);
+    EXPECT_NE(kernel.code().llvm.find("call void @llvm.prefetch"), std::string::npos) << target;
+    EXPECT_NE(kernel.code().llvm.find(", i64 2048\n"), std::string::npos) << target; // the distance is selected
+    std::vector<float> x(4 * 1024, 1);
+    kernel.run({slot(x.data()), slot(1024), slot(4)});
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(x[i], i / 1024 % 2 == 0 ? 2 : 1) << target << " " << i;
+    }
+  }
+}
+
 } // namespace libtile::test
