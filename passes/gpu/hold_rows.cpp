@@ -185,10 +185,28 @@ private:
     }
     for (const OpId op : recipe.ops) {
       if (!copies[fn_.result(op)].valid()) {
-        fn_.insertBefore(user, fn_.copyOp(op, copies));
+        const OpId copy = fn_.copyOp(op, copies);
+        fn_.insertBefore(user, copy);
+        bringOperandsForward(copy);
       }
     }
+    bringForward(copies[value], user);
     replaceBehind(point, value, copies[value], later);
+  }
+
+  // An earlier value may be computed from the same copy, behind the user.
+  void bringForward(ValueId copy, OpId user) {
+    const OpId op = fn_.def(copy);
+    if (op.valid() && behind(user).contains(op.index)) {
+      fn_.unlink(op);
+      fn_.insertBefore(user, op);
+      bringOperandsForward(op);
+    }
+  }
+  void bringOperandsForward(OpId op) {
+    for (const ValueId operand : fn_.operands(op)) {
+      bringForward(operand, op);
+    }
   }
 
   [[nodiscard]] OpId firstUser(OpId point, ValueId value, const std::set<uint32_t> &later) const {
