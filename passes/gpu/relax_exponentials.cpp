@@ -227,7 +227,15 @@ private:
     const ValueId operand = fn_.operand(use.op, use.operand);
     const auto combination = commutativeCombination(fn_, use.op, use.operand);
     const bool isSum = combination == Opcode::Add && signs_.isNotNegative(operand);
-    return (isSum || combination == Opcode::FMin || combination == Opcode::FMax) && raise(fn_.result(use.op, use.operand), tried_[operand.index]);
+    return isCombinedAlone(use) && (isSum || combination == Opcode::FMin || combination == Opcode::FMax) && raise(fn_.result(use.op, use.operand), tried_[operand.index]);
+  }
+
+  // What is combined for other results, an index for one, does not look at this operand.
+  [[nodiscard]] bool isCombinedAlone(Use use) const {
+    const BlockId combine = fn_.region(use.op);
+    const OpId yield = fn_.last(combine);
+    const std::array values = {fn_.arg(combine, use.operand), fn_.arg(combine, fn_.numOperands(yield) + use.operand), fn_.operand(yield, use.operand)};
+    return std::ranges::all_of(values, [&](ValueId value) { return fn_.uses(value).size() == 1; });
   }
 
   // What a loop or a branch hands on.

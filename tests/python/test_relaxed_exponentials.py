@@ -176,6 +176,32 @@ def test_what_cancels_stays_exact(device, logarithm, middle):
     assert_near(on.back(out), np.log(e) if logarithm else e - 1, F16, 2.0**-22, 2.6 * 2.0**-23 + (2.0**-21 if logarithm else 0) + TINY[F16])
 
 
+@libtile.jit
+def larger(a, i, b, j):
+    return tl.maximum(a, b), tl.where((a > b) | ((a == b) & (i < j)), i, j)
+
+
+@libtile.jit
+def places(x, most, where, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    value, place = tl.reduce((tl.exp(tl.load(x + row * BLOCK + i)), i), 0, larger)
+    tl.store(most + row, value * 2.0**-10)
+    tl.store(where + row, place)
+
+
+@everywhere
+def test_what_a_reduction_compares_stays_exact(device, rows=100, block=64):
+    """Neighbours of fp32 near 15.5, of which powers of rounded exponents would often be equal."""
+    rng = np.random.default_rng(5)
+    x = np.stack([rng.permutation(block) for _ in range(rows)]) * 2.0**-20 + rng.integers(0, 2**10, (rows, 1)) * 2.0**-11 + 15.25
+    x = x.astype(F32)
+    on = OnDevice(device)
+    most, where = on(poisoned(rows, F16)), on(poisoned(rows, np.int32))
+    places[(rows,)](on(x), most, where, BLOCK=block)
+    np.testing.assert_array_equal(on.back(where), x.argmax(1))
+    assert_near(on.back(most), np.exp(x.max(1).astype(F64)) * 2.0**-10, F16, 2.0**-22)
+
+
 def code(kernel, *arguments, **options):
     return kernel.warmup(*arguments, grid=(1,), target="sm_90a", **options).asm["ptx"]
 
