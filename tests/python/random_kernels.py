@@ -27,6 +27,7 @@ from random_functions import FunctionKinds
 from random_indices import IndexKinds
 from random_math import MathKinds
 from random_memory import MemoryKinds
+from random_rows import RowKinds
 from random_values import EXACT, MANY, MOST, NAMES, NUMBERS, TYPES, truncated
 from spine import OnDevice, fitted, poisoned
 
@@ -37,7 +38,7 @@ HEADER = "import collections\n\nimport libtile\nimport libtile.language as tl\n\
 # What a step may be, methods of Kernel, and how often each is taken beside the others.
 KINDS = {"unary": 2, "binary": 2, "permute": 1, "reshape": 2, "grow": 1, "reduce": 2, "scan": 1, "sort": 1, "dot": 2,
          "dot_loop": 1, "dot_batch": 1, "dot_scaled": 1, "asserted": 1, "attention": 1, "team_loop": 1, "float8_loop": 1, "loop": 1,
-         "round_trip": 1, "rotate": 1, "overwrite": 1, "condition": 1, "atomic": 1, "ends_of_types": 2, "float8": 2,
+         "round_trip": 1, "rotate": 1, "overwrite": 1, "rows": 1, "condition": 1, "atomic": 1, "ends_of_types": 2, "float8": 2,
          "rounding": 1, "powers": 1, "extremes": 1, "counted_bits": 1, "random_words": 1, "assembly": 1,
          "narrow_index": 1, "divided_index": 2, "runs": 1, "masked_store": 2,
          "join": 1, "split": 1, "part": 2, "flip": 1, "gather": 2, "histogram": 1, "mapped": 1,
@@ -50,7 +51,7 @@ class Value:
         self.shape, self.dtype = array.shape, array.dtype
 
 
-class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, MemoryKinds):
+class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, MemoryKinds, RowKinds):
     """A kernel's text, its arguments, and what it must store."""
 
     def __init__(self, seed, steps=None, kinds=None):

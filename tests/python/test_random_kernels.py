@@ -32,6 +32,6 @@ def test_random_functions(device, first, tmp_path):
 # Kinds of steps that once were wrong in ways that long chains meet seldom, and one whose machine code they seldom reach.
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["narrow_index", "masked_store", "runs", "divided_index", "overwrite", "ends_of_types",
-                                  "extremes", "powers", "team_loop", "float8_loop"])
+                                  "extremes", "powers", "rows", "team_loop", "float8_loop"])
 def test_random_kernels_of_one_kind(device, kind, tmp_path):
     check(device, tmp_path, range(20), steps=1 if kind.endswith("_loop") else 4, kinds=[kind])
