@@ -52,6 +52,13 @@ public:
       for (const ValueId value : crossing(point)) {
         registers += registersOfThread(fn_, value);
       }
+      for (OpId owner = fn_.parentOp(fn_.block(point)); owner.valid(); owner = fn_.parentOp(fn_.block(owner))) {
+        std::set<uint32_t> fromOwner = behind(owner); // what a loop or a branch uses itself lies across it, too
+        fromOwner.insert(owner.index);
+        for (const ValueId value : usedBy(owner, fromOwner)) {
+          registers += registersOfThread(fn_, value);
+        }
+      }
       most = std::max(most, registers);
     }
     return most;
@@ -99,9 +106,11 @@ private:
   }
 
   // Rows that its block makes in front of it and uses behind it.
-  [[nodiscard]] std::vector<ValueId> crossing(OpId point) const {
+  [[nodiscard]] std::vector<ValueId> crossing(OpId point) const { return usedBy(point, behind(point)); }
+
+  // Rows that its block makes in front of it, used by these ops of the block or in them.
+  [[nodiscard]] std::vector<ValueId> usedBy(OpId point, const std::set<uint32_t> &later) const {
     const BlockId block = fn_.block(point);
-    const std::set<uint32_t> later = behind(point);
     std::vector<ValueId> found;
     for (OpId op = fn_.first(block); op != point; op = fn_.next(op)) {
       for (const ValueId value : fn_.results(op)) {
