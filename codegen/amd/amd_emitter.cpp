@@ -82,6 +82,8 @@ void AmdEmitter::barrier() {
   if (fn_.numWarps == 1) {
     return warpBarrier();
   }
+  // LLVM's machine code sinks loads below fences and barriers, into blocks behind, but not below what may store.
+  assembly("", "", builder_.getVoidTy(), {}, true);
   builder_.CreateFence(llvm::AtomicOrdering::Release, group);
   builder_.CreateCall(compat::intrinsic(module_, llvm::Intrinsic::amdgcn_s_barrier));
   builder_.CreateFence(llvm::AtomicOrdering::Acquire, group);

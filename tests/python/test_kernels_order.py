@@ -167,3 +167,33 @@ def test_a_pointer_minus_the_least_number(device, dtype):
     out = on(poisoned(by.size, F32))
     minus[(1,)](on(x), out, on(by), by.size)
     np.testing.assert_array_equal(on.back(out), x[1000 - by.astype(np.int64)])
+
+
+# ---- a number that is read in front of a loop or a branch, in which it is stored over
+
+@libtile.jit
+def number_in_front(x, n, IN: tl.constexpr, B: tl.constexpr):
+    number = tl.load(x + 12)
+    if IN == "loop":
+        for k in range(0, n, B):
+            i = k + tl.arange(0, B)
+            tl.store(x + i, tl.load(x + i, i < n, 0) + number, i < n)
+    elif n > 100:
+        i = tl.arange(0, B)
+        tl.store(x + i, tl.load(x + i, i < n, 0) + number, i < n)
+
+
+@everywhere
+@pytest.mark.parametrize("where", ["loop", "branch"])
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.int64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_a_number_in_front_of_what_stores_over_it(device, where, dtype, warps, n=250, block=256):
+    """Every warp reads it before any warp stores."""
+    x = small(np.random.default_rng(6), 300, dtype)
+    x[12] = 3
+    want = x.copy()
+    want[:n] += x[12]
+    on = OnDevice(device)
+    array = on(x)
+    number_in_front[(1,)](array, n, where, B=block, num_warps=warps)
+    np.testing.assert_array_equal(on.back(array), want)
