@@ -69,7 +69,7 @@ size_t ElementwiseRun::groupSize() const {
   const auto most = static_cast<size_t>(passes::threadRegisters(fn_, e_.target_)) / 2;
   const size_t each = pressure();
   // Four are enough to hide an instruction's latency behind the others'.
-  return each * registers_ <= most ? registers_ : std::bit_floor(std::max<size_t>(4, most / 2 / each));
+  return each * registers_ <= most ? registers_ : std::bit_floor(std::max<size_t>(4, (most + 1) / 2 / each));
 }
 
 size_t ElementwiseRun::pressure() const {

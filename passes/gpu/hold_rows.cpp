@@ -3,9 +3,12 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/analysis/facts.h"
 #include "passes/gpu/live_tiles.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <ranges>
 #include <set>
 
@@ -40,9 +43,31 @@ struct Recipe {
   std::vector<ValueId> rows;  // narrower tiles, which are held
 };
 
+// Loads whose neighbours do not come in words, so that each element has a register of its own.
+std::set<uint32_t> loadsByElement(const ir::Function &fn) {
+  std::set<uint32_t> found;
+  std::optional<Facts> facts; // most kernels need none
+  for (const OpId op : fn.walk()) {
+    if (fn.opcode(op) != Opcode::Load || !isRow(fn, fn.result(op)) || fn.type(fn.result(op)).elementBytes() >= 4) {
+      continue;
+    }
+    facts = facts ? std::move(facts) : computeFacts(fn);
+    int64_t most = 1;
+    for (unsigned axis = 0; axis < fn.type(fn.result(op)).rank(); ++axis) {
+      const int64_t neighbours = facts->access().maxVectorElements(fn.operand(op, 0), axis);
+      most = std::max(most, fn.numOperands(op) > 1 ? std::min(neighbours, facts->access().equalGroup(fn.operand(op, 1), axis)) : neighbours);
+    }
+    if (most * fn.type(fn.result(op)).elementBytes() < 4) {
+      found.insert(fn.result(op).index);
+    }
+  }
+  return found;
+}
+
 class RowHolder {
 public:
-  explicit RowHolder(ir::Function &fn) : fn_(fn) {}
+  // `byElement`: of loadsByElement.
+  RowHolder(ir::Function &fn, const std::set<uint32_t> &byElement) : fn_(fn), byElement_(byElement) {}
 
   // The most registers of a thread that lie across a reduction, with those of tiles that are loaded behind it.
   [[nodiscard]] int64_t across() const {
@@ -50,13 +75,13 @@ public:
     for (const OpId point : points()) {
       int64_t registers = loadedBehind(point);
       for (const ValueId value : crossing(point)) {
-        registers += registersOfThread(fn_, value);
+        registers += registersOf(value);
       }
       for (OpId owner = fn_.parentOp(fn_.block(point)); owner.valid(); owner = fn_.parentOp(fn_.block(owner))) {
         std::set<uint32_t> fromOwner = behind(owner); // what a loop or a branch uses itself lies across it, too
         fromOwner.insert(owner.index);
         for (const ValueId value : usedBy(owner, fromOwner)) {
-          registers += registersOfThread(fn_, value);
+          registers += registersOf(value);
         }
       }
       most = std::max(most, registers);
@@ -73,6 +98,11 @@ public:
   }
 
 private:
+  // Of a thread.
+  [[nodiscard]] int64_t registersOf(ValueId row) const {
+    return byElement_.contains(row.index) ? fn_.layout(fn_.type(row).layout()).size(ir::HwDim::Reg) : registersOfThread(fn_, row);
+  }
+
   [[nodiscard]] std::vector<OpId> points() const {
     std::vector<OpId> found;
     std::ranges::copy_if(fn_.walk(), std::back_inserter(found), [&](OpId op) {
@@ -84,7 +114,7 @@ private:
   [[nodiscard]] int64_t loadedBehind(OpId point) const {
     int64_t registers = 0;
     for (OpId op = fn_.next(point); op.valid() && fn_.opcode(op) != Opcode::Reduce; op = fn_.next(op)) {
-      registers += fn_.opcode(op) == Opcode::Load && isRow(fn_, fn_.result(op)) ? registersOfThread(fn_, fn_.result(op)) : 0;
+      registers += fn_.opcode(op) == Opcode::Load && isRow(fn_, fn_.result(op)) ? registersOf(fn_.result(op)) : 0;
     }
     return registers;
   }
@@ -172,9 +202,9 @@ private:
       const bool isWide = takeApart(value, fn_.type(value).elementBits(), recipe) && !recipe.ops.empty();
       int64_t registers = 0;
       for (const ValueId row : recipe.rows) {
-        registers += registersOfThread(fn_, row);
+        registers += registersOf(row);
       }
-      if (isWide && registers < registersOfThread(fn_, value)) {
+      if (isWide && registers < registersOf(value)) {
         remake(point, value, recipe, copies);
         changed = true;
       }
@@ -245,6 +275,7 @@ private:
   }
 
   ir::Function &fn_;
+  const std::set<uint32_t> &byElement_;
 };
 
 int64_t programs(const ir::Function &fn, int64_t registers, const ir::Target &target) {
@@ -254,16 +285,21 @@ int64_t programs(const ir::Function &fn, int64_t registers, const ir::Target &ta
 } // namespace
 
 bool holdRows(ir::Function &fn, const PassContext &context) {
-  const bool hasDot = std::ranges::any_of(fn.walk(), [&](OpId op) { return fn.opcode(op) == Opcode::Dot; });
-  const int64_t before = hasDot ? 0 : RowHolder(fn).across();
+  const std::vector<OpId> ops = fn.walk();
+  const auto has = [&](Opcode opcode) { return std::ranges::any_of(ops, [&](OpId op) { return fn.opcode(op) == opcode; }); };
+  if (has(Opcode::Dot) || !has(Opcode::Reduce)) {
+    return false;
+  }
+  const std::set<uint32_t> byElement = loadsByElement(fn);
+  const int64_t before = RowHolder(fn, byElement).across();
   if (before == 0 || programs(fn, before, context.target) > 1) {
     return false;
   }
   ir::Function tried = fn.clone();
-  if (!RowHolder(tried).run()) {
+  if (!RowHolder(tried, byElement).run()) {
     return false;
   }
-  const int64_t room = programs(tried, RowHolder(tried).across(), context.target);
+  const int64_t room = programs(tried, RowHolder(tried, byElement).across(), context.target);
   if (room <= programs(fn, before, context.target)) {
     return false;
   }
