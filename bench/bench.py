@@ -4,7 +4,7 @@
     bench.py [--device cpu|cuda|amd|compiler] [--only REGEX] [--json FILE]
 
 Rows: device/kernel/dtype/size with ours_s, peer_s, ratio (peer/ours: above 1 we are faster), spread
-and path (target, fallbacks); */launch, */compile/*, time/* with ours_s; cuda/launch/pdl/* with
+and path (target, fallbacks); */launch, */compile/*, time/* with ours_s; cuda/launch_pdl/* with
 gain, the time without launch_pdl over ours; */compile/long_* and longest_* with
 growth as well, the ratio to code of a quarter of the length; size/* with bytes; compiler/step/... with ours_s
 and ns_per_op; amd/... is modelled (amd_rows.py), and ends with a table. A wrong number, or a row on a fallback, makes the

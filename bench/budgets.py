@@ -168,7 +168,7 @@ def rows(device):
     yield f"{device}/launch", lambda: _launch(device)
     yield f"{device}/launch/dropin", lambda: _dropin_launch(device)
     for shape in overlap_kernels.SHAPES if device == "cuda" else ():
-        yield (f"cuda/launch/pdl/layer_norm_add/f16/{shape[0]}x{shape[1]}",
+        yield (f"cuda/launch_pdl/f16/{shape[0]}x{shape[1]}",
                lambda shape=shape: overlap_kernels.row(*shape, kernels.triton_twin))
     for what in COMPILES:
         yield f"{device}/compile/{what}", lambda what=what: _compile(device, what)

@@ -19,7 +19,8 @@ KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer 
            "tune": "autotuning a matmul, measuring not counted", "attention": "attention", "attention_backward": "attention backward",
            "layer_norm_backward": "layer norm backward", "grouped": "matmuls of many sizes",
            "batched": "matmuls", "split_k": "matmul in parts of k", "rms_norm": "RMS norm", "cross_entropy": "cross entropy",
-           "rope": "rotary embedding", "transpose_trans": "transpose by `tl.trans`"}
+           "rope": "rotary embedding", "transpose_trans": "transpose by `tl.trans`",
+           "launch_pdl": "layer norm and addition in turn, by launches that overlap,"}
 WORDS = {"bt": "b transposed", "causal": "causal", "descriptors": "by descriptors", "shared": "eight share one of keys"}
 ROWS = ("softmax", "layer_norm", "layer_norm_backward", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout", "rms_norm", "cross_entropy", "swiglu",
         "embedding")
