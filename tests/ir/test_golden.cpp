@@ -38,8 +38,17 @@ std::string planText(const ir::Function &fn, const passes::PassContext &context)
   throw std::invalid_argument("no pass plans here");
 }
 
+// Not as an error of the case, which could be blessed.
+ir::Function parsed(const std::string &input) {
+  try {
+    return ir::parse(input, "<golden>");
+  } catch (const ir::UserError &error) {
+    throw std::invalid_argument(std::string("a case does not parse: ") + error.what());
+  }
+}
+
 std::string runPasses(const GoldenRun &run, const std::string &input) {
-  ir::Function fn = ir::parse(input, "<golden>");
+  ir::Function fn = parsed(input);
   const ir::Target &target = codegen::findTarget(run.target);
   const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::Numbers,
                                     &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.overlapsLaunches};
