@@ -28,7 +28,7 @@ class Page:
 
     def output(self, command):
         """What it prints; pictures, and files in /tmp, are written to a folder of our own."""
-        command = command.replace(TOOL, str(self.tool)).replace("/tmp/", f"{self.folder}/")
+        command = command.replace("/tmp/", f"{self.folder}/").replace(TOOL, str(self.tool))  # which may lie there itself
         for path in PICTURE.findall(command):
             self.pictures[path] = self.folder / Path(path).name
             command = command.replace(path, str(self.pictures[path]))
