@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from spine import DEVICES, OnDevice, matmul, poisoned
-from test_ptx import PTXAS, assemble
+from test_ptx import PTXAS, assemble, llvm_of_the_build
 
 import libtile
 import libtile.language as tl
@@ -117,8 +117,14 @@ def test_code_waits_in_front_of_what_it_accesses(case, more):
     assert not any("launch_pdl" in line for line in kernel.fallbacks)
 
 
-@pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100", "sm_120", "sm_80", "sm_89"])
-def test_targets_that_have_such_launches(target):
+# Target, and which LLVM has it.
+@pytest.mark.parametrize("target, llvm", [("sm_90", 19), ("sm_90a", 19), ("sm_100", 20), ("sm_120", 20), ("sm_80", 19), ("sm_89", 19)])
+def test_targets_that_have_such_launches(target, llvm):
+    have = llvm_of_the_build()
+    if have is not None and have < llvm:
+        with pytest.raises(libtile.UnsupportedError, match=f"{target} needs LLVM {llvm}"):
+            CASES["moved"](target=target, launch_pdl=True)
+        return
     for case in ("moved", "summed"):
         plain, overlapping = (CASES[case](target=target, launch_pdl=pdl) for pdl in (False, True))
         assert "griddepcontrol" not in plain.asm["ptx"]
