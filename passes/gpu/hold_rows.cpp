@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <ranges>
 #include <set>
 
@@ -43,30 +42,31 @@ struct Recipe {
   std::vector<ValueId> rows;  // narrower tiles, which are held
 };
 
-// Loads whose neighbours do not come in words, so that each element has a register of its own.
-std::set<uint32_t> loadsByElement(const ir::Function &fn) {
+// Rows of less than a word an element that are loaded.
+std::set<uint32_t> narrowLoads(const ir::Function &fn) {
   std::set<uint32_t> found;
-  std::optional<Facts> facts; // most kernels need none
   for (const OpId op : fn.walk()) {
-    if (fn.opcode(op) != Opcode::Load || !isRow(fn, fn.result(op)) || fn.type(fn.result(op)).elementBytes() >= 4) {
-      continue;
-    }
-    facts = facts ? std::move(facts) : computeFacts(fn);
-    int64_t most = 1;
-    for (unsigned axis = 0; axis < fn.type(fn.result(op)).rank(); ++axis) {
-      const int64_t neighbours = facts->access().maxVectorElements(fn.operand(op, 0), axis);
-      most = std::max(most, fn.numOperands(op) > 1 ? std::min(neighbours, facts->access().equalGroup(fn.operand(op, 1), axis)) : neighbours);
-    }
-    if (most * fn.type(fn.result(op)).elementBytes() < 4) {
+    if (fn.opcode(op) == Opcode::Load && isRow(fn, fn.result(op)) && fn.type(fn.result(op)).elementBytes() < 4) {
       found.insert(fn.result(op).index);
     }
   }
   return found;
 }
 
+// Neighbours come in words, so that an element has no register of its own.
+bool comesInWords(const ir::Function &fn, const AccessFacts &access, ValueId row) {
+  const OpId load = fn.def(row);
+  int64_t most = 1;
+  for (unsigned axis = 0; axis < fn.type(row).rank(); ++axis) {
+    const int64_t neighbours = access.maxVectorElements(fn.operand(load, 0), axis);
+    most = std::max(most, fn.numOperands(load) > 1 ? std::min(neighbours, access.equalGroup(fn.operand(load, 1), axis)) : neighbours);
+  }
+  return most * fn.type(row).elementBytes() >= 4;
+}
+
 class RowHolder {
 public:
-  // `byElement`: of loadsByElement.
+  // `byElement`: loaded rows each element of which has a register of its own.
   RowHolder(ir::Function &fn, const std::set<uint32_t> &byElement) : fn_(fn), byElement_(byElement) {}
 
   // The most registers of a thread that lie across a reduction, with those of tiles that are loaded behind it.
@@ -167,7 +167,7 @@ private:
     }
     const Opcode opcode = fn_.opcode(op);
     const bool isMade = opcode == Opcode::Constant || opcode == Opcode::Splat || opcode == Opcode::Arange;
-    return isMade || ((ir::isElementwise(opcode) || opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims) && opcode != Opcode::Hold &&
+    return isMade || ((ir::isElementwise(opcode) || opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims) &&
                       std::ranges::all_of(fn_.operands(op), [&](ValueId operand) { return isMadeOfNumbers(operand); }));
   }
 
@@ -290,9 +290,16 @@ bool holdRows(ir::Function &fn, const PassContext &context) {
   if (has(Opcode::Dot) || !has(Opcode::Reduce)) {
     return false;
   }
-  const std::set<uint32_t> byElement = loadsByElement(fn);
+  // First as if no row came in words: most functions end here, without facts.
+  std::set<uint32_t> byElement = narrowLoads(fn);
+  const int64_t most = RowHolder(fn, byElement).across();
+  if (most == 0 || programs(fn, most, context.target) > 1) {
+    return false;
+  }
+  const Facts facts = computeFacts(fn);
+  std::erase_if(byElement, [&](uint32_t row) { return comesInWords(fn, facts.access(), ValueId{row}); });
   const int64_t before = RowHolder(fn, byElement).across();
-  if (before == 0 || programs(fn, before, context.target) > 1) {
+  if (programs(fn, before, context.target) > 1) {
     return false;
   }
   ir::Function tried = fn.clone();
