@@ -14,16 +14,35 @@ using ir::BlockId;
 using ir::Opcode;
 using ir::OpId;
 
+// Of an op inside of which warps meet: what more than this would take of other programs' room is not kept longer than it must be.
+constexpr int64_t kMostKept = 1024;
+constexpr int64_t kMostPrograms = 32; // of a multiprocessor, on any target
+
+// How long the op's scratch is kept where warps meet inside of it.
+enum class Scratch : uint8_t {
+  WhileInside,
+  UntilNext, // the warps meet in the next such op of the block: that one need not wait for those that still read
+};
+
 class Lifetimes {
 public:
-  explicit Lifetimes(const ir::Function &fn) : fn_(fn), ops_(fn.walk()) {
+  Lifetimes(const ir::Function &fn, const std::vector<SharedObject> &objects) : fn_(fn), ops_(fn.walk()) {
     for (size_t i = 0; i < ops_.size(); ++i) {
       moment_.set(ops_[i], static_cast<int64_t>(i));
     }
+    for (const SharedObject &object : objects) {
+      if (fn_.opcode(object.owner) != Opcode::Alloc) {
+        meetings_.push_back(object.owner);
+      }
+    }
   }
 
-  [[nodiscard]] Lifetime of(const SharedObject &object) const {
+  [[nodiscard]] Lifetime of(const SharedObject &object, Scratch scratch) const {
     Lifetime life{moment_[object.owner], moment_[object.owner], object.bytes, object.align};
+    if (scratch == Scratch::UntilNext && object.bytes <= kMostKept) {
+      const auto next = std::ranges::find_if(meetings_, [&](OpId op) { return fn_.block(op) == fn_.block(object.owner) && moment_[op] > life.end; });
+      life.end = next == meetings_.end() ? life.end : moment_[*next];
+    }
     if (fn_.opcode(object.owner) == Opcode::Alloc) {
       Asynchronous async;
       bool first = true;
@@ -81,14 +100,15 @@ private:
 
   const ir::Function &fn_;
   std::vector<OpId> ops_;
+  std::vector<OpId> meetings_; // ops inside of which warps meet, in order
   ir::IndexMap<OpId, int64_t> moment_;
 };
 
-ArenaPlan planArena(const ir::Function &fn, const std::vector<SharedObject> &objects) {
-  const Lifetimes lifetimes(fn);
+ArenaPlan planArena(const ir::Function &fn, const std::vector<SharedObject> &objects, Scratch scratch = Scratch::WhileInside) {
+  const Lifetimes lifetimes(fn, objects);
   std::vector<Lifetime> lives;
   for (const SharedObject &object : objects) {
-    lives.push_back(lifetimes.of(object));
+    lives.push_back(lifetimes.of(object, scratch));
   }
   return allocateArena(lives);
 }
@@ -99,7 +119,13 @@ int64_t sharedBytes(const ir::Function &fn) { return planArena(fn, sharedObjects
 
 bool allocateShared(ir::Function &fn, const PassContext &context) {
   const std::vector<SharedObject> objects = sharedObjects(fn);
-  const ArenaPlan plan = planArena(fn, objects);
+  ArenaPlan plan = planArena(fn, objects);
+  // As many programs as before have room for it, or it is not worth it.
+  ArenaPlan kept = planArena(fn, objects, Scratch::UntilNext);
+  const auto programs = [&](int64_t bytes) { return std::min(context.target.sharedMemory / std::max<int64_t>(bytes, 1), kMostPrograms); };
+  if (programs(kept.bytes) == programs(plan.bytes)) {
+    plan = std::move(kept);
+  }
   if (plan.bytes > context.target.sharedMemory) {
     throw ir::Unsupported("the kernel needs " + std::to_string(plan.bytes) +
                           " bytes of shared memory; " + context.target.name + " has " +

@@ -8,7 +8,8 @@
 // Where boxes are copied, each slot has a counter of arrivals, and the loop carries the parity of its phase as
 // well. Boxes past the last iteration are not copied, so that none is under way when the loop ends.
 //
-// What goes by registers is loaded where it would be copied, and written at the end of the body.
+// What goes by registers is loaded where it would be copied, and written at the end of the body. Of a number the loop carries what it
+// is in this iteration and in those that have been loaded ahead.
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/loop_rings.h"
@@ -41,7 +42,6 @@ public:
   void run() {
     Builder before(fn_, loop_);
     rings_.make(before);
-    step_ = fn_.constantInt(fn_.operand(loop_, 2)).value();
     for (const unsigned position : plan_.carriedAhead) {
       ahead_.push_back(fn_.operand(loop_, 3 + position));
     }
@@ -50,7 +50,9 @@ public:
     }
     for (int32_t stage = 0; stage + 1 < plan_.stages; ++stage) {
       const ValueId slot = before.i32(stage);
-      writeSlots(before, slot, copyAhead(before, fn_.operand(loop_, 0), stage, slot));
+      const Loaded loaded = copyAhead(before, fn_.operand(loop_, 0), stage, slot);
+      writeSlots(before, slot, loaded.tiles);
+      queued_.insert(queued_.end(), loaded.numbers.begin(), loaded.numbers.end());
     }
     carry(before);
     Builder inside(fn_, fn_.first(body_));
@@ -58,10 +60,10 @@ public:
     if (arrivals_.valid()) {
       inside.op(Opcode::ArrivalsWait, std::array{rings_.counterOf(inside, arrivals_, readSlot_), parity_});
     }
-    const std::vector<ValueId> loaded = plan_.oneSlot ? readThenCopy(inside) : copyThenRead(inside);
+    const Loaded loaded = plan_.oneSlot ? readThenCopy(inside) : copyThenRead(inside);
     finish(inside);
-    writeSlots(inside, fillSlot_, loaded);
-    goRound(inside);
+    writeSlots(inside, fillSlot_, loaded.tiles);
+    goRound(inside, loaded.numbers);
     // What is still under way are zeros, but they must not land in another buffer's bytes.
     Builder after(fn_, fn_.next(loop_));
     after.loc = fn_.loc(loop_);
@@ -75,21 +77,30 @@ public:
   }
 
 private:
-  std::vector<ValueId> copyThenRead(Builder &inside) {
-    std::vector<ValueId> loaded = copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
+  // For one iteration: tiles that registers hold, and numbers, in the order of their loads.
+  struct Loaded {
+    std::vector<ValueId> tiles, numbers;
+  };
+
+  Loaded copyThenRead(Builder &inside) {
+    Loaded loaded = copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
     readSlots(inside);
     return loaded;
   }
   // Loads behind the first read, which may have a barrier in front.
-  std::vector<ValueId> readThenCopy(Builder &inside) {
+  Loaded readThenCopy(Builder &inside) {
     readSlots(inside);
     const auto ops = fn_.opsIn(body_);
     inside.setBefore(fn_.next(*std::ranges::find(ops, Opcode::BufferRead, [&](OpId op) { return fn_.opcode(op); })));
     return copyAhead(inside, fn_.arg(body_, 0), plan_.stages - 1, fillSlot_);
   }
   void readSlots(Builder &inside) {
-    for (size_t i = 0; i < plan_.loads.size(); ++i) {
-      rings_.readSlot(inside, i, readSlot_);
+    for (size_t i = 0, number = 0; i < plan_.loads.size(); ++i) {
+      if (plan_.loads[i].carried) {
+        fn_.replaceAllUses(fn_.result(plan_.loads[i].load), queued_[number++]);
+      } else {
+        rings_.readSlot(inside, i, readSlot_);
+      }
     }
   }
 
@@ -120,6 +131,9 @@ private:
     for (ValueId &value : ahead_) {
       value = add(value);
     }
+    for (ValueId &number : queued_) {
+      number = add(number);
+    }
     if (plan_.oneSlot) {
       readSlot_ = fillSlot_ = before.i32(0);
       return;
@@ -129,12 +143,15 @@ private:
     parity_ = arrivals_.valid() ? add(before.i32(0)) : ValueId{};
   }
 
-  // The numbers of the next iteration's slots.
-  void goRound(Builder &inside) {
+  // The numbers of the next iteration, its slots' and those that it takes from the queue.
+  void goRound(Builder &inside, const std::vector<ValueId> &loaded) {
+    const OpId end = fn_.last(body_);
+    for (size_t i = loaded.size(); i < queued_.size() + loaded.size(); ++i) {
+      fn_.addOperand(end, i < queued_.size() ? queued_[i] : loaded[i - queued_.size()]);
+    }
     if (plan_.oneSlot) {
       return;
     }
-    const OpId end = fn_.last(body_);
     const auto [nextRead, wraps] = rings_.nextSlot(inside, readSlot_);
     fn_.addOperand(end, nextRead);
     fn_.addOperand(end, rings_.nextSlot(inside, fillSlot_).first);
@@ -144,7 +161,7 @@ private:
   }
 
   [[nodiscard]] bool threadsCopy() const {
-    return std::ranges::any_of(plan_.loads, [](const PlannedLoad &load) { return !load.box && !load.byRegisters; });
+    return std::ranges::any_of(plan_.loads, [](const PlannedLoad &load) { return !load.box && !load.byRegisters && !load.carried; });
   }
 
   void wait(Builder &builder, int32_t count) {
@@ -153,14 +170,16 @@ private:
     }
   }
 
-  // Copies what iteration `iteration + distance` loads. The tiles of what goes by registers, in order.
-  std::vector<ValueId> copyAhead(Builder &builder, ValueId iteration, int32_t distance, ValueId slot) {
-    std::vector<ValueId> loaded;
+  // Copies what iteration `iteration + distance` loads.
+  Loaded copyAhead(Builder &builder, ValueId iteration, int32_t distance, ValueId slot) {
+    Loaded loaded;
     runAhead(builder, iteration, distance, [&](size_t load, ValueId valid, Mapped mapped) {
       if (plan_.loads[load].box) {
         rings_.copyBox(builder, load, slot, arrivals_, valid, mapped);
       } else if (plan_.loads[load].byRegisters) {
-        loaded.push_back(loadAhead(builder, load, valid, mapped));
+        loaded.tiles.push_back(loadAhead(builder, load, valid, mapped));
+      } else if (plan_.loads[load].carried) {
+        loaded.numbers.push_back(loadAhead(builder, load, valid, mapped));
       } else {
         copyLoad(builder, load, slot, valid, mapped);
       }
@@ -190,8 +209,7 @@ private:
                  ? value
                  : builder.make(isUnsigned ? Opcode::ZExt : Opcode::SExt, {value}, wide);
     };
-    const ValueId index =
-        builder.make(Opcode::Add, {widen(iteration), builder.constInt(wide, distance * step_)});
+    const ValueId index = builder.make(Opcode::Add, {widen(iteration), stepsOf(builder, distance, widen)});
     const ValueId valid = builder.cmp(CmpPred::slt, index, widen(fn_.operand(loop_, 1)));
     ir::IndexMap<ValueId, ValueId> map;
     map.set(fn_.arg(body_, 0),
@@ -212,9 +230,21 @@ private:
     }
   }
 
+  // What `distance` iterations add to the loop's number, in 64 bits.
+  ValueId stepsOf(Builder &builder, int32_t distance, llvm::function_ref<ValueId(ValueId)> widen) {
+    const Type wide = Type::scalar(Elem::I64);
+    const ValueId step = fn_.operand(loop_, 2);
+    const auto constant = fn_.constantInt(step);
+    if (constant || distance == 0) {
+      return builder.constInt(wide, distance * constant.value_or(0));
+    }
+    return distance == 1 ? widen(step) : builder.make(Opcode::Mul, {widen(step), builder.constInt(wide, distance)});
+  }
+
   // The load's, in an iteration that there is.
   ValueId maskOf(Builder &builder, OpId load, ValueId valid, Mapped mapped) {
-    const ValueId mask = builder.make(Opcode::Splat, {valid}, fn_.type(mapped(fn_.operand(load, 0))).withElement(Elem::I1));
+    const bool isNumber = fn_.type(mapped(fn_.operand(load, 0))).isScalar();
+    const ValueId mask = isNumber ? valid : builder.make(Opcode::Splat, {valid}, fn_.type(mapped(fn_.operand(load, 0))).withElement(Elem::I1));
     return fn_.numOperands(load) > 1 ? builder.make(Opcode::And, {mapped(fn_.operand(load, 1)), mask}) : mask;
   }
 
@@ -243,7 +273,7 @@ private:
   const OpId loop_;
   const BlockId body_;
   LoopRings rings_;
-  int64_t step_ = 0;
+  std::vector<ValueId> queued_; // numbers that have been loaded, of this iteration first
   std::vector<ValueId> ahead_; // carried values as they are for the next copy, as in carriedAhead
   ValueId readSlot_, fillSlot_;
   ValueId arrivals_, parity_; // of boxes: a counter a slot, and the parity of the slot to read

@@ -2,6 +2,7 @@
 #include "passes/gpu/loop_rings.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/plan_boxes.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/polynomial_code.h"
 
@@ -43,6 +44,11 @@ int64_t addMap(ir::Function &fn, const PlannedBox &box) {
 void LoopRings::make(Builder &builder) {
   const ir::LocationId location = builder.loc;
   for (const PlannedLoad &planned : plan_.loads) {
+    if (planned.carried) {
+      rings_.emplace_back();
+      maps_.push_back(-1);
+      continue;
+    }
     const Type tile = fn_.type(fn_.result(planned.load));
     std::vector<int32_t> shape = {plan_.slots()};
     shape.insert(shape.end(), tile.shape().begin(), tile.shape().end());
@@ -107,9 +113,13 @@ void LoopRings::readSlot(Builder &builder, size_t load, ValueId slot) const {
   const ValueId buffer = slotOf(builder, load, slot);
   const ValueId value = fn_.result(op);
   const std::vector<ir::Use> uses(fn_.uses(value).begin(), fn_.uses(value).end());
+  const bool isZero = isZeroOutside(fn_, op);
   for (const ir::Use use : uses) {
     Builder reader(fn_, use.op);
-    if (fn_.opcode(use.op) == Opcode::ConvertLayout) {
+    if (!isZero) {
+      const ValueId read = reader.make(Opcode::BufferRead, {buffer}, fn_.type(value));
+      fn_.setOperand(use.op, use.operand, reader.make(Opcode::Select, {fn_.operand(op, 1), read, fn_.operand(op, 2)}));
+    } else if (fn_.opcode(use.op) == Opcode::ConvertLayout) {
       const ValueId converted = fn_.result(use.op);
       fn_.replaceAllUses(converted, reader.make(Opcode::BufferRead, {buffer}, fn_.type(converted)));
       fn_.erase(use.op);

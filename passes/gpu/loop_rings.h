@@ -33,7 +33,7 @@ public:
   [[nodiscard]] ir::ValueId counterOf(ir::Builder &builder, ir::ValueId counters, ir::ValueId slot) const;
   // Copies the load's box, where `on` is true; it arrives at the slot's counter.
   void copyBox(ir::Builder &builder, size_t load, ir::ValueId slot, ir::ValueId counters, ir::ValueId on, Mapped mapped) const;
-  // Uses of the load read its slot, under the layout that they convert to.
+  // Uses of the load read its slot, under the layout that they convert to; where that is not 0 outside, they select.
   void readSlot(ir::Builder &builder, size_t load, ir::ValueId slot) const;
   // The slot behind, and whether that is the first one again.
   [[nodiscard]] std::pair<ir::ValueId, ir::ValueId> nextSlot(ir::Builder &builder, ir::ValueId slot) const;

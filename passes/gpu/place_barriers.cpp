@@ -3,12 +3,14 @@
 
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
+#include "passes/gpu/pending_accesses.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/op_properties.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,97 +25,8 @@ using ir::Opcode;
 using ir::OpId;
 using ir::ValueId;
 
-struct Bytes {
-  int64_t begin = 0, end = 0;
-  [[nodiscard]] bool overlaps(const Bytes &other) const {
-    return begin < other.end && other.begin < end;
-  }
-};
-
-// An access to shared memory that other threads may not have seen.
-struct SharedPending {
-  enum class Kind : uint8_t { Read, Write, Arrived } kind; // Arrived: an asynchronous write
-  OpId owner;
-  RingPhase phase;
-  friend bool operator==(const SharedPending &, const SharedPending &) = default;
-};
-
-// An access to global memory; `loop` is the body whose back edge it has crossed, if any.
-struct GlobalPending {
-  OpId op;
-  BlockId loop;
-  friend bool operator==(const GlobalPending &, const GlobalPending &) = default;
-};
-
-// A dot into a place, and the buffers that it reads.
-struct Reading {
-  OpId dot;
-  std::vector<SharedAccess> buffers;
-  friend bool operator==(const Reading &, const Reading &) = default;
-};
-
-template <class T> void addOnce(std::vector<T> &list, const T &item) {
-  if (std::find(list.begin(), list.end(), item) == list.end()) {
-    list.push_back(item);
-  }
-}
-
-template <class T> void dropRepeats(std::vector<T> &list) {
-  std::vector<T> once;
-  std::ranges::for_each(list, [&](const T &item) { addOnce(once, item); });
-  list = std::move(once);
-}
-
-bool endsWith(const std::vector<Reading> &list, const std::vector<Reading> &end) {
-  return end.size() <= list.size() && std::equal(end.rbegin(), end.rend(), list.rbegin());
-}
-
 // Each access is compared with those that wait; a barrier after so many costs less than they do.
 constexpr size_t kMostPending = 128;
-
-struct State {
-  std::vector<SharedPending> shared;
-  std::vector<GlobalPending> global;
-  std::vector<OpId> flying; // buffers with asynchronous copies not waited for
-  std::vector<Reading> reading; // of dots not waited for
-  bool inOrder = true;          // they stand there as they have started; some ways that lead here lack the first ones
-  std::vector<OpId> reducing; // buffers of reductions not waited for
-  bool acquired = false;    // an acquire whose order not all threads have
-
-  void merge(const State &other) {
-    for (const SharedPending &pending : other.shared) {
-      addOnce(shared, pending);
-    }
-    for (const GlobalPending &pending : other.global) {
-      addOnce(global, pending);
-    }
-    for (const OpId buffer : other.flying) {
-      addOnce(flying, buffer);
-    }
-    inOrder = inOrder && other.inOrder && (endsWith(reading, other.reading) || endsWith(other.reading, reading));
-    if (inOrder) {
-      reading = reading.size() < other.reading.size() ? other.reading : std::move(reading);
-    } else {
-      std::ranges::for_each(other.reading, [&](const Reading &each) { addOnce(reading, each); });
-    }
-    for (const OpId buffer : other.reducing) {
-      addOnce(reducing, buffer);
-    }
-    acquired |= other.acquired;
-  }
-  [[nodiscard]] bool includes(const State &other) const {
-    State both = *this;
-    both.merge(other);
-    return both.shared.size() == shared.size() && both.global.size() == global.size() &&
-           both.flying.size() == flying.size() && both.reading.size() == reading.size() &&
-           both.reducing.size() == reducing.size() && both.inOrder == inOrder && both.acquired == acquired;
-  }
-  void synchronise() {
-    shared.clear();
-    global.clear();
-    acquired = false;
-  }
-};
 
 class Placer {
 public:
@@ -125,7 +38,7 @@ public:
   }
 
   void run() {
-    State state;
+    PendingAccesses state;
     walk(fn_.body(), state);
     for (const OpId op : placed_) {
       fn_.insertBefore(op, fn_.createOp(Opcode::Barrier, {}, {}, fn_.loc(op)));
@@ -133,7 +46,7 @@ public:
   }
 
 private:
-  void walk(BlockId block, State &state) {
+  void walk(BlockId block, PendingAccesses &state) {
     for (const OpId op : fn_.opsIn(block)) {
       const Opcode opcode = fn_.opcode(op);
       const bool isBranch = isLoop(opcode) || opcode == Opcode::If;
@@ -144,7 +57,7 @@ private:
       if (isLoop(opcode)) {
         walkLoop(op, state);
       } else if (opcode == Opcode::If) {
-        State other = state;
+        PendingAccesses other = state;
         walk(fn_.region(op, 0), state);
         walk(fn_.region(op, 1), other);
         state.merge(other);
@@ -157,16 +70,16 @@ private:
   // What is written in front of a loop and read in it would be waited for in each iteration: if a barrier in front of the
   // loop leaves fewer in it, that is where it stands. So it does where dots of an iteration go on by themselves: they
   // start before the warps meet. Innermost loops alone, since each loop is settled twice for it.
-  void walkLoop(OpId loop, State &state) {
+  void walkLoop(OpId loop, PendingAccesses &state) {
     const std::set<OpId> before = placed_;
-    const State entry = state;
+    const PendingAccesses entry = state;
     settle(loop, state);
     const size_t inside = placed_.size() - before.size();
     if (inside == 0 || hasLoops(loop)) {
       return;
     }
     std::set<OpId> placed = std::exchange(placed_, before);
-    State met = entry;
+    PendingAccesses met = entry;
     meetBefore(loop, met);
     settle(loop, met);
     if (placed_.size() - before.size() <= inside + (startsDots(loop) ? 1 : 0)) {
@@ -189,16 +102,16 @@ private:
   // takes long, barriers are kept and what flows back only grows, and of slots it says no more which they are: what lasts
   // from iteration to iteration is of all slots of its ring in the end. A while is left behind its
   // condition, a for in front of its body or behind it; either behind the body where it stops.
-  void settle(OpId loop, State &state) {
+  void settle(OpId loop, PendingAccesses &state) {
     constexpr int kPatience = 4;
     const std::set<OpId> before = placed_;
     const bool isWhile = fn_.opcode(loop) == Opcode::While;
-    State back, left;
+    PendingAccesses back, left;
     for (int round = 0;; ++round) {
       if (round < kPatience) {
         placed_ = before;
       }
-      State inside = state;
+      PendingAccesses inside = state;
       inside.merge(back);
       left = inside;
       if (isWhile) {
@@ -231,7 +144,7 @@ private:
   }
 
   // Accesses that differ by nothing else are one then, and of dots nothing tells which of them started first.
-  void forgetPhases(OpId loop, State &state) {
+  void forgetPhases(OpId loop, PendingAccesses &state) {
     eachPhase(loop, state, [](RingPhase &phase) { phase = {}; });
     dropRepeats(state.shared);
     const size_t started = state.reading.size();
@@ -239,7 +152,7 @@ private:
     state.inOrder = state.inOrder && state.reading.size() == started;
   }
 
-  void markCrossed(OpId loop, State &state) {
+  void markCrossed(OpId loop, PendingAccesses &state) {
     eachPhase(loop, state, [](RingPhase &phase) { phase.recede(); });
     for (GlobalPending &pending : state.global) {
       if (std::ranges::any_of(fn_.regions(loop), [&](BlockId region) {
@@ -251,7 +164,7 @@ private:
   }
 
   // Of the slots that the loop's numbers name.
-  void eachPhase(OpId loop, State &state, llvm::function_ref<void(RingPhase &)> change) {
+  void eachPhase(OpId loop, PendingAccesses &state, llvm::function_ref<void(RingPhase &)> change) {
     const auto visit = [&](auto &access) {
       if (access.phase.body.valid() && access.phase.body == fn_.regions(loop).back()) {
         change(access.phase);
@@ -263,7 +176,7 @@ private:
     }
   }
 
-  void visit(OpId op, State &state) {
+  void visit(OpId op, PendingAccesses &state) {
     if (fn_.opcode(op) == Opcode::Barrier || fn_.opcode(op) == Opcode::Producer) {
       return state.synchronise();
     }
@@ -273,11 +186,18 @@ private:
     record(op, state);
   }
 
-  void meetBefore(OpId op, State &state) {
+  void meetBefore(OpId op, PendingAccesses &state) {
     placed_.insert(op);
     state.synchronise();
   }
 
+  ir::LayoutId ownersOf(OpId op) const {
+    const auto [found, isNew] = owners_.try_emplace(op);
+    if (isNew) {
+      found->second = passes::ownersOf(fn_, op);
+    }
+    return found->second;
+  }
   [[nodiscard]] bool isAsync(OpId op) const { return fn_.opcode(op) == Opcode::AsyncCopy; }
   [[nodiscard]] bool isAtomic(OpId op) const {
     return fn_.hasAttr(op, Attr::sem);
@@ -287,7 +207,8 @@ private:
     return effects.has(Effects::ReadsGlobal) || effects.has(Effects::WritesGlobal);
   }
 
-  [[nodiscard]] bool needsBarrier(OpId op, const State &state) const {
+  [[nodiscard]] bool needsBarrier(OpId op, const PendingAccesses &state) const {
+    const ir::LayoutId own = ownersOf(op);
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       keepsAway(access, state);
       for (const SharedPending &pending : state.shared) {
@@ -296,7 +217,8 @@ private:
                              : pending.kind == SharedPending::Kind::Arrived
                                  ? !isAsync(op) || pending.owner != access.owner
                                  : true;
-        const bool apart = pending.owner == access.owner && pending.phase.isApart(access.phase);
+        const bool isOwn = own.valid() && pending.own == own;
+        const bool apart = pending.owner == access.owner && (isOwn || pending.phase.isApart(access.phase));
         if (ordered && !apart && bytes_[pending.owner].overlaps(bytes_[access.owner])) {
           return true;
         }
@@ -313,7 +235,7 @@ private:
   }
 
   // No barrier ends a dot or a reduction. The slots of one ring are the plan's care.
-  void keepsAway(const SharedAccess &access, const State &state) const {
+  void keepsAway(const SharedAccess &access, const PendingAccesses &state) const {
     for (const Reading &reading : state.reading) {
       for (const SharedAccess &read : reading.buffers) {
         ir::check(!access.write || read.owner == access.owner || !bytes_[read.owner].overlaps(bytes_[access.owner]),
@@ -424,11 +346,11 @@ private:
   }
 
   // All but the last `count`, where it is known which these are.
-  static void endDots(State &state, int64_t count) {
+  static void endDots(PendingAccesses &state, int64_t count) {
     const auto begin = state.reading.begin(), end = state.inOrder ? state.reading.end() - std::min<int64_t>(count, std::ssize(state.reading)) : state.reading.end();
     for (const Reading &ended : std::ranges::subrange(begin, end)) {
       for (const SharedAccess &read : ended.buffers) {
-        addOnce(state.shared, {SharedPending::Kind::Read, read.owner, read.phase});
+        addOnce(state.shared, {SharedPending::Kind::Read, read.owner, read.phase, {}});
       }
     }
     if (state.inOrder || count == 0) {
@@ -437,10 +359,10 @@ private:
     state.inOrder = state.inOrder || state.reading.empty();
   }
 
-  void record(OpId op, State &state) {
+  void record(OpId op, PendingAccesses &state) {
     if (fn_.opcode(op) == Opcode::AsyncWait) {
-      for (const OpId buffer : state.flying) {
-        addOnce(state.shared, {SharedPending::Kind::Arrived, buffer, {}});
+      for (const auto &[buffer, own] : state.flying) {
+        addOnce(state.shared, {SharedPending::Kind::Arrived, buffer, {}, own});
       }
       if (fn_.getInt(op, Attr::count) == 0) {
         state.flying.clear();
@@ -461,7 +383,7 @@ private:
     }
     if (meetsInside(fn_, op)) {
       state.synchronise();
-      addOnce(state.shared, {SharedPending::Kind::Read, op, {}});
+      addOnce(state.shared, {SharedPending::Kind::Read, op, {}, {}});
       return;
     }
     if (startsDot(fn_, op)) {
@@ -472,9 +394,9 @@ private:
     }
     for (const SharedAccess &access : sharedAccesses(fn_, op)) {
       if (isAsync(op)) {
-        addOnce(state.flying, access.owner);
+        addOnce(state.flying, {access.owner, ownersOf(op)});
       } else {
-        addOnce(state.shared, {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read, access.owner, access.phase});
+        addOnce(state.shared, {access.write ? SharedPending::Kind::Write : SharedPending::Kind::Read, access.owner, access.phase, ownersOf(op)});
       }
     }
     if (touchesGlobal(op)) {
@@ -486,6 +408,7 @@ private:
   ir::Function &fn_;
   const Facts facts_;
   ir::IndexMap<OpId, Bytes> bytes_;
+  mutable std::map<OpId, ir::LayoutId> owners_; // of ops that have been asked for
   std::set<OpId> placed_; // ops with a barrier in front
 };
 

@@ -7,7 +7,7 @@
 //
 //   Shared memory  bytes, not buffers, conflict: two buffers may share them. An asynchronous copy is
 //                  a write when it is waited for, to the readers; when it starts, it must not
-//                  overtake readers of its bytes. A box is seen by each thread that has waited for it. A dot into a
+//                  overtake readers of its bytes. A thread needs no barrier for what only it has copied, written and read. A box is seen by each thread that has waited for it. A dot into a
 //                  place reads until it is waited for: a wait ends all but the last ones, in the order in which they have
 //                  started. So does a reduction of a box, for which one thread waits. What a producer copies is its plan's
 //                  care: its boxes wait for the readers' arrivals.

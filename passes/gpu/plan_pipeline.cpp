@@ -8,8 +8,10 @@
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/narrow_boxes.h"
+#include "passes/gpu/plan_copies.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_producer.h"
+#include "passes/gpu/plan_streams.h"
 #include "passes/gpu/plan_registers.h"
 #include "passes/gpu/plan_residency.h"
 #include "passes/gpu/plan_under_way.h"
@@ -35,7 +37,6 @@ using ir::Type;
 using ir::ValueId;
 
 constexpr int32_t kDefaultStages = 3;
-constexpr int32_t kLeastCopy = 4; // bytes that a thread copies asynchronously
 
 class Planner {
 public:
@@ -92,7 +93,7 @@ private:
       }
     }
     if (loads.empty()) {
-      return;
+      return isStream(fn_, loop) ? planAsStream(loop) : void();
     }
     if (const char *why = loopRefusal(fn_, facts_, loop)) {
       return refuse(loop, why);
@@ -101,6 +102,16 @@ private:
     planRows(plan, body);
     if (setDepth(plan)) {
       plan_.loops.push_back(std::move(plan));
+    }
+  }
+
+  void planAsStream(OpId loop) {
+    std::vector<std::pair<OpId, std::string>> refusals;
+    if (std::optional<LoopPlan> plan = planStream(fn_, facts_, loop, context_, refusals); plan && setDepth(*plan)) {
+      plan_.loops.push_back(std::move(*plan));
+    }
+    for (const auto &[op, why] : refusals) {
+      refuse(op, why);
     }
   }
 
@@ -148,7 +159,7 @@ private:
              if (fn_.block(use.op) != fn_.block(load)) {
                return false;
              }
-             if (fn_.opcode(use.op) == Opcode::Dot || isReadInPlace(use)) {
+             if (fn_.opcode(use.op) == Opcode::Dot || isReadInPlace(fn_, use, context_.target)) {
                return true;
              }
              const ValueId converted =
@@ -208,12 +219,12 @@ private:
     if (planBoxed(plan, body, load, noBox)) {
       return;
     }
-    auto planned = layOut(load);
+    auto planned = planCopy(fn_, facts_, load, context_.target);
     if (!planned) {
       return refuse(load, "no copy ahead: the unit reads it along the axis that memory has far apart");
     }
     const std::span<const ValueId> operands = fn_.operands(load);
-    if (!addAhead(plan, body, {operands.begin(), operands.end()})) {
+    if (!addAhead(fn_, plan, {operands.begin(), operands.end()})) {
       return refuse(load, "no copy ahead: the addresses depend on what the loop computes");
     }
     planned->noBox = std::move(noBox);
@@ -240,130 +251,12 @@ private:
         needed.insert(needed.end(), monomial.factors.begin(), monomial.factors.end());
       }
     }
-    if (!addAhead(plan, body, std::move(needed))) {
+    if (!addAhead(fn_, plan, std::move(needed))) {
       why = "where it lies depends on what the loop computes";
       return false;
     }
     plan.loads.push_back(boxedLoad(fn_, load, std::move(*box)));
     ++numBoxes_;
-    return true;
-  }
-
-  [[nodiscard]] std::optional<PlannedLoad> layOut(OpId load) const {
-    const ValueId value = fn_.result(load), pointers = fn_.operand(load, 0);
-    const Type type = fn_.type(value);
-    const auto bytes = static_cast<int32_t>(type.elementBytes());
-    const Layout &writer = layoutOf(value);
-    const std::optional<unsigned> fast = contiguousAxis(writer);
-    if (!fast || !canLieAlong(fn_, value, *fast, context_.target)) {
-      return std::nullopt;
-    }
-    const AccessFacts facts = facts_.access();
-    int64_t elements = facts.maxVectorElements(pointers, *fast, context_.target.maxVectorBytes);
-    if (fn_.numOperands(load) > 1) {
-      elements = std::min(elements, facts.equalGroup(fn_.operand(load, 1), *fast));
-    }
-    elements = std::min<int64_t>(elements, neighbours(writer, *fast));
-    const auto vectorBytes = static_cast<int32_t>(elements * bytes);
-    const bool isAsync = context_.target.asyncCopy && vectorBytes >= kLeastCopy;
-    std::vector<Layout> readers = convertedLayouts(fn_, value);
-    PlannedLoad planned{.load = load, .vectorBytes = vectorBytes};
-    if (feedsUnitItself(value)) {
-      readers.push_back(writer);
-      planned.slot = matrixLayout(type.shape(), *fast, bytes, readers);
-      planned.align = kMatrixAlignment;
-    } else {
-      planned.slot = chooseBuffer(type.shape(), {.writers = {&writer, 1},
-                                                 .readers = readers,
-                                                 .elementBytes = bytes,
-                                                 .minUnitBytes = isAsync ? vectorBytes : 0,
-                                                 .fastAxis = isAsync ? static_cast<int32_t>(*fast) : readers.empty() ? 1 : -1,
-                                                 .reads = context_.target.sharedReads});
-    }
-    planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * bytes;
-    planned.byRegisters = !isAsync || writeAccess(writer, planned.slot, bytes).elements * bytes < vectorBytes;
-    return planned;
-  }
-
-  // A unit reads the slot, not the threads.
-  [[nodiscard]] bool feedsUnitItself(ValueId value) const {
-    return std::ranges::any_of(fn_.uses(value), [&](ir::Use use) { return isReadInPlace(use); });
-  }
-  // By a unit, or so transposed.
-  [[nodiscard]] bool isReadInPlace(ir::Use use) const {
-    if (fn_.opcode(use.op) == Opcode::Trans) {
-      const auto uses = fn_.uses(fn_.result(use.op));
-      return !uses.empty() && std::ranges::all_of(uses, [&](ir::Use next) { return isReadInPlace(next); });
-    }
-    return fn_.opcode(use.op) == Opcode::Dot && use.operand < 2 &&
-           readsByItself(unitOf(fn_, use.op, context_.target)) && isInShared(use);
-  }
-  // Of a dot.
-  [[nodiscard]] bool isInShared(ir::Use use) const {
-    const ir::DotUnit &unit = unitOf(fn_, use.op, context_.target);
-    return use.operand == 2 ? false : use.operand == 0 ? unit.a.inShared : unit.b.inShared;
-  }
-
-  // The axis along which a thread's registers are neighbours; any for one register.
-  static std::optional<unsigned> contiguousAxis(const Layout &layout) {
-    for (unsigned axis = layout.rank(); axis-- > 0;) {
-      if (neighbours(layout, axis) > 1) {
-        return axis;
-      }
-    }
-    return layout.rank() - 1;
-  }
-  static int32_t neighbours(const Layout &layout, unsigned axis) {
-    int32_t run = 1;
-    for (const ir::Coords &basis : layout.bases(ir::HwDim::Reg)) {
-      ir::Coords next(layout.rank(), 0);
-      next[axis] = run;
-      if (basis != next) {
-        break;
-      }
-      run *= 2;
-    }
-    return run;
-  }
-
-  // Adds what these values need to the plan; false if that is more than pure scalar and index code.
-  bool addAhead(LoopPlan &plan, BlockId body, std::vector<ValueId> work) const {
-    std::vector<OpId> ops = plan.ahead;
-    std::vector<unsigned> carried = plan.carriedAhead;
-    while (!work.empty()) {
-      const ValueId value = work.back();
-      work.pop_back();
-      if (fn_.isDefinedOutside(value, body)) {
-        continue;
-      }
-      if (fn_.isArg(value)) {
-        const unsigned position = fn_.defIndex(value);
-        if (position == 0 || std::count(carried.begin(), carried.end(), position - 1) != 0) {
-          continue;
-        }
-        carried.push_back(position - 1);
-        work.push_back(fn_.operand(fn_.last(body), position - 1));
-        continue;
-      }
-      const OpId op = fn_.def(value);
-      if (std::count(ops.begin(), ops.end(), op) != 0) {
-        continue;
-      }
-      if (!fn_.effects(op).pure() || fn_.block(op) != body || !fn_.regions(op).empty() ||
-          fn_.opcode(op) == Opcode::Dot) {
-        return false;
-      }
-      ops.push_back(op);
-      work.insert(work.end(), fn_.operands(op).begin(), fn_.operands(op).end());
-    }
-    std::sort(carried.begin(), carried.end());
-    plan.carriedAhead = std::move(carried);
-    plan.ahead.clear();
-    for (const OpId op : fn_.opsIn(body)) {
-      if (std::count(ops.begin(), ops.end(), op) != 0) {
-        plan.ahead.push_back(op);
-      }
-    }
     return true;
   }
 
@@ -406,7 +299,7 @@ private:
         std::ranges::for_each(fn_.operands(op), add);
       } else if (opcode == Opcode::Dot) {
         for (const unsigned operand : {0U, 1U}) {
-          if (isInShared({op, operand})) {
+          if (isInShared(fn_, {op, operand}, context_.target)) {
             add(untransposed(fn_, fn_.operand(op, operand)));
           }
         }

@@ -5,7 +5,7 @@
 // layout than the one it is made in (they have to go through shared memory anyway) is copied there
 // asynchronously, `stages - 1` iterations ahead, into a ring of `stages` slots. What computes its
 // addresses and mask, with the carried values that takes, runs ahead in a copy of its own. Loops
-// that only stream memory are left alone: enough bytes are in flight without.
+// that only stream memory are left alone, unless the user gives their stages (plan_streams.h).
 //
 //   with n = stages
 //   copy 0, commit, ..., copy n-2, commit
@@ -76,6 +76,7 @@ struct PlannedLoad {
   int32_t align = 0;       // of the ring, if it needs more than others; bytes
   std::optional<PlannedBox> box = {}; // the way of its copy; nullopt: by threads
   bool byRegisters = false;           // which hold it for an iteration
+  bool carried = false;               // a number: the loop carries it from iteration to iteration, and it has no slot
   std::string noBox = {};             // why threads copy it, in words; "": nobody asked
 };
 

@@ -16,6 +16,10 @@ std::string Plan::str(const ir::Function &fn) const {
            (loop.oneSlot ? ", in one slot" : "") + (loop.byProducer ? ", a producer warp copies" : "") +
            (loop.noProducer.empty() ? "" : ", no producer warp (" + loop.noProducer + ")") + "\n";
     for (const PlannedLoad &load : loop.loads) {
+      if (load.carried) {
+        out += "  " + fn.type(fn.result(load.load)).str() + ": carried\n";
+        continue;
+      }
       const std::string way = load.box ? "boxes" : (load.byRegisters ? "by registers, " : "copies of ") + std::to_string(load.vectorBytes) + " bytes" + (load.noBox.empty() ? "" : " (no box: " + load.noBox + ")");
       out += "  " + fn.type(fn.result(load.load)).withLayout({}).str() + ": " + way + ", slots of " +
              std::to_string(load.slotBytes) + ", " + load.slot.str() + "\n";

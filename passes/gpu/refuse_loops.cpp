@@ -23,8 +23,9 @@ const char *loopRefusal(const ir::Function &fn, const Facts &facts, OpId loop) {
   if (fn.getBool(loop, Attr::stop)) {
     return "no copies ahead: the loop may stop early";
   }
-  if (fn.constantInt(fn.operand(loop, 2)).value_or(0) <= 0) {
-    return "no copies ahead: the loop's step is not a positive constant";
+  const IntRange step = facts.range(fn.operand(loop, 2));
+  if (step.lo <= 0) {
+    return "no copies ahead: the loop's step may not be positive";
   }
   const std::vector<OpId> ops = fn.walk(fn.region(loop));
   if (std::any_of(ops.begin(), ops.end(), [&](OpId op) { return keepsLoadsBehind(fn, op); })) {
@@ -40,7 +41,7 @@ const char *loopRefusal(const ir::Function &fn, const Facts &facts, OpId loop) {
       return "no copies ahead: the loop's bounds may be near the end of 64 bits";
     }
   }
-  if (*fn.constantInt(fn.operand(loop, 2)) > kFar / kMostStages) {
+  if (step.hi > kFar / kMostStages) {
     return "no copies ahead: the loop's step is near the end of 64 bits";
   }
   return nullptr;

@@ -2,6 +2,7 @@
 #include "passes/gpu/shared_accesses.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/shared_layouts.h"
 #include "passes/gpu/reduce_plan.h"
 #include "passes/gpu/scan_plan.h"
 
@@ -127,6 +128,26 @@ bool isOverPrograms(const ir::Function &fn, OpId loop) {
 
 bool startsDot(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::Dot && fn.type(fn.operand(op, 2)).isPlace();
+}
+
+ir::LayoutId ownersOf(const ir::Function &fn, OpId op) {
+  const ir::Opcode opcode = fn.opcode(op);
+  const bool isRead = opcode == ir::Opcode::BufferRead, isCopy = opcode == ir::Opcode::AsyncCopy;
+  if (!isRead && !isCopy && opcode != ir::Opcode::BufferWrite) {
+    return {};
+  }
+  const OpId view = fn.def(fn.operand(op, isCopy ? 1 : 0));
+  const bool isWhole = fn.opcode(view) == ir::Opcode::Alloc || (fn.opcode(view) == ir::Opcode::BufferSlot && fn.defOpcode(fn.operand(view, 0)) == ir::Opcode::Alloc);
+  const ir::Type tile = fn.type(isRead ? fn.result(op) : isCopy ? fn.operand(op, 0) : fn.operand(op, 1));
+  const ir::Layout &layout = fn.layout(tile.layout());
+  const auto isOnce = [&](ir::HwDim dim) { return layout.canonicalBits(dim) == layout.size(dim) - 1; };
+  if (!isWhole || !isOnce(ir::HwDim::Lane) || !isOnce(ir::HwDim::Warp)) {
+    return {};
+  }
+  // Lanes read for each other by ldmatrix.
+  const ir::Layout &buffer = fn.layout(fn.type(fn.result(view)).layout());
+  const bool isByVectors = !isRead || readAccess(layout, buffer, static_cast<int32_t>(tile.elementBytes())).kind == AccessKind::Vector;
+  return isByVectors ? tile.layout() : ir::LayoutId{};
 }
 
 std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, OpId op) {

@@ -42,6 +42,10 @@ struct RingPhase {
 // Of the slot that the buffer is, or is a view of.
 [[nodiscard]] RingPhase phaseOf(const ir::Function &fn, ir::ValueId buffer);
 
+// The layout under which threads access their buffer, if each element is accessed by one thread: of two accesses of a buffer under one such
+// layout a thread meets its own alone. Invalid: not known.
+[[nodiscard]] ir::LayoutId ownersOf(const ir::Function &fn, ir::OpId op);
+
 struct SharedAccess {
   ir::OpId owner;
   bool write = false;

@@ -53,7 +53,8 @@ class RowKinds:
         rows = Rows(memory, out, length, end, block)
         self.line(f"{text['seen']} = 0")
         self.line(f"{text['tile']} = tl.zeros(({block},), tl.{text['wide']})")
-        self.line(f"for {text['row']} in range({self.argument('n', count)}):")
+        options = f", num_stages={self.one_of([2, 3])}" if self.rng.random() < 0.3 else ""
+        self.line(f"for {text['row']} in tl.range({self.argument('n', count)}{options}):")
         self.indent += 1
         text["x_row"], text["o_row"] = (f"{text[name]} + {text['row']} * {length}" for name in "xo")
         actions = []
@@ -77,7 +78,8 @@ class RowKinds:
         inside, less = f"{at} < {names['end']}", f"tl.where({a} > 0, {a} - {seen}, {a} + {seen})"
         if kind < 2:
             self.line(f"{total} = " + (f"tl.zeros(({rows.block},), tl.{names['wide']})" if kind == 0 else "0"))
-        self.line(f"for {k} in range({start}, {names['end']}, {step}):")
+        options = f", num_stages={self.one_of([1, 2, 3, 4])}" if self.rng.random() < 0.5 else ""
+        self.line(f"for {k} in tl.range({start}, {names['end']}, {step}{options}):")
         for line in [f"{at} = {k} + tl.arange(0, {rows.block})", f"{a} = tl.load({x} + {at}, {inside}, {other}).to(tl.{names['wide']})",
                      *[[f"{total} += {a}"],
                        [f"{total} += tl.sum({a}, 0).to(tl.int32)"],
