@@ -24,7 +24,8 @@ def generate():
     lines = ["# The ops of the tile IR", "",
              "Made from `ir/ops.def` by `docs/generate_ops.py`; edit that file, not this one.", "",
              "Operands: `x?` may be missing, `x*` any number. Rules and effects are in `ir/opcode.h` and",
-             "`ir/effects.h`.", ""]
+             "`ir/effects.h`. Each op of the tile stage takes `keep?`, `lane_axis?`, `lanes?` and `unroll?`, too: pins of a CPU's",
+             "plan ([debugging.md](debugging.md#which-pass)).", ""]
     for line in (ROOT / "ir" / "ops.def").read_text().splitlines():
         if line.startswith("// ---- "):
             lines += ["", f"## {line[8:].split(';')[0].strip().capitalize()}", "",

@@ -4,6 +4,8 @@
 #include "ir/ops.h"
 #include "ir/printer.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 
 namespace libtile::ir {
@@ -293,6 +295,10 @@ void Function::setAttr(OpId op, Attr attr, AttrValue value) {
   } else {
     attrs.insert(it, {attr, std::move(value)});
   }
+}
+
+void Function::eraseAttr(OpId op, Attr attr) {
+  llvm::erase_if(ops_[op.index].attrs, [&](const auto &entry) { return entry.first == attr; });
 }
 
 // ---- blocks and regions

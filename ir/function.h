@@ -137,6 +137,8 @@ public:
   [[nodiscard]] std::span<const std::pair<Attr, AttrValue>> attrs(OpId op) const {
     return ops_[op.index].attrs;
   }
+  // Nothing if the op does not have it.
+  void eraseAttr(OpId op, Attr attr);
   // `to` gets all of `from`'s attributes.
   void copyAttrs(OpId from, OpId to) { ops_[to.index].attrs = ops_[from.index].attrs; }
 

@@ -71,6 +71,11 @@ OpInfo makeInfo(Opcode opcode, const char *name, const char *mnemonic, const cha
     const bool optional = word.consume_back("?");
     out.attributes.push_back({attrByName(view(word)).value(), optional});
   }
+  if ((stages & Stages::Tile) != 0) {
+    for (const Attr pin : {Attr::keep, Attr::lane_axis, Attr::lanes, Attr::unroll}) {
+      out.attributes.push_back({pin, true});
+    }
+  }
   for (llvm::StringRef word : words(regions, ' ')) {
     out.regions.push_back(view(word));
   }

@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 
 namespace libtile::ir {
 
@@ -212,9 +213,9 @@ private:
       out_ += "loc(" + std::to_string(location(fn_.loc(op))) + ")";
     }
     if (options_.note) {
-      note_ = options_.note(op);
-      if (!note_.empty()) {
-        note_ = std::string(2 * depth, ' ') + "// " + note_ + "\n";
+      std::istringstream lines(options_.note(op));
+      for (std::string line; std::getline(lines, line);) {
+        note_ += std::string(2 * depth, ' ') + "// " + line + "\n";
       }
     }
     for (BlockId region : fn_.regions(op)) {

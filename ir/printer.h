@@ -41,7 +41,7 @@ struct PrintOptions {
   bool source = false;
   // Names that several texts share (names.h); null: numbers of this text alone.
   Names *names = nullptr;
-  // A comment to print below the op's line; empty: none.
+  // Comments to print below the op's line, with a line break between; empty: none.
   std::function<std::string(OpId)> note;
 };
 

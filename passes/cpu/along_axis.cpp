@@ -13,39 +13,45 @@ AlongAxis::AlongAxis(NestState &state, OpId op)
       shape_(fn_.type(fn_.operand(op, 0)).shape().begin(),
              fn_.type(fn_.operand(op, 0)).shape().end()) {}
 
-LaneChoice AlongAxis::choose(NestWork work) {
+NestShape &AlongAxis::choose(NestWork work) {
   work.values.append(fn_.operands(op_).begin(), fn_.operands(op_).end());
   work.reducedAxis = axis_;
   prepareExpression(state_, op_, work);
   const bool inLanes = flattenBranches(fn_, fn_.region(op_));
-  return inLanes ? chooseLanes(state_, work) : LaneChoice{unsigned(axis_), 1};
+  if (!inLanes) {
+    return fixedShape(state_, shape_, {unsigned(axis_), 1});
+  }
+  return chosenShape(state_, shape_, [&](std::optional<unsigned> axis) { return chooseLanes(state_, work, axis); });
 }
 
-OpId AlongAxis::emit(Opcode inner, const std::vector<Type> &results, LaneChoice choice,
+OpId AlongAxis::emit(Opcode inner, const std::vector<Type> &results, NestShape &shape,
                      const Fill &fill, const After &after) {
   if (shape_.size() == 1) {
     Builder before(fn_, op_);
     const OpId made = before.op(inner, {}, results);
     ElementBuilder elements(state_, fn_.region(made, 0), made);
-    fillElements(made, elements, {}, choice.lanes, fill);
+    fillElements(made, elements, {}, shape.lanes, fill);
     elements.finish();
     return made;
   }
-  const bool ownLanes = int(choice.axis) == axis_;
+  const bool ownLanes = int(shape.laneAxis) == axis_;
   const llvm::SmallVector<int32_t, 4> outer = outerShape();
   LaneChoice nestChoice{unsigned(outer.size()) - 1, 1};
   if (!ownLanes) {
-    nestChoice = {choice.axis - (int(choice.axis) > axis_ ? 1 : 0), choice.lanes};
+    nestChoice = {shape.laneAxis - (int(shape.laneAxis) > axis_ ? 1 : 0), shape.lanes};
   }
   OpId made;
-  emitNest(state_, op_, outer, nestChoice, [&](ElementBuilder &elements, const Indices &indices) {
+  const MadeNest nest = emitLoops(state_, op_, outer, nestChoice, [&](ElementBuilder &elements, const Indices &indices) {
     const BlockId body = elements.builder().block();
     made = elements.builder().op(inner, {}, results);
     elements.enter(fn_.region(made, 0));
-    fillElements(made, elements, indices, ownLanes ? choice.lanes : 1, fill);
+    fillElements(made, elements, indices, ownLanes ? shape.lanes : 1, fill);
     elements.leave(body);
     after(made, elements, indices);
   });
+  if (!ownLanes) {
+    unrollNest(state_, shape, nest.op, nest.size);
+  }
   return made;
 }
 
@@ -67,7 +73,7 @@ void AlongAxis::fillElements(OpId inner, ElementBuilder &elements, const Indices
   fn_.copyOps(combine, copy, map);
   fn_.setAttr(inner, Attr::extent, AttrValue(int64_t{shape_[axis_]}));
   fn_.setAttr(inner, Attr::lanes, AttrValue(int64_t{lanes}));
-  fill(inner, elements, outer, lanes, {elements.made().ops - before, elements.made().carried});
+  fill(inner, elements, outer, {elements.made().ops - before, elements.made().carried});
 }
 
 AlongAxis::Indices AlongAxis::withIndex(Indices outer, BlockId region) {

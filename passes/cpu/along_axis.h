@@ -14,18 +14,17 @@ class AlongAxis {
 protected:
   using Indices = ElementBuilder::Indices;
   // The inner op's own attributes and regions; its elements are yielded and its combination is there.
-  using Fill = std::function<void(ir::OpId inner, ElementBuilder &elements, const Indices &outer,
-                                  int32_t lanes, BodySize size)>;
+  using Fill = std::function<void(ir::OpId inner, ElementBuilder &elements, const Indices &outer, BodySize size)>;
   // What follows the inner op in the nest; not called where there is none.
   using After =
       std::function<void(ir::OpId inner, ElementBuilder &elements, const Indices &outer)>;
 
   AlongAxis(NestState &state, ir::OpId op);
 
-  // `work`: of the operands. Flattens the combination's branches.
-  [[nodiscard]] LaneChoice choose(NestWork work);
+  // `work`: of the operands. Flattens the combination's branches. The shape is that of both loops.
+  [[nodiscard]] NestShape &choose(NestWork work);
   // The op `inner` with those results, and the nest around it; returns it.
-  ir::OpId emit(ir::Opcode inner, const std::vector<ir::Type> &results, LaneChoice choice,
+  ir::OpId emit(ir::Opcode inner, const std::vector<ir::Type> &results, NestShape &shape,
                 const Fill &fill, const After &after);
   // The indices of an element whose index along the axis is a new argument of the region.
   Indices withIndex(Indices outer, ir::BlockId region);

@@ -5,6 +5,7 @@
 #include "passes/cpu/nest_costs.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace libtile::passes {
 
@@ -54,10 +55,11 @@ int32_t ContractShape::rowB() const {
 }
 
 std::optional<ContractShape> contractShape(const ir::Target &target, Elem operand,
-                                           Elem accumulator, int32_t m, int32_t n) {
+                                           Elem accumulator, int32_t m, int32_t n, const ContractPins &pins) {
   ContractShape shape;
   const auto unit = std::ranges::find_if(target.contractUnits, [&](const ContractUnit &u) {
-    const bool fits = u.operand == operand && u.accumulator == accumulator && m >= u.leastM;
+    const bool fits = u.operand == operand && u.accumulator == accumulator && m >= u.leastM &&
+                      (pins.unit.empty() || pins.unit == u.name);
     if (fits && !u.withheld.empty()) {
       shape.fallback = "dot without " + u.name + ": " + u.withheld;
     }
@@ -69,17 +71,22 @@ std::optional<ContractShape> contractShape(const ir::Target &target, Elem operan
   shape.unit = *unit;
   shape.m = m;
   shape.n = n;
-  double least = 0;
+  double least = std::numeric_limits<double>::infinity();
   for (int32_t vectors = 1; vectors <= kNestCosts.blockVectors; ++vectors) {
     for (int32_t rows = 1; rows <= kNestCosts.blockRows; ++rows) {
-      const bool fits = registersOf(rows, vectors, *unit) <= registersFor(*unit, target);
+      const int32_t blockM = rows * unit->rows, blockN = vectors * unit->lanes;
+      const bool fits = registersOf(rows, vectors, *unit) <= registersFor(*unit, target) &&
+                        (pins.blockM == 0 || pins.blockM == blockM) && (pins.blockN == 0 || pins.blockN == blockN);
       const double cost = blockCost(m, n, rows, vectors, *unit);
-      if ((fits && cost < least) || shape.blockM == 0) {
+      if (fits && cost < least) {
         least = cost;
-        shape.blockM = rows * unit->rows;
-        shape.blockN = vectors * unit->lanes;
+        shape.blockM = blockM;
+        shape.blockN = blockN;
       }
     }
+  }
+  if (shape.blockM == 0) {
+    return std::nullopt;
   }
   shape.paddedM = roundUp(m, shape.blockM);
   shape.paddedN = roundUp(n, shape.blockN);

@@ -47,11 +47,17 @@ struct ContractShape {
   [[nodiscard]] int32_t rowB() const;
 };
 
-// By the first unit that fits and is not withheld; nullopt: the target has none for these types, the dot goes through plain
-// nests.
+// What a text decides (plan_pins.h); empty or 0: nothing.
+struct ContractPins {
+  std::string_view unit;
+  int64_t blockM = 0, blockN = 0;
+  [[nodiscard]] bool any() const { return !unit.empty() || blockM != 0 || blockN != 0; }
+};
+// By the first unit that fits and is not withheld, with the block that costs least; of those that are pinned. nullopt: the
+// target has none, the dot goes through plain nests.
 [[nodiscard]] std::optional<ContractShape> contractShape(const ir::Target &target, ir::Elem operand,
                                                          ir::Elem accumulator, int32_t m,
-                                                         int32_t n);
+                                                         int32_t n, const ContractPins &pins);
 // Iterations of a k loop with a step of `k` that one contract should take together.
 [[nodiscard]] int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
                                          int32_t k);

@@ -89,7 +89,7 @@ void ElementBuilder::remember(ValueId tile, const Indices &indices, ValueId elem
 }
 
 bool ElementBuilder::storesHere(ValueId tile, const Indices &indices) const {
-  return state_.keep(tile) == Keep::FirstUse && indices == space_ &&
+  return state_.keep(tile) == Keep::first_use && indices == space_ &&
          llvm::equal(fn_.type(tile).shape(), spaceShape_) &&
          fn_.defBlock(tile) == fn_.block(position_);
 }
@@ -295,7 +295,7 @@ ValueId ElementBuilder::beforeExactCuts(ValueId offset) const {
   for (;;) {
     const OpId cut = fn_.def(offset);
     if (!cut.valid() || fn_.opcode(cut) != Opcode::Trunc || fn_.type(offset).isBool() ||
-        state_.stored(offset) || state_.keep(offset) != Keep::Inline) {
+        state_.stored(offset) || state_.keep(offset) != Keep::inline_) {
       return offset;
     }
     const int64_t greatest = (int64_t{1} << (fn_.type(offset).elementBits() - 1)) - 1;

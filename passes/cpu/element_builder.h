@@ -4,7 +4,7 @@
 //
 // Each (tile, indices) is made once for each body; what an enclosing body made is used inside. The
 // caller has seen to it (prepareExpression, nest_emitter.h) that expressions are small and that
-// values to be stored are stored, or may be stored by this very nest: a value with Keep::FirstUse
+// values to be stored are stored, or may be stored by this very nest: a value with Keep::first_use
 // that is computed at exactly the indices of the space is written to its new buffer as well.
 //
 // A result of a sunk loop (sink_loops.h) is made by a `for` over scalars in the body. While its own body

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/cpu/branches.h"
 #include "passes/cpu/lower_roots.h"
+#include "passes/cpu/nest_costs.h"
 #include "passes/cpu/nest_emitter.h"
 
 #include <llvm/Support/MathExtras.h>
@@ -29,11 +30,9 @@ void emitAlongLast(NestState &state, OpId position, std::span<const int32_t> ext
   emitNest(state, position, extents, {unsigned(extents.size()) - 1, lanes}, body);
 }
 
-constexpr int32_t kMostRows = 8, kCountsPerBin = 2;
-
 int32_t rowsOfCounts(int32_t length, int32_t bins) {
-  const int32_t affordable = std::max(length / bins / kCountsPerBin, 1);
-  return int32_t(llvm::bit_floor(uint32_t(std::min(kMostRows, affordable))));
+  const int32_t affordable = std::max(length / bins / kNestCosts.countsPerBin, 1);
+  return int32_t(llvm::bit_floor(uint32_t(std::min(kNestCosts.histogramRows, affordable))));
 }
 
 ValueId allocI32(NestState &state, OpId position, std::initializer_list<int32_t> shape) {

@@ -67,7 +67,7 @@ void storeKept(NestState &state, ValueId root, OpId position) {
   do {
     kept = {};
     walkExpression(state, root, [&](const ExpressionNode &node) {
-      if (!kept.valid() && !state.stored(node.value) && state.keep(node.value) != Keep::Inline) {
+      if (!kept.valid() && !state.stored(node.value) && state.keep(node.value) != Keep::inline_) {
         kept = node.value;
       }
       return !kept.valid();
@@ -139,11 +139,12 @@ private:
     }
     const auto leading = unsigned(slice_.size());
     const auto matrix = work.shape.subspan(leading);
-    LaneChoice choice = chooseLanes(state_, work);
-    choice = choice.axis < leading
-                 ? LaneChoice{1, lanesFor(state_, work.values, matrix.back())}
-                 : LaneChoice{choice.axis - leading, choice.lanes};
-    emitNest(state_, position_, matrix, choice, body);
+    NestShape &shape = chosenShape(state_, matrix, [&](std::optional<unsigned> axis) {
+      const LaneChoice choice = chooseLanes(state_, work, axis ? std::optional(leading + *axis) : std::nullopt);
+      return choice.axis < leading ? LaneChoice{1, lanesFor(state_, work.values, matrix.back())}
+                                   : LaneChoice{choice.axis - leading, choice.lanes};
+    });
+    emitNest(state_, position_, shape, body);
   }
 
   void packA() {
@@ -197,9 +198,9 @@ private:
       return;
     }
     const int32_t n = shape_.n;
-    const LaneChoice choice{1, lanesFor(state_, std::array{b}, n)};
+    NestShape &shape = fixedShape(state_, std::array{k_ / group_, n}, {1, lanesFor(state_, std::array{b}, n)});
     const auto pack = [&](OpId place) {
-      emitNest(state_, place, std::array{k_ / group_, n}, choice,
+      emitNest(state_, place, shape,
                [&](ElementBuilder &elements, const Indices &indices) {
                  Indices rows{elements.scaleIndex(indices[0], group_)};
                  for (int32_t i = 1; i < group_; ++i) {

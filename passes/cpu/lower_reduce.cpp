@@ -18,7 +18,7 @@ public:
   ReduceLowering(NestState &state, OpId op) : AlongAxis(state, op) {}
 
   void run() {
-    const LaneChoice choice =
+    NestShape &shape =
         choose({.shape = shape_, .inOrder = !combinesInAnyOrder(fn_, op_)});
     std::vector<Type> types;
     Values buffers;
@@ -30,9 +30,11 @@ public:
       }
     }
     const OpId fold = emit(
-        Opcode::Fold, types, choice,
-        [&](OpId inner, ElementBuilder &, const Indices &, int32_t lanes, BodySize size) {
-          unroll(inner, lanes, size);
+        Opcode::Fold, types, shape,
+        [&](OpId inner, ElementBuilder &, const Indices &, BodySize size) {
+          if (int(shape.laneAxis) == axis_) {
+            unroll(inner, shape, size);
+          }
         },
         [&](OpId inner, ElementBuilder &elements, const Indices &indices) {
           for (unsigned i = 0; i < buffers.size(); ++i) {
@@ -49,14 +51,11 @@ public:
   }
 
 private:
-  void unroll(OpId fold, int32_t lanes, BodySize size) {
-    const int32_t vectors = unrollFor(state_, size, shape_[axis_], lanes);
-    if (vectors > 1 && lanes > 1) {
-      fn_.setAttr(fold, Attr::unroll, AttrValue(int64_t{vectors}));
-      // The registers are the sunk loop's.
-      if (size.carried > 0) {
-        fn_.setAttr(fold, Attr::sets, AttrValue(int64_t{1}));
-      }
+  void unroll(OpId fold, NestShape &shape, BodySize size) {
+    unrollNest(state_, shape, fold, size);
+    // The registers are the sunk loop's.
+    if (shape.unroll > 1 && size.carried > 0) {
+      fn_.setAttr(fold, Attr::sets, AttrValue(int64_t{1}));
     }
   }
 };

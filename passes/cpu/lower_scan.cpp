@@ -15,14 +15,14 @@ public:
   ScanLowering(NestState &state, OpId op) : AlongAxis(state, op) {}
 
   void run() {
-    const LaneChoice choice =
+    NestShape &shape =
         choose({.shape = shape_, .bufferWrites = int32_t(fn_.operands(op_).size())});
     Builder before(fn_, op_);
     for (ValueId result : fn_.results(op_)) {
       buffers_.push_back(allocBuffer(before, shape_, fn_.type(result).element()));
     }
-    emit(Opcode::Prefix, {}, choice,
-         [&](OpId prefix, ElementBuilder &elements, const Indices &outer, int32_t, BodySize) {
+    emit(Opcode::Prefix, {}, shape,
+         [&](OpId prefix, ElementBuilder &elements, const Indices &outer, BodySize) {
            fillWrite(fn_.region(prefix, 2), elements, outer);
            if (fn_.getBool(op_, Attr::reverse)) {
              fn_.setAttr(prefix, Attr::reverse, AttrValue(int64_t{1}));

@@ -190,7 +190,7 @@ bool MemoryOrder::needsOnce(ValueId value, OpId user, OpId except, std::vector<V
   auto found = answers_.find(value);
   if (found == answers_.end()) {
     bool answer = needs(value, except, toStore);
-    if (answer && passed_[user] && state_.keep(value) != Keep::Inline) {
+    if (answer && passed_[user] && state_.keep(value) != Keep::inline_) {
       toStore.push_back(value);
       answer = false;
     }

@@ -10,6 +10,8 @@ namespace libtile::passes {
 struct NestCosts {
   // A value with several consumers that costs more than this to compute again goes to scratch.
   int32_t recompute = 8;
+  // A vector's share of the loop around it.
+  int32_t vectorOfLoop = 2;
   int32_t contiguousAccess = 2;
   int32_t uniformAccess = 1;
   // An access whose lanes are not consecutive in memory, for each lane.
@@ -29,6 +31,11 @@ struct NestCosts {
   int32_t sunkUnrolledOps = 160;
   // Nests with at most this many ops take four vectors at once, with twice as many two.
   int32_t opsForUnroll4 = 24;
+  // A text may pin at most so many.
+  int32_t pinnedVectors = 16;
+  // Rows in which a histogram counts, at most; and counts for each bin of a row, at least.
+  int32_t histogramRows = 8;
+  int32_t countsPerBin = 2;
   // Register blocks of a contract: vectors of b and broadcasts of a, of which a multiply-add is one; and the most of
   // both that are tried.
   double blockLoad = 0.6;
@@ -37,6 +44,8 @@ struct NestCosts {
   // Elements of the reduction that one contract of a chunk takes, at least and at most.
   int32_t chunkLeast = 128;
   int32_t chunkMost = 512;
+  // A text may pin at most so many.
+  int32_t pinnedChunk = 1 << 14;
 };
 inline constexpr NestCosts kNestCosts;
 

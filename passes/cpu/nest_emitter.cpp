@@ -6,7 +6,6 @@
 #include "passes/cpu/nest_costs.h"
 #include "passes/cpu/remainder_checks.h"
 #include "passes/cpu/sink_loops.h"
-#include "passes/expand_functions.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/MathExtras.h>
@@ -18,120 +17,6 @@ namespace libtile::passes {
 using namespace ir;
 
 namespace {
-
-// An access as the lanes see it.
-enum class Step : uint8_t { Same, Next, Far };
-
-struct Access {
-  llvm::SmallVector<Step, 4> steps; // one for each axis of the space
-};
-
-Access accessOf(unsigned rank, const IndexPath &path,
-                const std::function<Step(unsigned)> &stepAlong) {
-  Access access;
-  access.steps.assign(rank, path.reshapes == 0 ? Step::Same : Step::Far);
-  for (unsigned axis = 0; axis < path.axes.size(); ++axis) {
-    if (path.axes[axis] != IndexPath::kNoAxis) {
-      access.steps[path.axes[axis]] = stepAlong(axis);
-    }
-  }
-  return access;
-}
-
-Step pointerStep(const NestState &state, ValueId pointer, unsigned axis) {
-  const Type &type = state.fn.type(pointer);
-  if (type.dim(axis) == 1) {
-    return Step::Same;
-  }
-  const auto stride = state.facts.access().constantStride(pointer, axis);
-  if (!stride) {
-    return Step::Far;
-  }
-  return *stride == 0 ? Step::Same
-                      : *stride == type.pointee().elementBytes() ? Step::Next : Step::Far;
-}
-
-// A buffer's last axis is the dense one.
-Step bufferStep(unsigned axis, unsigned rank) { return axis + 1 == rank ? Step::Next : Step::Far; }
-
-std::vector<Access> accessesOf(const NestState &state, const NestWork &work) {
-  const unsigned rank = work.shape.size();
-  std::vector<Access> accesses;
-  for (ValueId root : work.values) {
-    walkExpression(state, root, [&](const ExpressionNode &node) {
-      const OpId op = state.fn.def(node.value);
-      if (state.stored(node.value)) {
-        const unsigned last = state.fn.type(node.value).rank();
-        accesses.push_back(
-            accessOf(rank, node.path, [&](unsigned axis) { return bufferStep(axis, last); }));
-      } else if (op.valid() && state.fn.opcode(op) == Opcode::Load) {
-        const ValueId pointer = state.fn.operand(op, 0);
-        accesses.push_back(accessOf(
-            rank, node.path, [&](unsigned axis) { return pointerStep(state, pointer, axis); }));
-      }
-      return true;
-    });
-  }
-  const IndexPath whole = IndexPath::identity(rank);
-  for (ValueId pointer : work.pointers) {
-    accesses.push_back(
-        accessOf(rank, whole, [&](unsigned axis) { return pointerStep(state, pointer, axis); }));
-  }
-  for (int32_t i = 0; i < work.bufferWrites; ++i) {
-    accesses.push_back(accessOf(rank, whole, [&](unsigned axis) { return bufferStep(axis, rank); }));
-  }
-  return accesses;
-}
-
-int32_t stepCost(Step step, int32_t lanes) {
-  return step == Step::Same   ? kNestCosts.uniformAccess
-         : step == Step::Next ? kNestCosts.contiguousAccess
-                              : kNestCosts.gatherPerLane * lanes;
-}
-
-// Bytes of the widest element that the lanes compute with; 16-bit floats are computed as f32.
-uint32_t widestElement(const NestState &state, std::span<const ValueId> values) {
-  uint32_t widest = 1;
-  for (ValueId root : values) {
-    walkExpression(state, root, [&](const ExpressionNode &node) {
-      const Type &type = state.fn.type(node.value);
-      const OpId op = state.fn.def(node.value);
-      if (node.part != Part::Element || type.isBool()) {
-        return node.part == Part::Element;
-      }
-      const bool computed = op.valid() && isElementwise(state.fn.opcode(op)) &&
-                            state.fn.opcode(op) != Opcode::Load && type.isFloating() &&
-                            !staysNarrow(state.fn, op, state.target);
-      widest = std::max({widest, type.elementBytes(), computed ? 4U : 1U});
-      return true;
-    });
-  }
-  return widest;
-}
-
-// Whether f32 from memory is rounded to bf16 and no more: two registers of f32 are one of bf16, which is made with
-// fewer instructions than its halves.
-bool onlyRounds(const NestState &state, std::span<const ValueId> values) {
-  const Function &fn = state.fn;
-  bool rounds = false;
-  for (ValueId value : values) {
-    const OpId op = fn.def(value);
-    if (fn.type(value).isBool()) {
-      continue;
-    }
-    if (!op.valid() || fn.opcode(op) != Opcode::FpTrunc || fn.type(value).elem() != Elem::BF16) {
-      return false;
-    }
-    const ValueId wide = fn.operand(op, 0);
-    const OpId source = fn.def(wide);
-    const bool isRead = state.stored(wide) || (source.valid() && fn.opcode(source) == Opcode::Load);
-    if (!isRead || fn.type(wide).elem() != Elem::F32) {
-      return false;
-    }
-    rounds = true;
-  }
-  return rounds;
-}
 
 // A shape op on the way whose operand is worth storing when an expression has too many paths.
 ValueId cutPoint(const NestState &state, OpId op) {
@@ -157,10 +42,10 @@ ValueId unreadyValue(const NestState &state, OpId position, ValueId root, bool f
     const bool sunk = sunkSlot(state, node.value).has_value();
     check(sunk || !fn.type(node.value).isTile() || (op.valid() && isInlinable(fn, op)),
           "a tile from elsewhere is stored before it is read");
-    const Keep keep = force && node.value == root && node.sameElement ? Keep::Inline
+    const Keep keep = force && node.value == root && node.sameElement ? Keep::inline_
                                                                        : state.keep(node.value);
     const bool onTheWay = node.sameElement && fn.defBlock(node.value) == fn.block(position);
-    if (keep == Keep::AtDefinition || (keep == Keep::FirstUse && !onTheWay)) {
+    if (keep == Keep::definition || (keep == Keep::first_use && !onTheWay)) {
       unready = node.value;
     }
     if (!cut.valid() && !sunk && !sunkLoopAround(state, op).valid()) {
@@ -191,55 +76,6 @@ void prepare(NestState &state, OpId position, std::span<const ValueId> values, b
 
 } // namespace
 
-int32_t lanesFor(const NestState &state, std::span<const ValueId> values, int32_t extent) {
-  const uint32_t vectorBytes = std::max(state.target.vectorBytes, 16);
-  const uint32_t lanes = std::max(1U, vectorBytes / widestElement(state, values));
-  return int32_t(std::min<uint64_t>(lanes, llvm::PowerOf2Ceil(uint64_t(extent))));
-}
-
-int32_t unrollFor(const NestState &state, BodySize size, int32_t extent, int32_t lanes) {
-  const int32_t steps = extent / lanes;
-  if (size.carried > 0) {
-    const int32_t registers =
-        std::max(state.target.vectorRegisters, 16) - kNestCosts.sunkOtherRegisters;
-    const int32_t vectors =
-        std::min({steps, registers / int32_t(size.carried), kNestCosts.sunkVectors,
-                  kNestCosts.sunkUnrolledOps / int32_t(std::max(size.ops, 1U))});
-    return int32_t(llvm::bit_floor(uint32_t(std::max(vectors, 1))));
-  }
-  if (steps >= 4 && size.ops <= uint32_t(kNestCosts.opsForUnroll4)) {
-    return 4;
-  }
-  return steps >= 2 && size.ops <= 2 * uint32_t(kNestCosts.opsForUnroll4) ? 2 : 1;
-}
-
-LaneChoice chooseLanes(const NestState &state, const NestWork &work) {
-  const std::vector<Access> accesses = accessesOf(state, work);
-  LaneChoice best;
-  double least = 0;
-  for (unsigned axis = work.shape.size(); axis-- > 0;) {
-    const int32_t extent = work.shape[axis];
-    const bool one = work.inOrder && int(axis) == work.reducedAxis;
-    int32_t lanes = one ? 1 : lanesFor(state, work.values, extent);
-    if (!one && 2 * lanes <= extent && onlyRounds(state, work.values)) {
-      lanes *= 2;
-    }
-    double cost = 2;
-    for (const Access &access : accesses) {
-      cost += stepCost(access.steps[axis], lanes);
-    }
-    const int32_t vectors = (extent + lanes - 1) / lanes;
-    cost *= vectors;
-    cost += int(axis) == work.reducedAxis && work.shape.size() > 1 ? kNestCosts.joinLanes : 0;
-    cost /= extent;
-    if (axis + 1 == work.shape.size() || cost < least) {
-      least = cost;
-      best = {axis, lanes};
-    }
-  }
-  return best;
-}
-
 void prepareExpression(NestState &state, OpId position, const NestWork &work) {
   prepare(state, position, work.values, false);
   prepare(state, position, work.pointers, false);
@@ -254,6 +90,7 @@ void storeTile(NestState &state, ValueId tile, OpId position) {
   const OpId op = state.fn.def(tile);
   const std::vector<ValueId> tiles =
       op.valid() && state.plan.sunk[op] ? usedTiles(state.fn, op) : std::vector{tile};
+  const RootScope scope(state, op.valid() ? op : state.root);
   prepare(state, position, tiles, true);
   const Type type = state.fn.type(tile);
   NestWork work{type.shape(), {tiles.begin(), tiles.end()}};
@@ -263,7 +100,8 @@ void storeTile(NestState &state, ValueId tile, OpId position) {
   for (ValueId stored : tiles) {
     buffers.push_back(allocBuffer(before, type.shape(), state.fn.type(stored).element()));
   }
-  emitNest(state, position, type.shape(), chooseLanes(state, work),
+  NestShape &shape = chosenShape(state, type.shape(), [&](std::optional<unsigned> axis) { return chooseLanes(state, work, axis); });
+  emitNest(state, position, shape,
            [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
              for (size_t i = 0; i < tiles.size(); ++i) {
                elements.write(buffers[i], indices, elements.compute(tiles[i], indices));
@@ -274,8 +112,8 @@ void storeTile(NestState &state, ValueId tile, OpId position) {
   }
 }
 
-void emitNest(NestState &state, OpId position, std::span<const int32_t> extents, LaneChoice choice,
-              const NestBody &body) {
+MadeNest emitLoops(NestState &state, OpId position, std::span<const int32_t> extents, LaneChoice choice,
+                   const NestBody &body) {
   Function &fn = state.fn;
   llvm::SmallVector<unsigned, 4> order;
   for (unsigned axis = 0; axis < extents.size(); ++axis) {
@@ -302,18 +140,25 @@ void emitNest(NestState &state, OpId position, std::span<const int32_t> extents,
   body(elements, indices);
   elements.builder().yield({});
   elements.finish();
-  const int32_t unroll = unrollFor(state, elements.made(), extents[choice.axis], choice.lanes);
-  if (unroll > 1 && (choice.lanes > 1 || choice.unrolls) && !state.rarelyRun) {
-    fn.setAttr(nest, Attr::unroll, AttrValue(int64_t{unroll}));
-  }
+  return {nest, elements.made()};
+}
+
+void emitNest(NestState &state, OpId position, NestShape &shape, const NestBody &body) {
+  const MadeNest made = emitLoops(state, position, shape.extents, {shape.laneAxis, shape.lanes}, body);
+  unrollNest(state, shape, made.op, made.size);
+}
+
+void emitNest(NestState &state, OpId position, std::span<const int32_t> extents, LaneChoice fixed,
+              const NestBody &body) {
+  NestShape &shape = fixedShape(state, extents, fixed);
+  const MadeNest made = emitLoops(state, position, extents, {shape.laneAxis, shape.lanes}, body);
+  unrollNest(state, shape, made.op, made.size, fixed.unrolls);
 }
 
 void emitNest(NestState &state, OpId position, const NestWork &work, const NestBody &body) {
   prepareExpression(state, position, work);
-  const LaneChoice choice = chooseLanes(state, work);
-  emitWithRemainderChecks(state, position, work, choice.axis, [&](OpId place) {
-    emitNest(state, place, work.shape, choice, body);
-  });
+  NestShape &shape = chosenShape(state, work.shape, [&](std::optional<unsigned> axis) { return chooseLanes(state, work, axis); });
+  emitWithRemainderChecks(state, position, work, shape.laneAxis, [&](OpId place) { emitNest(state, place, shape, body); });
 }
 
 void zeroFill(NestState &state, OpId position, ValueId buffer, std::array<int32_t, 2> rows,

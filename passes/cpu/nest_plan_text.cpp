@@ -23,12 +23,14 @@ std::string_view reason(KeptFor why) {
     return "it ends a long expression";
   case KeptFor::AnyOrder:
     return "a gather reads it in any order";
+  case KeptFor::Pin:
+    return "pinned";
   }
   return "";
 }
 
 std::string text(const KeptTile &tile) {
-  const char *place = tile.keep == Keep::FirstUse ? "stored by the first nest that computes it: "
+  const char *place = tile.keep == Keep::first_use ? "stored by the first nest that computes it: "
                                                   : "stored where it is defined: ";
   return place + std::string(reason(tile.why));
 }
@@ -37,27 +39,48 @@ std::string sizeText(std::span<const int32_t> shape, Elem elem) {
   return std::to_string(shape[0]) + "x" + std::to_string(shape[1]) + " " + std::string(elemName(elem));
 }
 
+std::string text(const NestShape &shape) {
+  std::string extents;
+  for (const int32_t extent : shape.extents) {
+    extents += (extents.empty() ? "" : "x") + std::to_string(extent);
+  }
+  return "nest " + extents + " {lane_axis=" + std::to_string(shape.laneAxis) + ", lanes=" + std::to_string(shape.lanes) +
+         ", unroll=" + std::to_string(shape.unroll) + "}";
+}
+
+void addLine(std::string &text, const std::string &line) {
+  text += text.empty() || line.empty() ? line : "\n" + line;
+}
+
 class PlanText {
 public:
   PlanText(const Function &fn, const CpuPlan &plan) : fn_(fn), plan_(plan) {}
 
   std::string of(OpId op) const {
-    if (fn_.opcode(op) == Opcode::Dot) {
-      return ofDot(op);
-    }
-    std::string text = plan_.sunk[op] ? "sunk: it runs inside the nests that need its results" : "";
-    if (const auto chunks = plan_.chunks.find(op); chunks != plan_.chunks.end()) {
-      text = "chunks of " + std::to_string(chunks->second.iterations) + " iterations";
-    }
-    for (const ValueId result : fn_.results(op)) {
-      if (plan_.tiles[result].keep != Keep::Inline) { // of a sunk loop all are stored together
-        return text + (text.empty() ? "" : "; ") + passes::text(plan_.tiles[result]);
+    std::string text = fn_.opcode(op) == Opcode::Dot ? ofDot(op) : ofTiles(op);
+    if (const auto nests = plan_.nests.find(op); nests != plan_.nests.end()) {
+      for (const NestShape &shape : nests->second) {
+        addLine(text, passes::text(shape));
       }
     }
     return text;
   }
 
 private:
+  std::string ofTiles(OpId op) const {
+    std::string text = plan_.sunk[op] ? "sunk: it runs inside the nests that need its results" : "";
+    if (const auto chunks = plan_.chunks.find(op); chunks != plan_.chunks.end()) {
+      text = "chunks of " + std::to_string(chunks->second.iterations) + " iterations";
+    }
+    for (const ValueId result : fn_.results(op)) {
+      if (plan_.tiles[result].keep != Keep::inline_) { // of a sunk loop all are stored together
+        addLine(text, passes::text(plan_.tiles[result]));
+        break;
+      }
+    }
+    return text;
+  }
+
   // Of dots in one chunk each is packed as often.
   std::string ofDot(OpId dot) const {
     const auto found = plan_.contracts.find(dot);

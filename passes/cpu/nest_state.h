@@ -25,8 +25,13 @@ struct NestView {
 struct NestState {
   ir::Function &fn;
   const ir::Target &target;
-  const Facts facts; // of the function as it was at the tile stage
-  const CpuPlan plan;
+  const Facts &facts; // of the function as it was at the tile stage
+  CpuPlan &plan;
+  // The plan has the shapes of all nests; else they are planned as nests are made (nest_shapes.h).
+  bool follows = true;
+  // The op whose nests are being made, and how many of each op's stand.
+  ir::OpId root{};
+  ir::IndexMap<ir::OpId, uint32_t> made{0};
   ir::IndexMap<ir::ValueId, ir::ValueId> buffer{ir::ValueId{}};
   // While a nest is made: another tile of the same elements to compute in place of this one.
   ir::IndexMap<ir::ValueId, ir::ValueId> instead{ir::ValueId{}};
@@ -46,6 +51,19 @@ struct NestState {
 // The op's elements are computed wherever they are needed: element by element, an index map, or a
 // plain load. Everything else on tiles is a root, which gets nests at its own place.
 [[nodiscard]] bool isInlinable(const ir::Function &fn, ir::OpId op);
+
+// While nests are made that another op than the one in turn needs.
+class RootScope {
+public:
+  RootScope(NestState &state, ir::OpId root) : state_(state), outer_(state.root) { state.root = root; }
+  ~RootScope() { state_.root = outer_; }
+  RootScope(const RootScope &) = delete;
+  RootScope &operator=(const RootScope &) = delete;
+
+private:
+  NestState &state_;
+  ir::OpId outer_;
+};
 
 // A new scratch buffer, allocated at the builder's place. Pointers lie in it as i64.
 [[nodiscard]] ir::ValueId allocBuffer(ir::Builder &builder, std::span<const int32_t> shape,

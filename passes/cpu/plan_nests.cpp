@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the plan in the order in which they need each other: units, loops that are sunk, tiles, chunks.
+// The parts of the plan in the order in which they need each other: units, loops that are sunk, tiles, chunks, the shapes
+// of nests.
 #include "passes/cpu/plan_nests.h"
 
 #include "ir/ops.h"
-#include "passes/cpu/nest_state.h"
+#include "passes/cpu/make_nests.h"
+#include "passes/cpu/nest_costs.h"
 #include "passes/cpu/plan_tiles.h"
 #include "passes/cpu/sink_loops.h"
 
@@ -26,10 +28,14 @@ void planContracts(const Function &fn, const Target &target, CpuPlan &plan) {
       throw Unsupported(target.name + " has no unit for codes of 8-bit floats", fn.locationOf(dot));
     }
     const Type &type = fn.type(fn.result(dot));
+    const ContractPins pins{fn.getText(dot, Attr::unit), fn.getInt(dot, Attr::block_m), fn.getInt(dot, Attr::block_n)};
     const auto shape = contractShape(target, fn.type(fn.operand(dot, 0)).elem(), type.elem(),
-                                     type.dim(type.rank() - 2), type.dim(type.rank() - 1));
+                                     type.dim(type.rank() - 2), type.dim(type.rank() - 1), pins);
     if (shape) {
       plan.contracts.emplace(dot, *shape);
+    } else if (pins.any()) {
+      refusePin(fn, dot, pins.unit.empty() ? Attr::block_m : Attr::unit,
+                target.name + " has no such unit for its operands, with such a register block");
     }
   }
 }
@@ -93,14 +99,41 @@ int32_t chunkOf(const Function &fn, const Target &target, const CpuPlan &plan, O
   return chunk;
 }
 
+int32_t pinnedChunk(const Function &fn, const CpuPlan &plan, OpId loop, std::span<const OpId> dots) {
+  const int64_t chunk = fn.getInt(loop, Attr::chunk);
+  if (dots.empty() && chunk != 1) {
+    refusePin(fn, loop, Attr::chunk, "the loop does more than accumulate dots that have a unit");
+  }
+  int64_t most = kNestCosts.pinnedChunk;
+  for (OpId dot : dots) {
+    most = std::min<int64_t>(most, kNestCosts.pinnedChunk / plan.contracts.at(dot).packedK(fn.type(fn.operand(dot, 0)).dim(1)));
+  }
+  if (chunk < 1 || chunk > std::max<int64_t>(most, 1)) {
+    refusePin(fn, loop, Attr::chunk, "a chunk has 1 to " + std::to_string(std::max<int64_t>(most, 1)) + " iterations");
+  }
+  return int32_t(chunk);
+}
+
 void planChunks(const Function &fn, const Target &target, CpuPlan &plan) {
   for (OpId loop : fn.walk()) {
     const std::vector<OpId> dots = dotsOf(fn, plan, loop);
-    const int32_t chunk = dots.empty() ? 0 : chunkOf(fn, target, plan, loop, dots);
+    const int32_t chunk = fn.hasAttr(loop, Attr::chunk) ? pinnedChunk(fn, plan, loop, dots)
+                          : dots.empty()                ? 0
+                                                        : chunkOf(fn, target, plan, loop, dots);
     if (chunk > 1) {
       plan.chunks[loop] = {dots, chunk};
     }
   }
+}
+
+// By nests that are made of a copy.
+void planShapes(const Function &fn, const Facts &facts, const Target &target, CpuPlan &plan) {
+  plan.pins = nestPins(fn);
+  Function copy = fn.clone();
+  dropPins(copy);
+  NestState state{copy, target, facts, plan, /*follows=*/false};
+  makeNests(state);
+  requireHeeded(fn, plan.pins);
 }
 
 } // namespace
@@ -111,6 +144,7 @@ CpuPlan planNests(const Function &fn, const Facts &facts, const Target &target) 
   planSunkLoops(fn, plan);
   planTiles(fn, facts, plan);
   planChunks(fn, target, plan);
+  planShapes(fn, facts, target, plan);
   return plan;
 }
 

@@ -51,6 +51,9 @@ public:
       measureDepth(op);
     }
     for (size_t i = ops.size(); i-- > 0;) {
+      if (fn_.hasAttr(ops[i], Attr::keep)) {
+        requirePinnable(ops[i]);
+      }
       visit(ops[i]);
     }
   }
@@ -73,7 +76,7 @@ private:
     }
     const ValueId result = fn_.result(op);
     if (++depth > kNestCosts.maxDepth && !loop.valid()) {
-      keep(result, Keep::AtDefinition, KeptFor::Depth);
+      keep(result, Keep::definition, KeptFor::Depth);
       depth = 0;
     }
     depth_.set(result, depth);
@@ -86,7 +89,7 @@ private:
       if (op == loop) {
         depth_.set(slot.arg, depth_[slot.init]);
       } else if (depth_[slot.next] > kNestCosts.maxDepth) {
-        keep(slot.result, Keep::AtDefinition, KeptFor::Depth);
+        keep(slot.result, Keep::definition, KeptFor::Depth);
       } else {
         depth_.set(slot.result, depth_[slot.next]);
       }
@@ -110,11 +113,13 @@ private:
     }
     const ValueId result = fn_.result(op);
     const Consumers consumers = consumers_[result];
-    if (!loop.valid()) {
+    if (fn_.hasAttr(op, Attr::keep)) {
+      keep(result, fn_.getEnum<Keep>(op, Attr::keep), KeptFor::Pin);
+    } else if (!loop.valid()) {
       decide(result, consumers);
     }
     Consumers below = consumers;
-    if (kept(result) != Keep::Inline) {
+    if (kept(result) != Keep::inline_) {
       below = {};
       below.add(op);
     }
@@ -129,10 +134,23 @@ private:
     }
   }
 
+  void requirePinnable(OpId op) const {
+    const auto refuse = [&](const std::string &reason) { refusePin(fn_, op, Attr::keep, reason); };
+    if (!isInlinable(fn_, op)) {
+      refuse("it has no tile that is computed element by element");
+    }
+    if (sunkLoopAround(nests_, op).valid()) {
+      refuse("it is computed inside a loop that is sunk");
+    }
+    if (plan_.tiles[fn_.result(op)].why == KeptFor::Depth && fn_.getEnum<Keep>(op, Attr::keep) == Keep::inline_) {
+      refuse("the tile ends a long expression");
+    }
+  }
+
   // Its elements are computed in any order and number, unless they are cheap.
   void storeGathered(ValueId src) {
-    if (computeCost(src) > kNestCosts.recompute) {
-      keep(src, Keep::AtDefinition, KeptFor::AnyOrder);
+    if (computeCost(src) > kNestCosts.recompute) { // a pin of it is read later
+      keep(src, Keep::definition, KeptFor::AnyOrder);
     }
   }
 
@@ -143,14 +161,14 @@ private:
     bool store = false;
     for (ValueId result : results) {
       all.add(consumers_[result]);
-      store |= kept(result) != Keep::Inline;
+      store |= kept(result) != Keep::inline_;
     }
     if (!store && !all.often()) {
       return all;
     }
     for (ValueId result : results) {
-      if (kept(result) == Keep::Inline) {
-        keep(result, Keep::AtDefinition, all.often() ? all.why() : KeptFor::Depth);
+      if (kept(result) == Keep::inline_) {
+        keep(result, Keep::definition, all.often() ? all.why() : KeptFor::Depth);
       }
     }
     return root(loop, 0);
@@ -199,12 +217,12 @@ private:
   }
 
   void decide(ValueId value, const Consumers &consumers) {
-    if (!consumers.often() || kept(value) != Keep::Inline || opCost(fn_.opcode(fn_.def(value))) == 0 ||
+    if (!consumers.often() || kept(value) != Keep::inline_ || opCost(fn_.opcode(fn_.def(value))) == 0 ||
         fn_.opcode(fn_.def(value)) == Opcode::Load || facts_.isUniform(value) ||
         computeCost(value) <= kNestCosts.recompute) {
       return;
     }
-    keep(value, consumers.deeper ? Keep::AtDefinition : Keep::FirstUse, consumers.why());
+    keep(value, consumers.deeper ? Keep::definition : Keep::first_use, consumers.why());
   }
 
   // Of the ops on as many elements: smaller tiles below are computed less often, and decided for

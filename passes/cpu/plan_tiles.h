@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides which tiles are worth storing, before any nest is made: an inline value that several nests
-// would compute, at a cost above NestCosts::recompute, is kept (Keep::FirstUse); so is an expensive
+// would compute, at a cost above NestCosts::recompute, is kept (Keep::first_use); so is an expensive
 // value that a nest reads many times over (a broadcast along an axis other than the last). One used
 // in a deeper loop, or at the end of a deep chain of ops, is stored where it is defined.
 //

@@ -123,9 +123,15 @@ void planSunkLoops(const Function &fn, CpuPlan &plan) {
   const IndexMap<ValueId, ValueId> nothing;
   const NestView nests{fn, plan.sunk, nothing};
   for (OpId op : fn.walk()) {
-    if (fn.opcode(op) == Opcode::For && canSink(nests, op)) {
-      plan.sunk.set(op, true);
+    if (fn.opcode(op) != Opcode::For) {
+      continue;
     }
+    const bool can = canSink(nests, op), isPinned = fn.hasAttr(op, Attr::sunk);
+    const int64_t pin = fn.getInt(op, Attr::sunk);
+    if (isPinned && (pin < 0 || pin > int64_t{can})) {
+      refusePin(fn, op, Attr::sunk, can ? "it is 0 or 1" : "what the loop carries is not updated element by element");
+    }
+    plan.sunk.set(op, isPinned ? pin == 1 : can);
   }
 }
 

@@ -24,7 +24,7 @@ namespace libtile::passes {
 // Marks the loops that are to be sunk (plan.sunk): the tiles that they carry have one shape, each new
 // element depends on the same elements of the carried tiles only, and the body consists of ops that are
 // computed element by element, loads that are not volatile, and scalar ops without effect. A remainder
-// in an address keeps its loop where it is: its check (remainder_checks.h) is made once an iteration.
+// in an address keeps its loop where it is: its check (remainder_checks.h) is made once an iteration. A pin leaves one out.
 //
 // Requires: the tile stage.
 void planSunkLoops(const ir::Function &fn, CpuPlan &plan);

@@ -82,7 +82,7 @@ TEST(ContractShape, FitsTheRegisters) {
     for (int m : {1, 5, 6, 17, 96, 128}) {
       for (int n : {1, 5, 16, 80, 128, 250}) {
         for (ir::Elem elem : {ir::Elem::F32, ir::Elem::BF16}) {
-          const auto shape = passes::contractShape(target, elem, ir::Elem::F32, m, n);
+          const auto shape = passes::contractShape(target, elem, ir::Elem::F32, m, n, {});
           ASSERT_TRUE(shape);
           const int vectors = shape->blockN / shape->unit.lanes;
           const int rows = shape->blockM / shape->unit.rows;
@@ -102,7 +102,7 @@ TEST(ContractShape, FitsTheRegisters) {
         }
       }
     }
-    EXPECT_FALSE(passes::contractShape(target, ir::Elem::I64, ir::Elem::I64, 8, 8));
+    EXPECT_FALSE(passes::contractShape(target, ir::Elem::I64, ir::Elem::I64, 8, 8, {}));
   }
 }
 
