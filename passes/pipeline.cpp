@@ -29,6 +29,7 @@
 #include "passes/gpu/overlap_launches.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_pipeline.h"
+#include "passes/gpu/plan_text.h"
 #include "passes/gpu/skip_masks.h"
 #include "passes/gpu/spread_warps.h"
 #include "passes/gpu/reduce_boxes.h"
@@ -107,7 +108,7 @@ constexpr std::array kTable = {
     PassRow{"skip_masks", skipMasks, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"hold_rows", holdRows, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_sorts", lowerSorts, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
-    PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
+    PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut, gpuPlanText},
     PassRow{"lower_conversions", lowerConversions, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::LaysOut, Stage::LaidOut,
             Stage::LaidOut},

@@ -108,7 +108,7 @@ public:
               void *stream = nullptr) const {
     run(device, grid, detail::Arguments(arguments), stream);
   }
-  // A stage as text: "tile", "laid-out", "staged", "plan", "nested", "llvm", "ptx", "asm".
+  // A stage as text: "tile", "laid-out", "plan", "staged", "nested", "llvm", "ptx", "asm".
   [[nodiscard]] std::string text(const std::string &stage) const {
     const char *text = nullptr;
     size_t length = 0;

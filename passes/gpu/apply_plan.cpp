@@ -334,7 +334,7 @@ ir::Function withPlan(const ir::Function &fn, const Plan &plan, const PassContex
 }
 
 // Blocks are shared where that costs no ring: what threads bring for each program would be waited for by all of them.
-bool pipelineLoops(ir::Function &fn, const PassContext &context) {
+Plan planPrograms(ir::Function &fn, const PassContext &context) {
   Plan plan;
   OpId programs;
   if (mayShareBlocks(fn, context)) {
@@ -345,9 +345,11 @@ bool pipelineLoops(ir::Function &fn, const PassContext &context) {
   if (programs.valid() && (!copies || plan.lacksRoom)) {
     leaveLoopOverPrograms(fn, std::exchange(programs, {}));
   }
-  if (!programs.valid()) {
-    plan = planPipeline(fn, computeFacts(fn), context);
-  }
+  return programs.valid() ? std::move(plan) : planPipeline(fn, computeFacts(fn), context);
+}
+
+bool pipelineLoops(ir::Function &fn, const PassContext &context) {
+  const Plan plan = planPrograms(fn, context);
   applyPlan(fn, plan);
   fn.fallbacks.insert(fn.fallbacks.end(), plan.refusals.begin(), plan.refusals.end());
   return !plan.loops.empty() || !plan.refusals.empty();

@@ -117,20 +117,19 @@ struct Plan {
   bool lacksRoom = false; // a loop has fewer stages than it should, or no ring for what it reads in each iteration
   // Why a loop with dots has loads that do not run ahead, in words.
   std::vector<std::string> refusals;
-  // "for at matmul.py:30: 3 stages in 4 slots, 5 ops and 1 carried values run ahead, 1 dots end one
-  // iteration later", and a line for each load.
-  [[nodiscard]] std::string str(const ir::Function &fn) const;
 };
 
 // Requires: laid-out.
 [[nodiscard]] Plan planPipeline(const ir::Function &fn, const Facts &facts,
                                 const PassContext &context);
+// The same of a function whose body has become a loop over programs, where blocks share them (share_blocks.h).
+[[nodiscard]] Plan planPrograms(ir::Function &fn, const PassContext &context);
 // Requires: the plan is of this function as it is.
 void applyPlan(ir::Function &fn, const Plan &plan);
 // A copy with the plan applied and its conversions lowered: what there is to know of its shared memory.
 [[nodiscard]] ir::Function withPlan(const ir::Function &fn, const Plan &plan, const PassContext &context);
 
-// Both. Ensures: laid-out; refusals are recorded as fallbacks.
+// planPrograms and applyPlan. Ensures: laid-out; refusals are recorded as fallbacks.
 bool pipelineLoops(ir::Function &fn, const PassContext &context);
 
 } // namespace libtile::passes

@@ -43,8 +43,8 @@ class CompiledKernel:
 
     @property
     def asm(self):
-        """Every stage as text by name, in order: "tile", then "plan" and "nested" (CPU) or "laid-out" and "staged"
-        (GPU), then "llvm", then "ptx" (NVIDIA) or "asm" (CPU, AMD). A text is made when it is asked for;
+        """Every stage as text by name, in order: "tile", then "plan" and "nested" (CPU) or "laid-out", "plan"
+        and "staged" (GPU), then "llvm", then "ptx" (NVIDIA) or "asm" (CPU, AMD). A text is made when it is asked for;
         docs/ir.md tells how to read the first ones."""
         return Stages(self._kernel)
 

@@ -336,14 +336,16 @@ std::vector<std::string> Compiled::stages() const {
   if (codegen::isInterpreted(target_)) {
     return names;
   }
+  ir::Stage stage = ir::Stage::Tile;
   for (const passes::PassRow &row : passes::pipelineTable()) {
     const bool runs = row.when == passes::When::Always ||
                       (row.when == passes::When::LaysOut) == target_.laysOut;
     if (runs && row.plan != nullptr) {
       names.emplace_back("plan");
     }
-    if (runs && names.back() != ir::stageName(row.gives)) {
-      names.emplace_back(ir::stageName(row.gives));
+    if (runs && row.gives != stage) {
+      stage = row.gives;
+      names.emplace_back(ir::stageName(stage));
     }
   }
   names.emplace_back("llvm");

@@ -88,7 +88,7 @@ public:
   // Milliseconds that the front end and everything after it took.
   double frontendMs = 0, backendMs = 0;
 
-  // "tile", and but for the interpreter then "plan" and "nested" or "laid-out" and "staged", then "llvm", then "asm" or "ptx".
+  // "tile", and but for the interpreter then "plan" and "nested" or "laid-out", "plan" and "staged", then "llvm", then "asm" or "ptx".
   [[nodiscard]] std::vector<std::string> stages() const;
   // Throws UserError for an unknown stage.
   [[nodiscard]] std::string text(const std::string &stage) const;

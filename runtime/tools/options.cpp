@@ -32,8 +32,8 @@ what to run
   A pass that runs several times is named simplify (each run) or simplify:2 (the second).
 
 what to print (standard output)
-  --emit KIND         at the end: tile, the IR (default); plan (CPU), what its nests are going to be;
-                      llvm, and asm (CPU, AMD) or ptx (NVIDIA), the code of the whole pipeline; none
+  --emit KIND         at the end: tile, the IR (default); plan, what is decided of it: nests (CPU), units, copies
+                      ahead (GPU); llvm, and asm (CPU, AMD) or ptx (NVIDIA), the code of the whole pipeline; none
   --print-after P     the IR after pass P, or after each with `all`
   --print-changed     the IR at first and after each pass that changed its text; with =diff what
                       changed. This and --print-after run the pipeline unless --passes says otherwise

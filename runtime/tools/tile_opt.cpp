@@ -46,15 +46,8 @@ void writeFile(const std::string &path, const std::string &text) {
 
 // ---- names that the options give
 
-bool plansAsText(const ir::Target &target) {
-  return std::ranges::any_of(passes::schedule(target), [](const passes::PassRun &run) { return run.row.plan != nullptr; });
-}
-
 void requireEmit(const ToolOptions &options, const ir::Target &target) {
-  std::vector<std::string> kinds = {"tile", "llvm", target.assembly, "none"};
-  if (plansAsText(target)) {
-    kinds.insert(kinds.begin() + 1, "plan");
-  }
+  const std::vector<std::string> kinds = {"tile", "plan", "llvm", target.assembly, "none"};
   if (std::ranges::find(kinds, options.emit) == kinds.end()) {
     throw ir::UserError("--emit " + options.emit + ": for " + target.name + " there are " +
                         joined(kinds));

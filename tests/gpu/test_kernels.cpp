@@ -7,6 +7,7 @@
 #include "ir/parser.h"
 #include "passes/analysis/facts.h"
 #include "passes/gpu/plan_pipeline.h"
+#include "passes/gpu/plan_text.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/pipeline.h"
 
@@ -133,7 +134,7 @@ TEST(Kernels, MatmulRunsAhead) {
     EXPECT_EQ(load.vectorBytes, 16);
     EXPECT_EQ(load.slotBytes, 128 * 32 * 2);
   }
-  EXPECT_NE(plan.str(fn).find("3 stages"), std::string::npos);
+  EXPECT_NE(passes::gpuPlanText(fn, context, {}).find("// 3 stages in 3 slots"), std::string::npos);
 }
 
 TEST(Kernels, RowsOfOneWarpNeedNoSharedMemory) {

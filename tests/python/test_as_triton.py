@@ -248,7 +248,7 @@ source = ASTSource(scale, {"x": "*fp32", "n": "i32"}, {"FACTOR": 3, "BLOCK": 64}
 for name, lanes in (("gfx942", 64), ("gfx1100", 32)):
     kernel = triton.compile(source, GPUTarget("hip", name, lanes), {"num_warps": 2})
     assert kernel.metadata.target == GPUTarget("hip", name, lanes) and kernel.metadata.num_warps == 2
-    assert list(kernel.asm) == ["source", "ttir", "ttgir", "llir", "amdgcn", "laid-out", "hsaco"]
+    assert list(kernel.asm) == ["source", "ttir", "ttgir", "llir", "amdgcn", "laid-out", "plan", "hsaco"]
     assert "s_endpgm" in kernel.asm["amdgcn"] == kernel.asm["asm"]
     assert kernel.asm["hsaco"].startswith(b"\\x7fELF") and kernel.kernel == kernel.asm["hsaco"]
     assert "ptx" not in kernel.asm and "cubin" not in kernel.asm

@@ -126,12 +126,14 @@ def check_changes():
 
 def check_plan(folder):
     """The plan is the text that is planned, with comments; where nothing plans, that is an error."""
-    options = (*SOFTMAX, "--target", "avx512")
-    plan = run(*options, "--emit", "plan")[0]
-    notes = [line for line in plan.splitlines() if line.lstrip().startswith("//")]
-    assert any("stored by the first nest" in note for note in notes), plan
-    without = "".join(line + "\n" for line in plan.splitlines() if line not in notes)
-    assert without == run(*options, "--stop-after", "mark_accesses")[0]
+    for target, before, said in (("avx512", "mark_accesses", "stored by the first nest"), ("sm_80", "lower_sorts", "a thread has"),
+                                 ("gfx942", "lower_sorts", "a thread has")):
+        options = (*SOFTMAX, "--target", target)
+        plan = run(*options, "--emit", "plan")[0]
+        notes = [line for line in plan.splitlines() if line.lstrip().startswith("//")]
+        assert any(said in note for note in notes), plan
+        without = "".join(line + "\n" for line in plan.splitlines() if line not in notes)
+        assert without == run(*options, "--stop-after", before)[0]
     text = folder / "plan.tile"
     text.write_text(run(*options, "--pipeline")[0])
     assert "no pass that plans" in wrong(text, "--target", "avx512", "--emit", "plan")
@@ -173,7 +175,7 @@ def check_names(folder):
     assert run(text, "--kernel", "two")[0] == both[1]
     assert "one, two" in wrong(text, "--kernel", "three")
     assert "sm_90a" in wrong(text, "--target", "pdp11")
-    for target, kinds in (("avx512", "tile, plan, llvm, asm, none"), ("sm_80", "tile, llvm, ptx, none")):
+    for target, kinds in (("avx512", "tile, plan, llvm, asm, none"), ("sm_80", "tile, plan, llvm, ptx, none")):
         assert kinds in wrong(text, "--target", target, "--emit", "object")
     for option in ("--passes", "--stop-after", "--start-after", "--disable", "--print-after"):
         for name in ("nothing", "simplify:9", "form_nests"):
