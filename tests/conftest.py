@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests compile what they test: the cache on disk is off, here and in the processes that they start, unless a test has a
-folder of its own. `LIBTILE_CACHE=1 LIBTILE_CACHE_DIR=... pytest` runs them with one."""
+folder of its own. `LIBTILE_CACHE=1 LIBTILE_CACHE_DIR=... pytest` runs them with one.
+
+NumPy's products, which are references, take one thread each: they are small, and threads of BLAS that spin for the next
+one take the time of the workers beside them."""
 import os
 
 os.environ.setdefault("LIBTILE_CACHE", "0")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
