@@ -4,7 +4,14 @@ folder of its own. `LIBTILE_CACHE=1 LIBTILE_CACHE_DIR=... pytest` runs them with
 
 NumPy's products, which are references, take one thread each: they are small, and threads of BLAS that spin for the next
 one take the time of the workers beside them."""
+import gc
 import os
 
 os.environ.setdefault("LIBTILE_CACHE", "0")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """What collecting made stays as long as the process, and there is much of it: the garbage collector looks through it no more."""
+    gc.collect()
+    gc.freeze()
