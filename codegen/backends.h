@@ -22,6 +22,7 @@ namespace cpu {
 [[nodiscard]] const ir::Target &host();
 [[nodiscard]] bool runsHere(const ir::Target &target);
 [[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, Kept &keep);
+void forgetRecentObjects();
 } // namespace cpu
 
 namespace nvidia {

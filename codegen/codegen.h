@@ -24,6 +24,7 @@ struct CodeOptions {
   bool lines = false;       // NVIDIA: the code names lines of the kernel's source
   bool cooperative = false; // NVIDIA: all programs of a launch run at once
   bool overlaps = false;    // NVIDIA: a launch may start before the one that it follows has ended
+  bool reuse = false;       // CPU: the object of equal LLVM IR that was made not long ago is as good (codegen/cpu/recent_objects.h)
 };
 
 // An access that the code compares with the extents of arrays (passes/cpu/mark_accesses.h).
@@ -105,5 +106,7 @@ struct Code {
 //           Others launch it too, so there is no frame: docs/abi.md.
 [[nodiscard]] Code generate(const ir::Function &fn, const ir::Target &target,
                             const CodeOptions &options = {});
+// What `reuse` would find is made anew.
+void forgetRecentCode();
 
 } // namespace libtile::codegen

@@ -54,4 +54,6 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   }
 }
 
+void forgetRecentCode() { cpu::forgetRecentObjects(); }
+
 } // namespace libtile::codegen

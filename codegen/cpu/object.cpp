@@ -8,6 +8,7 @@
 #include "codegen/backends.h"
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/frame.h"
+#include "codegen/cpu/recent_objects.h"
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 
@@ -73,6 +74,30 @@ void emitFile(llvm::TargetMachine &machine, llvm::Module &module, llvm::CodeGenF
   passes.run(module);
 }
 
+// Never destroyed: threads compile while the process ends.
+RecentObjects &recentObjects() {
+  static auto *const objects = new RecentObjects;
+  return *objects;
+}
+
+std::vector<char> emitObject(llvm::TargetMachine &machine, llvm::Module &module, bool reuse) {
+  const auto emitted = [&] {
+    llvm::SmallVector<char, 0> out;
+    emitFile(machine, module, llvm::CodeGenFileType::ObjectFile, out);
+    return std::vector<char>(out.begin(), out.end());
+  };
+  if (!reuse) {
+    return emitted();
+  }
+  const RecentObjects::Key key = RecentObjects::keyOf(module, machine); // the back end changes the module
+  if (std::optional<std::vector<char>> known = recentObjects().find(key)) {
+    return std::move(*known);
+  }
+  std::vector<char> object = emitted();
+  recentObjects().keep(key, object);
+  return object;
+}
+
 // Whether a program may wait for another one: in a loop of unknown length that reads what others write, or in a
 // counted one that it leaves then. Between programs only atomics and volatile accesses order anything.
 bool mayWait(const ir::Function &fn) {
@@ -118,20 +143,20 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.scratchBytes = fn.arenaBytes;
   code.info.frameVersion = LIBTILE_FRAME_VERSION;
   code.info.inOrder = mayWait(fn);
-  llvm::SmallVector<char, 0> out;
   if (options.keepAssembly) {
     // The back end changes the module, so the text comes from a copy made by a second emission.
     llvm::Module copy(fn.name, *context);
     compat::setTriple(copy, target.triple);
     copy.setDataLayout(machine->createDataLayout());
     Emitter(fn, target, copy).run();
+    llvm::SmallVector<char, 0> out;
     emitFile(*machine, copy, llvm::CodeGenFileType::AssemblyFile, out);
     code.assembly.assign(out.begin(), out.end());
-    out.clear();
   }
-  emitFile(*machine, *module, llvm::CodeGenFileType::ObjectFile, out);
-  code.object.assign(out.begin(), out.end());
+  code.object = emitObject(*machine, *module, options.reuse);
   return code;
 }
+
+void forgetRecentObjects() { recentObjects().clear(); }
 
 } // namespace libtile::codegen::cpu

@@ -243,6 +243,7 @@ codegen::CodeOptions Compiled::codeOptions() const {
   options.lines = options_[Option::line_info] != 0;
   options.cooperative = options_[Option::launch_cooperative_grid] != 0;
   options.overlaps = options_[Option::launch_pdl] != 0;
+  options.reuse = true;
   return options;
 }
 
@@ -400,6 +401,7 @@ std::string Compiled::text(const std::string &stage) const {
 }
 
 void KernelFunction::clear() {
+  codegen::forgetRecentCode();
   std::map<std::string, std::vector<Result>> dropped; // freed without the lock
   const std::lock_guard lock(mutex_);
   dropped.swap(cache_);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of targets, objects for machines other than this one, loading, and errors.
+#include "codegen/cpu/recent_objects.h"
 #include "tests/cpu/run_nested.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace libtile::test {
 namespace {
@@ -64,6 +66,44 @@ TEST(Targets, SameInputSameBytes) {
     const codegen::Code second = codegen::generate(expanded(kKernel, target), codegen::findTarget(target));
     EXPECT_EQ(first.object, second.object) << target;
   }
+}
+
+// The object of equal LLVM IR is taken as it is; what differs in a number, a name or the machine is made.
+TEST(Targets, ReusedObjects) {
+  codegen::CodeOptions reuse;
+  reuse.reuse = true;
+  const std::string host = codegen::hostTarget().name;
+  const auto object = [](const std::string &text, const std::string &target, const codegen::CodeOptions &options) {
+    return codegen::generate(expanded(text, target), codegen::findTarget(target), options).object;
+  };
+  std::string longer = kKernel, named = kKernel;
+  longer.replace(longer.find("100"), 3, "108");
+  named.replace(named.find("@f"), 2, "@g");
+  for (const auto &[text, target] : {std::pair(std::string(kKernel), host), {longer, host}, {named, host}, {kKernel, "aarch64"}}) {
+    const std::vector<char> made = object(text, target, {});
+    for (int times = 0; times < 2; ++times) {
+      EXPECT_EQ(object(text, target, reuse), made) << target << text;
+    }
+  }
+  codegen::forgetRecentCode();
+  EXPECT_EQ(object(kKernel, host, reuse), object(kKernel, host, {}));
+}
+
+TEST(Targets, RecentObjectsAreFew) {
+  codegen::cpu::RecentObjects recent;
+  using Key = codegen::cpu::RecentObjects::Key;
+  constexpr auto kMost = static_cast<uint8_t>(codegen::cpu::RecentObjects::kMost);
+  for (uint8_t i = 0; i < kMost; ++i) {
+    recent.keep(Key{i}, {static_cast<char>(i)});
+  }
+  EXPECT_EQ(recent.find(Key{0}), std::vector<char>{0}); // and is not the next to go
+  recent.keep(Key{kMost}, std::vector<char>(codegen::cpu::RecentObjects::kLargest));
+  recent.keep(Key{kMost + 1}, std::vector<char>(codegen::cpu::RecentObjects::kLargest + 1));
+  EXPECT_FALSE(recent.find(Key{1}).has_value());
+  EXPECT_FALSE(recent.find(Key{kMost + 1}).has_value());
+  EXPECT_TRUE(recent.find(Key{0}) && recent.find(Key{2}) && recent.find(Key{kMost}));
+  recent.clear();
+  EXPECT_FALSE(recent.find(Key{2}).has_value());
 }
 
 TEST(Targets, TextsOnDemand) {
