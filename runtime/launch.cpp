@@ -249,11 +249,15 @@ std::shared_ptr<Executable> executableFor(std::shared_ptr<const Compiled> kernel
   struct Known {
     std::mutex mutex;
     std::map<Key, std::weak_ptr<Executable>> executables;
+    size_t sweepAt = 64; // so many: those that are gone leave, which is no search through all for each new one
   };
   // Threads may still launch while the process ends.
   static Known &known = *new Known;
   const std::lock_guard lock(known.mutex);
-  std::erase_if(known.executables, [](const auto &entry) { return entry.second.expired(); });
+  if (known.executables.size() >= known.sweepAt) {
+    std::erase_if(known.executables, [](const auto &entry) { return entry.second.expired(); });
+    known.sweepAt = std::max(known.sweepAt, 2 * known.executables.size());
+  }
   std::weak_ptr<Executable> &kept = known.executables[{kernel.get(), driver.get()}];
   std::shared_ptr<Executable> executable = kept.lock();
   if (executable == nullptr) {
