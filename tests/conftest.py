@@ -15,3 +15,8 @@ def pytest_collection_finish():
     """What collecting made stays as long as the process, and there is much of it: the garbage collector looks through it no more."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_modifyitems(items):
+    """The slow ones first: of several processes none is left with them when the others are done."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
