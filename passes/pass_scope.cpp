@@ -54,6 +54,12 @@ void PassScope::fail(const std::string &message, const ir::Location &location) c
   if (context_.numStages != 0) {
     reproducer += " --stages=" + std::to_string(context_.numStages);
   }
+  if (context_.unitRows != 0) {
+    reproducer += " --unit-rows=" + std::to_string(context_.unitRows);
+  }
+  if (context_.unitGroups != 1) {
+    reproducer += " --unit-groups=" + std::to_string(context_.unitGroups);
+  }
   reproducer += " --verify-each this.tile\n" + textBefore_();
   throw ir::InternalError(std::string("pass ") + run_.row.name + ": " + message, location,
                           std::move(reproducer));

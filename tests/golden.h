@@ -41,6 +41,8 @@ struct GoldenRun {
   bool sharesBlocks = false;
   bool spreadsWarps = false;
   bool overlapsLaunches = false;
+  int unitRows = 0;
+  int unitGroups = 1;
 };
 // The text that a run gives for one input.
 using GoldenRunner = std::function<std::string(const GoldenRun &, const std::string &input)>;
@@ -65,6 +67,10 @@ inline GoldenRun parseGoldenRun(const std::string &line) {
       run.warps = std::atoi(value.c_str());
     } else if (word.starts_with("stages=")) {
       run.stages = std::atoi(value.c_str());
+    } else if (word.starts_with("unit_rows=")) {
+      run.unitRows = std::atoi(value.c_str());
+    } else if (word.starts_with("unit_groups=")) {
+      run.unitGroups = std::atoi(value.c_str());
     } else if (word == "check") {
       run.check = true;
     } else if (word == "copy_boxes") {

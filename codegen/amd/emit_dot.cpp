@@ -7,9 +7,11 @@
 #include "ir/ops.h"
 #include "passes/gpu/plan_dots.h"
 
+#include <span>
+
 namespace libtile::codegen::amd {
 
-// All elements of an operand that a lane has are one vector to the intrinsic.
+// All elements of an operand that a lane has for one instruction are one vector to the intrinsic.
 class MatrixDot : gpu::FragmentDot {
 public:
   MatrixDot(AmdEmitter &emitter, ir::OpId op, const ir::DotUnit &unit)
@@ -34,9 +36,11 @@ private:
     for (unsigned i = 0; i < places.size(); ++i) {
       acc = b.CreateInsertElement(acc, sums[static_cast<size_t>(places[i])], i);
     }
-    llvm::Value *all = call(operandAt(0, corner, k), operandAt(1, corner, k), acc);
+    for (int32_t group = 0; group < unit_.groups; ++group) {
+      acc = call(operandAt(0, corner, k, group), operandAt(1, corner, k, group), acc);
+    }
     for (unsigned i = 0; i < places.size(); ++i) {
-      sums[static_cast<size_t>(places[i])] = b.CreateExtractElement(all, i);
+      sums[static_cast<size_t>(places[i])] = b.CreateExtractElement(acc, i);
     }
   }
 
@@ -63,9 +67,10 @@ private:
   }
 
   // The elements of one instruction, neighbours along k.
-  llvm::Value *operandAt(unsigned operand, const ir::Coords &corner, int32_t k) {
+  llvm::Value *operandAt(unsigned operand, const ir::Coords &corner, int32_t k, int32_t group) {
     std::vector<int32_t> registers;
-    for (const ir::Coords &offset : offsets_[operand]) {
+    const size_t count = offsets_[operand].size() / static_cast<size_t>(unit_.groups);
+    for (const ir::Coords &offset : std::span(offsets_[operand]).subspan(static_cast<size_t>(group) * count, count)) {
       registers.push_back(registerAt(operand, operand == 0 ? leftAt(corner, k, offset) : rightAt(corner, k, offset)));
     }
     llvm::Value *&known = known_[operand][registers[0]];

@@ -103,6 +103,23 @@ void addCommonMfma(List &list) {
   addMfma(list, "mfma_16x16x4_f64", "llvm.amdgcn.mfma.f64.16x16x4f64", Elem::F64, Elem::F64, 16, 1, W::Double);
 }
 
+// With the operands of two instructions side by side in a lane, which k's order allows: both take them from the same places.
+MatrixUnit ofTwo(MatrixUnit matrix) {
+  ir::DotUnit &unit = matrix.unit;
+  const int32_t perLane = 1 << unit.a.regs.size();
+  unit.name += "_x2";
+  unit.groups = 2;
+  unit.k *= 2;
+  for (ir::DotPart *part : {&unit.a, &unit.b}) {
+    const size_t alongK = part == &unit.a ? 1 : 0;
+    for (ir::Coords &lane : part->lanes) {
+      lane[alongK] *= 2;
+    }
+    part->regs.push_back(alongK == 1 ? ir::Coords{0, perLane} : ir::Coords{perLane, 0});
+  }
+  return matrix;
+}
+
 // Codes of two formats, and what either is called in an intrinsic.
 struct Formats {
   const char *text32, *text16;
@@ -168,6 +185,11 @@ List cdna(MatrixSet set) {
     addMfma(list, "mfma_16x16x32_i8", "llvm.amdgcn.mfma.i32.16x16x32.i8", Elem::I8, Elem::I32, 16, 8, W::Int64);
   }
   addCommonMfma(list);
+  if (set != MatrixSet::Cdna4) { // there a lane reads 16 bytes for one
+    for (size_t i = 0, count = list.size(); i < count; ++i) {
+      list.push_back(ofTwo(list[i]));
+    }
+  }
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include "passes/expand_functions.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/multiply_codes.h"
+#include "passes/gpu/operand_sources.h"
 #include "passes/gpu/propose_layouts.h"
 #include "passes/gpu/split_dots.h"
 #include "passes/gpu/sums_together.h"
@@ -18,7 +19,6 @@ namespace libtile::passes {
 namespace {
 
 using ir::Attr;
-using ir::BlockId;
 using ir::DotUnit;
 using ir::Elem;
 using ir::Opcode;
@@ -44,12 +44,10 @@ OpId widenAccumulator(ir::Function &fn, OpId op) {
   return dot;
 }
 
-// Where an operand of a dot in a loop comes from.
-enum class Source : uint8_t {
-  Memory, // loaded there, for dots alone, or there before the loop: it need not pass through registers
-  Sums,   // element by element from the sums of another dot there
-  Turned, // the same, transposed: the unit has to read it from memory, where threads write it
-  Other,
+// What a launch asks of its dots' units.
+struct Wish {
+  int32_t rows = 0; // 0: any
+  int32_t groups = 1;
 };
 
 // What a dot asks of a unit.
@@ -62,52 +60,11 @@ struct Demand {
   uint32_t rank;
   int32_t warps; // of the program
   int64_t sums, room; // registers of a thread that its accumulators take, and that there are for them
-  Source fromA, fromB;
+  OperandSource fromA, fromB;
   ir::SumsOf sumsOf{};                // that what reads its sums wants together; found out if a unit asks
   bool alongA = false, alongB = false; // neighbours along k lie side by side where it is loaded; found out if a unit asks
+  Wish wish = {};
 };
-
-// All that looks at the tile is dots, maybe at it transposed.
-bool feedsDots(const ir::Function &fn, ValueId tile) {
-  return std::ranges::all_of(fn.uses(tile), [&](ir::Use use) {
-    return fn.opcode(use.op) == Opcode::Dot ? use.operand < 2
-                                            : fn.opcode(use.op) == Opcode::Trans && feedsDots(fn, fn.result(use.op));
-  });
-}
-
-bool comesFromSums(const ir::Function &fn, BlockId body, ValueId tile) {
-  std::vector<ValueId> tiles = {tile};
-  for (size_t i = 0; i < tiles.size(); ++i) {
-    const OpId op = fn.def(tiles[i]);
-    if (!op.valid() || fn.block(op) != body) {
-      continue;
-    }
-    if (fn.opcode(op) == Opcode::Dot) {
-      return true;
-    }
-    for (const ValueId operand : fn.operands(op)) {
-      if (ir::isElementwise(fn.opcode(op)) && std::ranges::find(tiles, operand) == tiles.end()) {
-        tiles.push_back(operand);
-      }
-    }
-  }
-  return false;
-}
-
-Source sourceOf(const ir::Function &fn, OpId dot, ValueId operand) {
-  const BlockId body = fn.block(dot);
-  const OpId loop = fn.parentOp(body);
-  if (!loop.valid() || fn.opcode(loop) != Opcode::For) {
-    return Source::Other;
-  }
-  const ValueId tile = untransposed(fn, operand);
-  const OpId op = fn.def(tile);
-  const bool isLoaded = op.valid() && fn.opcode(op) == Opcode::Load && fn.block(op) == body && feedsDots(fn, tile);
-  if (isLoaded || fn.isDefinedOutside(tile, body)) {
-    return Source::Memory;
-  }
-  return !comesFromSums(fn, body, tile) ? Source::Other : tile == operand ? Source::Sums : Source::Turned;
-}
 
 constexpr int64_t kRunBytes = 16; // that a copy takes at once
 
@@ -150,8 +107,8 @@ Demand demandOf(const ir::Function &fn, OpId dot, const ir::Target &target, int3
           .warps = warps,
           .sums = acc.numElements() / std::max<int64_t>(threads, 1),
           .room = roomForSums(target, std::max<int64_t>(threads, 1)),
-          .fromA = sourceOf(fn, dot, fn.operand(dot, 0)),
-          .fromB = sourceOf(fn, dot, fn.operand(dot, 1))};
+          .fromA = operandSource(fn, dot, fn.operand(dot, 0)),
+          .fromB = operandSource(fn, dot, fn.operand(dot, 1))};
 }
 
 bool takes(const ir::DotPart &part, Elem elem, std::optional<ir::Float8> format = {}) {
@@ -197,15 +154,15 @@ std::string misfitTogether(const DotUnit &unit, const Demand &dot) {
     return "its accumulators need " + std::to_string(dot.sums) + " registers of a thread, which has " +
            std::to_string(dot.room) + " for them";
   }
-  const bool isThere = dot.fromA == Source::Sums && grid[1] == 1;
+  const bool isThere = dot.fromA == OperandSource::Sums && grid[1] == 1;
   if ((unit.a.alongK && !dot.alongA) || (unit.b.alongK && !dot.alongB)) {
     return "it reads neighbours along k side by side, and memory has them along the other axis";
   }
   if (!unit.a.inShared) {
-    const bool isHeld = continuesSums(unit) ? isThere : dot.fromA == Source::Memory;
-    return isHeld && dot.fromB == Source::Memory ? "" : "its left operand is not what it takes from registers";
+    const bool isHeld = continuesSums(unit) ? isThere : dot.fromA == OperandSource::Memory;
+    return isHeld && dot.fromB == OperandSource::Memory ? "" : "its left operand is not what it takes from registers";
   }
-  return dot.fromA != Source::Other && !isThere && dot.fromB == Source::Memory
+  return dot.fromA != OperandSource::Other && !isThere && dot.fromB == OperandSource::Memory
              ? ""
              : "what it reads from shared memory is not loaded for it in the loop around it, or before";
 }
@@ -236,13 +193,17 @@ bool givesEither(const ir::Target &target) {
   return std::ranges::any_of(target.units, [](const DotUnit &unit) { return unit.sumsOf != ir::SumsOf::Either; });
 }
 
-// Why another unit would be faster; empty: there is no reason.
-std::string drawback(const DotUnit &unit, const Demand &dot) {
+bool heeds(const DotUnit &unit, const Wish &wish) {
+  return unit.groups == wish.groups && (wish.rows == 0 || (unit.together && unit.m == wish.rows));
+}
+
+// Why another unit that heeds the wish would be faster; empty: there is no reason.
+std::string drawback(const DotUnit &unit, const Demand &dot, const Wish &wish) {
   if (unit.sumsOf != ir::SumsOf::Either && dot.sumsOf != ir::SumsOf::Either && unit.sumsOf != dot.sumsOf) {
     return "its sums are read along the other axis";
   }
   const WarpGrid grid = readsByItself(unit) ? gridTogether(unit, dot) : WarpGrid{1, 1};
-  if (dot.m >= unit.leastM && dot.n / grid[1] >= unit.leastN) {
+  if (wish.rows != 0 || (dot.m >= unit.leastM && dot.n / grid[1] >= unit.leastN)) {
     return "";
   }
   return "the tile of " + std::to_string(dot.m) + " x " + std::to_string(dot.n) +
@@ -269,21 +230,31 @@ const DotUnit &namedUnit(const ir::Function &fn, OpId dot, const ir::Target &tar
   return *unit;
 }
 
-// The first unit that fits, for codes maybe none; `why` gets the reason against the last one of these types that does
-// not, unless it has one.
-const DotUnit *find(const ir::Target &target, const Demand &demand, std::string &why) {
-  std::string last;
+// The first unit that fits and heeds the wish; `last` gets the reason against the last one that does not fit.
+const DotUnit *findHeeding(const ir::Target &target, const Demand &demand, const Wish &wish, std::string &last) {
   const auto found = std::ranges::find_if(target.units, [&](const DotUnit &unit) {
-    if (!takesTypes(unit, demand)) {
+    if (!takesTypes(unit, demand) || !heeds(unit, wish)) {
       return false;
     }
     std::string reason = misfitPlanned(unit, demand);
-    reason = reason.empty() ? drawback(unit, demand) : reason;
+    reason = reason.empty() ? drawback(unit, demand, wish) : reason;
     last = reason.empty() ? last : reason;
     return reason.empty();
   });
-  why = why.empty() ? last : why;
   return found != target.units.end() ? &*found : nullptr;
+}
+
+// The first unit that fits and heeds what is wished, or of that what units can; for codes maybe none. `why` gets the reason against
+// the last one of these types that does not fit, unless it has one.
+const DotUnit *find(const ir::Target &target, const Demand &demand, std::string &why) {
+  std::string last;
+  const DotUnit *found = nullptr;
+  const Wish &all = demand.wish;
+  for (const Wish &wish : {all, Wish{.rows = all.rows}, Wish{.groups = all.groups}, Wish{}}) {
+    found = found != nullptr ? found : findHeeding(target, demand, wish, last);
+  }
+  why = why.empty() ? last : why;
+  return found;
 }
 
 const DotUnit &search(const ir::Target &target, const Demand &demand, std::string &why) {
@@ -315,7 +286,7 @@ std::vector<OpId> inParts(ir::Function &fn, OpId dot, const ir::Target &target, 
 class DotPlanner {
 public:
   DotPlanner(ir::Function &fn, const PassContext &context)
-      : fn_(fn), target_(context.target), warps_(chooseWarps(fn, context)) {
+      : fn_(fn), target_(context.target), wish_{context.unitRows, context.unitGroups}, warps_(chooseWarps(fn, context)) {
     for (const OpId op : fn.walk()) {
       if (fn.opcode(op) == Opcode::Reduce && fn.type(fn.operand(op, 0)).isTile()) {
         reduces_.push_back(op);
@@ -342,6 +313,7 @@ public:
 private:
   Demand demandWithOrder(OpId dot) {
     Demand demand = demandOf(fn_, dot, target_, warps_);
+    demand.wish = {.rows = wish_.rows, .groups = demand.fromA == OperandSource::Sums ? 1 : wish_.groups};
     if (givesEither(target_)) {
       demand.sumsOf = sumsTogether(fn_, dot);
     }
@@ -364,6 +336,8 @@ private:
     const DotUnit &unit = search(target_, demand, why);
     if (&unit == &target_.units.back()) {
       noteFallback(dot, why);
+    } else {
+      noteUnheeded(dot, demand, unit);
     }
     return unit;
   }
@@ -374,9 +348,24 @@ private:
             ir::elemName(fn_.type(fn_.operand(dot, 0)).elem()) + " into " +
             ir::elemName(fn_.type(fn_.result(dot)).elem());
     }
+    note(dot, "fused multiply-adds: " + why);
+  }
+
+  // What the launch wished, and the unit is not.
+  void noteUnheeded(OpId dot, const Demand &demand, const DotUnit &unit) {
+    if (demand.wish.rows != 0 && unit.m != demand.wish.rows) {
+      note(dot, unit.name + ": for this dot " + target_.name + " has no unit of matrix_instr_nonkdim=" + std::to_string(demand.wish.rows));
+    }
+    if (unit.groups != wish_.groups) {
+      note(dot, unit.name + ": kpack=" + std::to_string(wish_.groups) + " changes nothing, since " +
+                    (demand.fromA == OperandSource::Sums ? "its left operand is sums of another dot, as these lie"
+                                                  : "for this dot " + target_.name + " has no unit of as many instructions"));
+    }
+  }
+
+  void note(OpId dot, const std::string &by) {
     const ir::Location &location = fn_.locationOf(dot);
-    fn_.fallbacks.push_back((location.known() ? location.place().str() + ": " : "") +
-                            "dot by fused multiply-adds: " + why);
+    fn_.fallbacks.push_back((location.known() ? location.place().str() + ": " : "") + "dot by " + by);
   }
 
   // Where rows of such accumulators are reduced, as in attention, all warps stand along them if there
@@ -402,6 +391,7 @@ private:
 
   ir::Function &fn_;
   const ir::Target &target_;
+  const Wish wish_;
   const int32_t warps_;
   std::vector<OpId> reduces_; // of tiles
   std::optional<Facts> facts_;

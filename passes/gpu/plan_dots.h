@@ -10,6 +10,8 @@
 // reason. Accumulators of f16 and bf16 are summed in f32 and rounded once. Units that sum in less take dots that
 // allow it; codes of 8-bit floats that no unit takes are decoded (multiply_codes.h). A dot whose precision allows it
 // becomes several on a faster unit (split_dots.h).
+// PassContext::unitRows and unitGroups leave other units out; where none is left they are heeded one by one or not at all, which is a
+// fallback, too.
 // Later passes and code generation read the attributes and ask nothing of the kind again.
 #pragma once
 

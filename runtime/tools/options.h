@@ -32,6 +32,8 @@ struct ToolOptions {
   bool sharesBlocks = false;
   bool spreadsWarps = false;
   bool overlapsLaunches = false;
+  int32_t unitRows = 0;
+  int32_t unitGroups = 1;
   // ---- tile-opt reduce
   bool reduces = false;
   std::string command; // that succeeds while the failure is there; "": the run above ends with an internal error

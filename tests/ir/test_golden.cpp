@@ -51,7 +51,8 @@ std::string runPasses(const GoldenRun &run, const std::string &input) {
   ir::Function fn = parsed(input);
   const ir::Target &target = codegen::findTarget(run.target);
   const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::Numbers,
-                                    &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.overlapsLaunches};
+                                    &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.overlapsLaunches,
+                                    run.unitRows, run.unitGroups};
   passes::PipelineOptions options;
   options.verifyEach = true;
   for (const std::string &name : run.passes) {
