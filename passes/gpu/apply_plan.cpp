@@ -210,7 +210,8 @@ private:
                  : builder.make(isUnsigned ? Opcode::ZExt : Opcode::SExt, {value}, wide);
     };
     const ValueId index = builder.make(Opcode::Add, {widen(iteration), stepsOf(builder, distance, widen)});
-    const ValueId valid = builder.cmp(CmpPred::slt, index, widen(fn_.operand(loop_, 1)));
+    const ValueId valid = isByWord(iteration, distance) ? isLeft(builder, iteration, distance)
+                                                        : builder.cmp(CmpPred::slt, index, widen(fn_.operand(loop_, 1)));
     ir::IndexMap<ValueId, ValueId> map;
     map.set(fn_.arg(body_, 0),
             type.elementBits() == 64 ? index : builder.make(Opcode::Trunc, {index}, type));
@@ -239,6 +240,18 @@ private:
       return builder.constInt(wide, distance * constant.value_or(0));
     }
     return distance == 1 ? widen(step) : builder.make(Opcode::Mul, {widen(step), builder.constInt(wide, distance)});
+  }
+
+  // In the body, whose iterations lie below the end, what is left of them is a number without sign: it is compared in the loop's own
+  // type. Targets without asynchronous copies have vector instructions alone for the comparison of 64 bits.
+  [[nodiscard]] bool isByWord(ValueId iteration, int32_t distance) const {
+    const auto bits = static_cast<uint32_t>(fn_.type(iteration).elementBits());
+    const auto step = fn_.constantInt(fn_.operand(loop_, 2));
+    return plan_.oneSlot && step && iteration == fn_.arg(body_, 0) && distance * *step >> (bits - 1) == 0;
+  }
+  ValueId isLeft(Builder &builder, ValueId iteration, int32_t distance) {
+    const ValueId left = builder.make(Opcode::Sub, {fn_.operand(loop_, 1), iteration});
+    return builder.cmp(CmpPred::ugt, left, builder.constInt(fn_.type(iteration), distance * *fn_.constantInt(fn_.operand(loop_, 2))));
   }
 
   // The load's, in an iteration that there is.

@@ -7,7 +7,10 @@
 // so, the rings must not take a neighbour from the program, neither by their registers nor by their bytes. What goes so because a
 // target with asynchronous copies cannot copy it may: waiting for such loads in each iteration costs more than the neighbour hides.
 //
-// Which parts these are was read off the lessons' kernels: docs/decisions.md, 88 and 97.
+// Where few warps share a multiprocessor, a loop that computes with its sums still loads ahead what its first dot alone reads, if the registers
+// that instructions name hold that, too: the dot would wait for it in each iteration. What later dots read is under way meanwhile.
+//
+// Which parts these are was read off the lessons' kernels: docs/decisions.md, 88, 97 and 116.
 #pragma once
 
 #include "passes/gpu/plan_pipeline.h"

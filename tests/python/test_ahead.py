@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of dots, whose loads run ahead of them: that what an iteration reads is its own, whatever the loop does beside, against NumPy in
 float64. Numbers are small integers, so that every product and sum is exact."""
+import importlib
 import re
 
 import numpy as np
@@ -50,6 +51,47 @@ def test_pointers_that_the_loop_carries(device, m, n, warps, depth):
     a, b = small(rng, m, max(depth, 1)), small(rng, max(depth, 1), n)
     got = launch(product, device, [a, b, poisoned((m, n), F32)], depth, M=m, N=n, K=16, num_warps=warps)
     assert np.array_equal(got, of(a) @ of(b) if depth else np.zeros((m, n)))
+
+
+@libtile.jit
+def counting(a, b, c, depth, low, high, N: tl.constexpr, K: tl.constexpr, STEP: tl.constexpr):
+    n, k = tl.arange(0, N), tl.arange(0, K)
+    at, bt, acc = a + n[:, None] * depth + k, b + k[:, None] * N + n, tl.zeros((N, N), tl.float32)
+    for _ in range(low, high, STEP):
+        acc = tl.dot(tl.load(at), tl.load(bt), acc)
+        at += K
+        bt += K * N
+    tl.store(c + n[:, None] * N + n, acc)
+
+
+LEAST, MOST = -2**31, 2**31 - 1
+
+
+@everywhere
+@pytest.mark.parametrize("low, high, step, trips", [
+    (MOST - 40, MOST, 32, 2), (MOST - 32, MOST, 32, 1), (LEAST, LEAST + 33, 32, 2), (-20, 20, 32, 2), (LEAST, MOST, 2**30, 4), (LEAST, MOST, MOST, 3),
+    (7, 7, 32, 0), (7, -7, 32, 0), (MOST, LEAST, 32, 0)])
+def test_numbers_at_the_end_of_their_type(device, low, high, step, trips):
+    """Nothing lies behind what the last iteration reads."""
+    rng, n, k = np.random.default_rng(trips), 32, 16
+    a, b = small(rng, n, max(trips, 1) * k), small(rng, max(trips, 1) * k, n)
+    got = launch(counting, device, [a, b, poisoned((n, n), F32)], a.shape[1], low, high, N=n, K=k, STEP=step)
+    assert np.array_equal(got, of(a) @ of(b) if trips else np.zeros((n, n)))
+
+
+@everywhere
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("n", [40, 128, 150])
+def test_keys_ahead_of_values(device, n, causal):
+    """So many columns leave AMD's threads registers for the next keys, and not for the next values."""
+    rng, depth = np.random.default_rng(n), 128
+    q, k, v = (rng.standard_normal((1, n, depth)).astype(F16) for _ in range(3))
+    scores = of(q[0]) @ of(k[0]).T / np.sqrt(depth) + np.where(np.tri(n) if causal else True, 0, -np.inf)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    on = OnDevice(device)
+    out, lse = on(poisoned((1, n, depth), F16)), on(poisoned((1, n), F32))
+    importlib.import_module("06_attention").run(on(q), on(k), on(v), out, lse, causal, block_m=128)
+    np.testing.assert_allclose(on.back(out)[0], weights / weights.sum(1, keepdims=True) @ of(v[0]), rtol=0, atol=4e-3)
 
 
 @libtile.jit

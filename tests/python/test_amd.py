@@ -277,6 +277,24 @@ def test_loads_go_on_behind_the_dots(name, stages):
     assert ("fence" in last) == (stages > 1)
 
 
+@pytest.mark.parametrize("name", ["gfx90a", "gfx942", "gfx950", "gfx1100"])
+@pytest.mark.parametrize("depth", [64, 128])
+def test_keys_are_there_for_the_first_dot(name, depth):
+    """Where few waves hide that they are waited for, the next iteration's keys are loaded behind this one's, and there is no register for
+    values, which are loaded while scores are computed."""
+    attention = importlib.import_module("06_attention").attention
+    made = attention.warmup(*("*fp16:16",) * 4, "*fp32:16", "i32:16", "fp32", D=depth, BLOCK_M=128, BLOCK_N=64 if WAVES[name] == 64 else 32, CAUSAL=False,
+                            target=known(name), grid=(1,), num_warps=256 // WAVES[name])
+    assert not made.fallbacks
+    loop = "".join(made.asm["staged"].split(" = for ")[1].split("yield %")[:-1])
+    ops = re.findall(r"\b(buffer_read|load|dot|buffer_write)\b", loop)
+    values = ["load", "buffer_write", "buffer_read", "dot"]
+    if WAVES[name] == 64 and depth == 128:
+        assert ops == ["buffer_read", "load", "dot", *values, "buffer_write"]
+    else:
+        assert ops == values * 2
+
+
 @pytest.mark.parametrize("kind", ["fp32", "fp16"])
 def test_two_sums_an_instruction(target, kind):
     """On CDNA, of numbers that are fp32 all along: what multiplies and adds fp16 takes one at a time."""
