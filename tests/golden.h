@@ -12,7 +12,7 @@
 // `run:` may end with, or be, the name of one of the texts that a runner offers, such as `verify`: the
 // violations, one a line; `plan`: the function with what the next pass is going to do. A thrown error gives "error: message". Options after the passes:
 // target=NAME (default x86-64-v3), warps=N, stages=N (0: the compiler's choice), check, copy_boxes, warp_specialize, share_blocks,
-// spreads, launch_pdl.
+// spreads, launch_pdl, unit_rows=N, unit_groups=N.
 //
 // LIBTILE_BLESS=1 writes what was seen into the files. A mismatch prints a diff and that command.
 #pragma once
