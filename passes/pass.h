@@ -40,9 +40,9 @@ struct PassContext {
   bool copiesNarrow = false;
   // GPU: a launch may start before the one that it follows has ended (gpu/overlap_launches.h).
   bool overlapsLaunches = false;
-  // GPU: rows of the units of dots, 0 for any, and how many instructions' operands a lane has side by side (gpu/plan_dots.h).
+  // GPU: rows of the units of dots, and how many instructions' operands a lane has side by side (gpu/plan_dots.h).
   int32_t unitRows = 0;
-  int32_t unitGroups = 1;
+  int32_t unitGroups = 0;
 };
 
 // Returns whether it changed anything.

@@ -57,7 +57,7 @@ void PassScope::fail(const std::string &message, const ir::Location &location) c
   if (context_.unitRows != 0) {
     reproducer += " --unit-rows=" + std::to_string(context_.unitRows);
   }
-  if (context_.unitGroups != 1) {
+  if (context_.unitGroups != 0) {
     reproducer += " --unit-groups=" + std::to_string(context_.unitGroups);
   }
   reproducer += " --verify-each this.tile\n" + textBefore_();

@@ -42,7 +42,7 @@ struct GoldenRun {
   bool spreadsWarps = false;
   bool overlapsLaunches = false;
   int unitRows = 0;
-  int unitGroups = 1;
+  int unitGroups = 0;
 };
 // The text that a run gives for one input.
 using GoldenRunner = std::function<std::string(const GoldenRun &, const std::string &input)>;

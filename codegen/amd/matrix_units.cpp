@@ -186,9 +186,12 @@ List cdna(MatrixSet set) {
   }
   addCommonMfma(list);
   if (set != MatrixSet::Cdna4) { // there a lane reads 16 bytes for one
-    for (size_t i = 0, count = list.size(); i < count; ++i) {
-      list.push_back(ofTwo(list[i]));
+    List both;
+    for (const MatrixUnit &matrix : list) {
+      both.push_back(ofTwo(matrix));
+      both.push_back(matrix);
     }
+    return both;
   }
   return list;
 }

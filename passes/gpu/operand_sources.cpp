@@ -59,4 +59,28 @@ OperandSource operandSource(const ir::Function &fn, OpId dot, ValueId operand) {
   return !comesFromSums(fn, body, tile) ? OperandSource::Other : tile == operand ? OperandSource::Sums : OperandSource::Turned;
 }
 
+bool comesFromMemory(const ir::Function &fn, ValueId operand) {
+  std::vector<ValueId> tiles = {operand};
+  bool isLoaded = false;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const OpId op = fn.def(tiles[i]);
+    if (!op.valid() || !fn.type(tiles[i]).isTile()) {
+      continue;
+    }
+    if (fn.opcode(op) == Opcode::Load) {
+      isLoaded = true;
+      continue;
+    }
+    if (!ir::isElementwise(fn.opcode(op)) && fn.opcode(op) != Opcode::Trans) {
+      return false;
+    }
+    for (const ValueId each : fn.operands(op)) {
+      if (std::ranges::find(tiles, each) == tiles.end()) {
+        tiles.push_back(each);
+      }
+    }
+  }
+  return isLoaded;
+}
+
 } // namespace libtile::passes

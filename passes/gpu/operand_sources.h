@@ -17,4 +17,7 @@ enum class OperandSource : uint8_t {
 // Of a or b of the dot, which may be transposed on its way.
 [[nodiscard]] OperandSource operandSource(const ir::Function &fn, ir::OpId dot, ir::ValueId operand);
 
+// It is loaded, or made of nothing else element by element and by changes of its shape: it lies as a dot wants it only by chance.
+[[nodiscard]] bool comesFromMemory(const ir::Function &fn, ir::ValueId operand);
+
 } // namespace libtile::passes

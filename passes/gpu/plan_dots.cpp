@@ -46,8 +46,7 @@ OpId widenAccumulator(ir::Function &fn, OpId op) {
 
 // What a launch asks of its dots' units.
 struct Wish {
-  int32_t rows = 0; // 0: any
-  int32_t groups = 1;
+  int32_t rows = 0, groups = 0; // 0: any
 };
 
 // What a dot asks of a unit.
@@ -194,7 +193,7 @@ bool givesEither(const ir::Target &target) {
 }
 
 bool heeds(const DotUnit &unit, const Wish &wish) {
-  return unit.groups == wish.groups && (wish.rows == 0 || (unit.together && unit.m == wish.rows));
+  return (wish.groups == 0 || unit.groups == wish.groups) && (wish.rows == 0 || (unit.together && unit.m == wish.rows));
 }
 
 // Why another unit that heeds the wish would be faster; empty: there is no reason.
@@ -313,7 +312,9 @@ public:
 private:
   Demand demandWithOrder(OpId dot) {
     Demand demand = demandOf(fn_, dot, target_, warps_);
-    demand.wish = {.rows = wish_.rows, .groups = demand.fromA == OperandSource::Sums ? 1 : wish_.groups};
+    const bool isLoaded = comesFromMemory(fn_, fn_.operand(dot, 0)) && comesFromMemory(fn_, fn_.operand(dot, 1));
+    const bool takesOne = demand.fromA == OperandSource::Sums || (wish_.groups == 0 && !isLoaded);
+    demand.wish = {.rows = wish_.rows, .groups = takesOne ? 1 : wish_.groups};
     if (givesEither(target_)) {
       demand.sumsOf = sumsTogether(fn_, dot);
     }
@@ -356,7 +357,7 @@ private:
     if (demand.wish.rows != 0 && unit.m != demand.wish.rows) {
       note(dot, unit.name + ": for this dot " + target_.name + " has no unit of matrix_instr_nonkdim=" + std::to_string(demand.wish.rows));
     }
-    if (unit.groups != wish_.groups) {
+    if (wish_.groups != 0 && unit.groups != wish_.groups) {
       note(dot, unit.name + ": kpack=" + std::to_string(wish_.groups) + " changes nothing, since " +
                     (demand.fromA == OperandSource::Sums ? "its left operand is sums of another dot, as these lie"
                                                   : "for this dot " + target_.name + " has no unit of as many instructions"));
