@@ -117,8 +117,8 @@ class Triton:
         if case.kernel not in self.twins:
             self.twins[case.kernel] = triton_twin(case.kernel)
         signature, constants, facts = {}, {}, {}
-        for position, name in enumerate(inspect.signature(case.kernel.fn).parameters):
-            kind = case.types[position] if position < len(case.types) else case.constants.get(name)
+        for position, (name, parameter) in enumerate(inspect.signature(case.kernel.fn).parameters.items()):
+            kind = case.types[position] if position < len(case.types) else case.constants.get(name, parameter.default)
             if position < len(case.types) and isinstance(kind, str):
                 signature[name] = kind.split(":")[0]
                 if kind.endswith(":16"):
