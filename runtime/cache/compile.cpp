@@ -2,7 +2,6 @@
 #include "runtime/cache/compile.h"
 
 #include "ir/ops.h"
-#include "ir/printer.h"
 #include "passes/pipeline.h"
 #include "runtime/fork.h"
 #include "runtime/cache/function_library.h"
@@ -162,21 +161,6 @@ const std::string &disabledPasses() {
   return names;
 }
 
-const passes::PipelineOptions &pipelineOptions() {
-  static const passes::PipelineOptions options = [] {
-    passes::PipelineOptions made;
-    std::stringstream stream(disabledPasses());
-    for (std::string name; std::getline(stream, name, ',');) {
-      if (passes::findPass(name.substr(0, name.find(':'))) == nullptr) {
-        throw ir::UserError("LIBTILE_DISABLE_PASSES: there is no pass named '" + name + "'");
-      }
-      made.disabled.push_back(name);
-    }
-    return made;
-  }();
-  return options;
-}
-
 } // namespace
 
 std::string constantKey(const frontend::Value &value) {
@@ -225,6 +209,21 @@ Compiled::Compiled(ir::Function tile, std::vector<RuntimeParameter> parameters, 
     : tile_(std::move(tile)), parameters_(std::move(parameters)), signature_(std::move(signature)),
       target_(target), options_(options), written_(writtenParameters(tile_)),
       reports_(checksAccesses() || (!target.laysOut && hasMessages(tile_))), preferred_(makeVariant(passes::Reliance::Numbers)) {}
+
+const passes::PipelineOptions &Compiled::pipelineOptions() {
+  static const passes::PipelineOptions options = [] {
+    passes::PipelineOptions made;
+    std::stringstream stream(disabledPasses());
+    for (std::string name; std::getline(stream, name, ',');) {
+      if (passes::findPass(name.substr(0, name.find(':'))) == nullptr) {
+        throw ir::UserError("LIBTILE_DISABLE_PASSES: there is no pass named '" + name + "'");
+      }
+      made.disabled.push_back(name);
+    }
+    return made;
+  }();
+  return options;
+}
 
 passes::PassContext Compiled::passContext(passes::Reliance relies) const {
   return {target_, options_.number(Option::num_warps), options_.number(Option::num_stages), relies,

@@ -25,6 +25,10 @@
 #include <string>
 #include <vector>
 
+namespace libtile::passes {
+struct PipelineOptions;
+} // namespace libtile::passes
+
 namespace libtile::runtime {
 
 // A run-time parameter: what each launch gives.
@@ -94,6 +98,8 @@ public:
   [[nodiscard]] std::string text(const std::string &stage) const;
 
 private:
+  // Without the passes that LIBTILE_DISABLE_PASSES names.
+  [[nodiscard]] static const passes::PipelineOptions &pipelineOptions();
   [[nodiscard]] passes::PassContext passContext(passes::Reliance relies) const;
   [[nodiscard]] codegen::CodeOptions codeOptions() const;
   // From the cache on disk, if it is there.
