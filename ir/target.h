@@ -137,7 +137,6 @@ struct Target {
   bool asyncCopy = false;         // cp.async and commit/wait groups; without, copies ahead are loads to registers
   bool boxCopy = false;           // cp.async.bulk.tensor and mbarriers
   bool gridDependencies = false;  // a launch may start before the one that it follows has ended, and wait for it (passes/gpu/overlap_launches.h)
-  bool evictsFirst = false;       // an access may say that its lines are the first to go from the cache of the multiprocessor (passes/gpu/evict_streams.h)
   int32_t leastBoxRow = 0;        // bytes: threads copy rows faster that are shorter, on average (passes/gpu/narrow_boxes.h)
   int32_t registerTeam = 0;       // warps that take registers from others together (setmaxnreg); 0: none can
   bool atomicAddBf16 = false;     // an instruction; else by compare and swap

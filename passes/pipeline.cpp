@@ -18,7 +18,6 @@
 #include "passes/expand_functions.h"
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/assign_layouts.h"
-#include "passes/gpu/evict_streams.h"
 #include "passes/gpu/factor_scales.h"
 #include "passes/gpu/hold_rows.h"
 #include "passes/gpu/lower_conversions.h"
@@ -76,7 +75,6 @@ constexpr std::array kTable = {
     PassRow{"factor_scales", factorScales, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"request_guards", requestGuards, kAlways, Stage::Tile, Stage::Tile},
     PassRow{"reuse_loads", reuseLoads, When::LaysOut, Stage::Tile, Stage::Tile},
-    PassRow{"evict_streams", evictStreams, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
@@ -145,7 +143,6 @@ constexpr std::array kConstraints = {
     OrderConstraint{"run_once", "simplify", kLater, "it takes the loops apart that run once"},
     OrderConstraint{"run_once", "eliminate_common_subexpressions", kLater, "addresses of what loops load twice become one value"},
     OrderConstraint{"request_guards", "reuse_loads", kAll, "what arrays that do not overlap hold is not written in between"},
-    OrderConstraint{"reuse_loads", "evict_streams", kAll, "what is loaded twice and once from memory goes once through the cache"},
     OrderConstraint{"spread_warps", "factor_scales", kAll, "it asks for the program's warps"},
     OrderConstraint{"spread_warps", "turn_dots", kAll, "what it tries is planned for the program's warps"},
     OrderConstraint{"eliminate_dead_code", "spread_warps", kSome, "what nobody uses takes no registers"},

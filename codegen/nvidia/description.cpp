@@ -217,7 +217,6 @@ ir::Target makeTarget(const Row &row) {
   target.runsPtx = true;
   target.asyncCopy = true;
   target.boxCopy = row.boxCopy;
-  target.evictsFirst = true;
   target.gridDependencies = row.boxCopy; // both from sm_90 on
   target.leastBoxRow = 80; // 2.2 cycles a row, threads 36 bytes a cycle: an H100, all multiprocessors at once
   // Both are of the architectures whose names end in a.
