@@ -47,8 +47,7 @@ static std::string planLoad(const ir::Function &fn, const Facts &facts, LoopPlan
 std::optional<LoopPlan> planStream(const ir::Function &fn, const Facts &facts, OpId loop, const PassContext &context,
                                    std::vector<std::pair<OpId, std::string>> &refusals) {
   if (!context.target.asyncCopy) {
-    refusals.emplace_back(loop, "no copies ahead: the target has no asynchronous ones");
-    return std::nullopt;
+    return std::nullopt; // the hint means nothing there
   }
   if (const char *why = loopRefusal(fn, facts, loop)) {
     refusals.emplace_back(loop, why);

@@ -16,6 +16,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace libtile::passes {
@@ -23,7 +24,8 @@ namespace libtile::passes {
 // The user gives stages, and the loop has no dots.
 [[nodiscard]] bool isStream(const ir::Function &fn, ir::OpId loop);
 
-// Of a stream. Loads that have to stay at their place are added to `refusals` with the reason, in words. nullopt: all of them have to.
+// Of a stream. Loads that have to stay at their place are added to `refusals` with the reason, in words. nullopt: all of them have to, or
+// the target has no asynchronous copies, for which the hint is.
 [[nodiscard]] std::optional<LoopPlan> planStream(const ir::Function &fn, const Facts &facts, ir::OpId loop, const PassContext &context,
                                                  std::vector<std::pair<ir::OpId, std::string>> &refusals);
 
