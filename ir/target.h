@@ -42,7 +42,7 @@ struct DotUnit {
   bool imprecise = false;         // sums have fewer bits than acc: a dot must allow that
   int32_t leastM = 1, leastN = 1; // below, other units are faster
   SumsOf sumsOf{};                // that a lane has: not for a dot whose sums are wanted otherwise
-  int32_t groups = 1;             // instructions along k, whose operands a lane has side by side: more for who asks alone
+  int32_t groups = 1;             // instructions along k, whose operands a lane has side by side
 };
 
 // The instruction of a CPU that multiplies and adds, with its width in bits. Each has an emitter

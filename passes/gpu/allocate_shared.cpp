@@ -104,8 +104,7 @@ private:
   ir::IndexMap<OpId, int64_t> moment_;
 };
 
-ArenaPlan planArena(const ir::Function &fn, const std::vector<SharedObject> &objects, Scratch scratch = Scratch::WhileInside) {
-  const Lifetimes lifetimes(fn, objects);
+ArenaPlan planArena(const Lifetimes &lifetimes, const std::vector<SharedObject> &objects, Scratch scratch) {
   std::vector<Lifetime> lives;
   for (const SharedObject &object : objects) {
     lives.push_back(lifetimes.of(object, scratch));
@@ -115,13 +114,17 @@ ArenaPlan planArena(const ir::Function &fn, const std::vector<SharedObject> &obj
 
 } // namespace
 
-int64_t sharedBytes(const ir::Function &fn) { return planArena(fn, sharedObjects(fn)).bytes; }
+int64_t sharedBytes(const ir::Function &fn) {
+  const std::vector<SharedObject> objects = sharedObjects(fn);
+  return planArena(Lifetimes(fn, objects), objects, Scratch::WhileInside).bytes;
+}
 
 bool allocateShared(ir::Function &fn, const PassContext &context) {
   const std::vector<SharedObject> objects = sharedObjects(fn);
-  ArenaPlan plan = planArena(fn, objects);
+  const Lifetimes lifetimes(fn, objects);
+  ArenaPlan plan = planArena(lifetimes, objects, Scratch::WhileInside);
   // As many programs as before have room for it, or it is not worth it.
-  ArenaPlan kept = planArena(fn, objects, Scratch::UntilNext);
+  ArenaPlan kept = planArena(lifetimes, objects, Scratch::UntilNext);
   const auto programs = [&](int64_t bytes) { return std::min(context.target.sharedMemory / std::max<int64_t>(bytes, 1), kMostPrograms); };
   if (programs(kept.bytes) == programs(plan.bytes)) {
     plan = std::move(kept);

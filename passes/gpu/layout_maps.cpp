@@ -331,6 +331,12 @@ std::optional<Layout> resultLayout(const ir::Function &fn, ir::OpId op, const La
   return std::nullopt;
 }
 
+bool holdsReplicas(const ir::Layout &layout) {
+  const auto all = [&](ir::HwDim dim) { return layout.subtileSize(dim) - 1; };
+  return (all(ir::HwDim::Lane) & ~layout.canonicalBits(ir::HwDim::Lane)) != 0 ||
+         (all(ir::HwDim::Warp) & ~layout.canonicalBits(ir::HwDim::Warp)) != 0;
+}
+
 InTile inTile(const Layout &layout, int32_t reg, std::span<const int32_t> shape) {
   const Coords own = layout.applyOne(HwDim::Reg, reg);
   InTile result{true, true};

@@ -43,6 +43,9 @@ using CoordMap = llvm::function_ref<ir::Coords(const ir::Coords &)>;
 [[nodiscard]] std::optional<ir::Layout> resultLayout(const ir::Function &fn, ir::OpId op,
                                                      const ir::Layout &operand);
 
+// Some element is in several lanes or warps.
+[[nodiscard]] bool holdsReplicas(const ir::Layout &layout);
+
 // The register lies in the tile on some thread, and on every thread.
 struct InTile {
   bool somewhere = false, everywhere = false;

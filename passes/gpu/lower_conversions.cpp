@@ -213,12 +213,6 @@ private:
   std::map<std::tuple<ValueId, ir::BlockId, bool, unsigned>, ValueId> written_; // by the axis that is fast, too
 };
 
-bool holdsReplicas(const Layout &layout) {
-  const auto all = [&](ir::HwDim dim) { return layout.subtileSize(dim) - 1; };
-  return (all(ir::HwDim::Lane) & ~layout.canonicalBits(ir::HwDim::Lane)) != 0 ||
-         (all(ir::HwDim::Warp) & ~layout.canonicalBits(ir::HwDim::Warp)) != 0;
-}
-
 // The elements that each thread was given for itself, from the one that has the first replica.
 bool spreadElements(ir::Function &fn, OpId op) {
   const ir::Effects effects = fn.ownEffects(op);

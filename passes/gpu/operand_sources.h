@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// operand_sources: where the operands of dots come from, before anything is laid out.
+// Where the operands of dots come from, before anything is laid out.
 #pragma once
 
 #include "ir/function.h"

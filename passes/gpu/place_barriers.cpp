@@ -3,6 +3,7 @@
 
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
+#include "passes/gpu/layout_maps.h"
 #include "passes/gpu/pending_accesses.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/op_properties.h"
@@ -340,9 +341,7 @@ private:
         !sameElements(fn_, a, b, facts_)) {
       return false;
     }
-    const ir::Layout &layout = fn_.layout(type.layout());
-    return layout.canonicalBits(ir::HwDim::Lane) == layout.size(ir::HwDim::Lane) - 1 &&
-           layout.canonicalBits(ir::HwDim::Warp) == layout.size(ir::HwDim::Warp) - 1;
+    return !holdsReplicas(fn_.layout(type.layout()));
   }
 
   // All but the last `count`, where it is known which these are.

@@ -2,26 +2,21 @@
 #include "passes/gpu/plan_pipeline.h"
 
 #include "ir/ops.h"
-#include "passes/analysis/alias.h"
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/narrow_boxes.h"
 #include "passes/gpu/plan_copies.h"
-#include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_producer.h"
-#include "passes/gpu/plan_streams.h"
 #include "passes/gpu/plan_registers.h"
 #include "passes/gpu/plan_residency.h"
+#include "passes/gpu/plan_streams.h"
 #include "passes/gpu/plan_under_way.h"
 #include "passes/gpu/refuse_loops.h"
 #include "passes/gpu/shared_accesses.h"
-#include "passes/gpu/shared_layouts.h"
-#include "passes/op_properties.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 
@@ -176,8 +171,7 @@ private:
       return;
     }
     for (const OpId op : fn_.opsIn(body)) {
-      if (fn_.opcode(op) == Opcode::Load && isRow(op) && !fn_.ownEffects(op).has(ir::Effects::Ordered) && isZeroOutside(fn_, op) &&
-          !mayWriteTo(fn_, body, op, facts_)) {
+      if (fn_.opcode(op) == Opcode::Load && isRow(op) && isZeroOutside(fn_, op) && loadRefusal(fn_, facts_, op) == nullptr) {
         std::string why;
         planBoxed(plan, body, op, why);
       }
@@ -206,14 +200,11 @@ private:
   }
 
   void planLoad(LoopPlan &plan, BlockId body, OpId load) {
-    if (fn_.ownEffects(load).has(ir::Effects::Ordered)) {
-      return refuse(load, "no copy ahead: a volatile load");
+    if (const char *why = loadRefusal(fn_, facts_, load)) {
+      return refuse(load, why);
     }
     if (!isZeroOutside(fn_, load)) {
       return refuse(load, "no copy ahead: masked-off elements are not 0");
-    }
-    if (mayWriteTo(fn_, body, load, facts_)) {
-      return refuse(load, "no copy ahead: a store of the loop may write what is loaded");
     }
     std::string noBox;
     if (planBoxed(plan, body, load, noBox)) {

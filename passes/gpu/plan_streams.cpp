@@ -2,10 +2,8 @@
 #include "passes/gpu/plan_streams.h"
 
 #include "ir/ops.h"
-#include "passes/analysis/alias.h"
 #include "passes/gpu/plan_copies.h"
 #include "passes/gpu/refuse_loops.h"
-#include "passes/op_properties.h"
 
 #include <algorithm>
 
@@ -15,17 +13,14 @@ using ir::Opcode;
 using ir::OpId;
 
 bool isStream(const ir::Function &fn, OpId loop) {
-  const std::vector<OpId> ops = fn.walk(fn.region(loop));
-  return fn.getInt(loop, ir::Attr::num_stages) > 1 && std::ranges::none_of(ops, [&](OpId op) { return fn.opcode(op) == Opcode::Dot; });
+  return fn.getInt(loop, ir::Attr::num_stages) > 1 &&
+         std::ranges::none_of(fn.walk(fn.region(loop)), [&](OpId op) { return fn.opcode(op) == Opcode::Dot; });
 }
 
 // "": it runs ahead, and the plan has it.
 static std::string planLoad(const ir::Function &fn, const Facts &facts, LoopPlan &plan, OpId load, const ir::Target &target) {
-  if (fn.ownEffects(load).has(ir::Effects::Ordered)) {
-    return "no copy ahead: a volatile load";
-  }
-  if (mayWriteTo(fn, fn.region(plan.loop), load, facts)) {
-    return "no copy ahead: a store of the loop may write what is loaded";
+  if (const char *why = loadRefusal(fn, facts, load)) {
+    return why;
   }
   PlannedLoad planned{.load = load, .carried = true};
   if (fn.type(fn.result(load)).isTile()) {

@@ -2,6 +2,7 @@
 #include "passes/gpu/refuse_loops.h"
 
 #include "ir/ops.h"
+#include "passes/analysis/alias.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/op_properties.h"
 
@@ -45,6 +46,13 @@ const char *loopRefusal(const ir::Function &fn, const Facts &facts, OpId loop) {
     return "no copies ahead: the loop's step is near the end of 64 bits";
   }
   return nullptr;
+}
+
+const char *loadRefusal(const ir::Function &fn, const Facts &facts, OpId load) {
+  if (fn.ownEffects(load).has(ir::Effects::Ordered)) {
+    return "no copy ahead: a volatile load";
+  }
+  return mayWriteTo(fn, fn.block(load), load, facts) ? "no copy ahead: a store of the loop may write what is loaded" : nullptr;
 }
 
 } // namespace libtile::passes

@@ -10,5 +10,7 @@ constexpr int32_t kMostStages = 256;
 
 // Why nothing of the `for` may be copied ahead, in words. nullptr: it may.
 [[nodiscard]] const char *loopRefusal(const ir::Function &fn, const Facts &facts, ir::OpId loop);
+// Why this load of the loop's body may not. nullptr: it may.
+[[nodiscard]] const char *loadRefusal(const ir::Function &fn, const Facts &facts, ir::OpId load);
 
 } // namespace libtile::passes

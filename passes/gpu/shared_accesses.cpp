@@ -2,6 +2,7 @@
 #include "passes/gpu/shared_accesses.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/layout_maps.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/gpu/reduce_plan.h"
 #include "passes/gpu/scan_plan.h"
@@ -140,8 +141,7 @@ ir::LayoutId ownersOf(const ir::Function &fn, OpId op) {
   const bool isWhole = fn.opcode(view) == ir::Opcode::Alloc || (fn.opcode(view) == ir::Opcode::BufferSlot && fn.defOpcode(fn.operand(view, 0)) == ir::Opcode::Alloc);
   const ir::Type tile = fn.type(isRead ? fn.result(op) : isCopy ? fn.operand(op, 0) : fn.operand(op, 1));
   const ir::Layout &layout = fn.layout(tile.layout());
-  const auto isOnce = [&](ir::HwDim dim) { return layout.canonicalBits(dim) == layout.size(dim) - 1; };
-  if (!isWhole || !isOnce(ir::HwDim::Lane) || !isOnce(ir::HwDim::Warp)) {
+  if (!isWhole || holdsReplicas(layout)) {
     return {};
   }
   // Lanes read for each other by ldmatrix.
