@@ -20,6 +20,7 @@
 #include "passes/gpu/assign_layouts.h"
 #include "passes/gpu/factor_scales.h"
 #include "passes/gpu/hold_rows.h"
+#include "passes/gpu/late_selects.h"
 #include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/lower_sorts.h"
 #include "passes/gpu/place_barriers.h"
@@ -93,6 +94,7 @@ constexpr std::array kTable = {
     PassRow{"eliminate_dead_code", eliminateDeadCode, When::Nests, Stage::Nested, Stage::Nested},
     PassRow{"allocate_scratch", allocateScratch, When::Nests, Stage::Nested, Stage::Nested},
     // ---- GPU: layouts, staging
+    PassRow{"late_selects", lateSelects, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"relax_exponentials", relaxExponentials, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"multiply_codes", multiplyCodes, When::LaysOut, Stage::Tile, Stage::Tile},
     PassRow{"expand_functions", expandFunctions, When::LaysOut, Stage::Tile, Stage::Tile},
@@ -154,6 +156,8 @@ constexpr std::array kConstraints = {
     OrderConstraint{"assign_layouts", "hold_rows", kAll, "registers of a thread follow from layouts"},
     OrderConstraint{"eliminate_dead_code", "hold_rows", kSome, "what nobody uses is not held"},
     OrderConstraint{"eliminate_dead_code", "relax_exponentials", kSome, "a use that nobody needs is none"},
+    OrderConstraint{"run_once", "late_selects", kAll, "what a loop that runs once sums is one tile"},
+    OrderConstraint{"simplify", "late_selects", kSome, "the zero that such a sum begins with is added last"},
     OrderConstraint{"run_once", "relax_exponentials", kAll, "a loop that runs once carries no error on"},
     OrderConstraint{"expand_assembly", "relax_exponentials", kAll, "what a row of PTX does with an error its ops say"},
     OrderConstraint{"relax_exponentials", "expand_functions", kSome, "it knows functions, not their bodies"},

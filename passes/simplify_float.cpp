@@ -2,6 +2,7 @@
 // Floats: only what is exact for every input, infinities, NaNs and signed zeros included. Sums and
 // products are never regrouped. x + 0.0 stays (it turns -0.0 into 0.0); x + -0.0 and x - 0.0 go.
 #include "ir/ops.h"
+#include "passes/op_properties.h"
 #include "passes/simplify_rules.h"
 
 #include <cmath>
@@ -47,6 +48,28 @@ ValueId accumulate(Rewriter &rw, ValueId dot, ValueId other) {
   return rw.sameOp(op, operands, rw.fn.type(dot));
 }
 
+// The reduction is a sum of one tile.
+bool isSum(const Rewriter &rw, OpId op) {
+  return rw.fn.opcode(op) == Opcode::Reduce && rw.fn.results(op).size() == 1 && commutativeCombination(rw.fn, op, 0) == Opcode::Add &&
+         rw.fn.next(rw.fn.first(rw.fn.region(op))) == rw.fn.last(rw.fn.region(op));
+}
+
+// sum(x + 0.0) -> sum(x) + 0.0: all that the zero does to a term is that -0.0 becomes 0.0, which a sum that is not
+// zero does not show. A loop that sums from zero and runs once leaves such terms.
+bool addZeroLast(Rewriter &rw, OpId sum) {
+  const ValueId terms = rw.fn.operand(sum, 0), result = rw.fn.result(sum);
+  if (!rw.is(terms, Opcode::Add) || rw.fn.uses(terms).size() != 1 || !rw.isFloat(rw.fn.operand(rw.def(terms), 1), 0.0)) {
+    return false;
+  }
+  rw.fn.setOperand(sum, 0, rw.fn.operand(rw.def(terms), 0));
+  rw.builder.setBefore(rw.fn.next(sum));
+  const ValueId zero = rw.builder.constFloat(rw.fn.type(result), 0.0);
+  const OpId add = rw.fn.def(rw.make(Opcode::Add, {zero, zero}));
+  rw.fn.replaceAllUses(result, rw.fn.result(add));
+  rw.fn.setOperand(add, 0, result);
+  return true;
+}
+
 ValueId floatBinary(Rewriter &rw, OpId op) {
   const ValueId a = rw.fn.operand(op, 0), b = rw.fn.operand(op, 1);
   const Opcode opcode = rw.fn.opcode(op);
@@ -69,6 +92,10 @@ ValueId floatBinary(Rewriter &rw, OpId op) {
 
 ValueId simplifyFloat(Rewriter &rw, OpId op) {
   const Opcode opcode = rw.fn.opcode(op);
+  if (isSum(rw, op)) {
+    rw.edited = addZeroLast(rw, op);
+    return {};
+  }
   if (opcode == Opcode::Add) {
     const ValueId a = rw.fn.operand(op, 0), b = rw.fn.operand(op, 1);
     const ValueId left = accumulate(rw, a, b);

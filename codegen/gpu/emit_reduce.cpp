@@ -26,6 +26,9 @@ public:
   void run() {
     collect();
     for (const ReduceStep &step : plan_.steps) {
+      if (step.kind == ReduceStep::Kind::Lane || step.kind == ReduceStep::Kind::Warp) {
+        selectEntries();
+      }
       switch (step.kind) {
       case ReduceStep::Kind::Register:
         joinEntries(step.distance, step.distance);
@@ -41,6 +44,7 @@ public:
         break;
       }
     }
+    selectEntries();
     setResults();
   }
 
@@ -48,11 +52,30 @@ private:
   struct Entry {
     ir::Coords coords; // of the register: where the entry lies in thread 0
     Regs tuple;
+    llvm::Value *condition = nullptr; // if it does not hold, the entry is what the tile's select gives then
   };
+
+  // The tile is select(c, x, k), and k op k is k: entries of one condition are selected once they have been joined. invalid: it is not.
+  [[nodiscard]] ir::OpId selectBefore() const {
+    const ir::ValueId tile = fn_.operand(op_, 0);
+    if (!plan_.commutative || padded_ || fn_.defOpcode(tile) != Opcode::Select || fn_.uses(tile).size() != 1) {
+      return {};
+    }
+    const auto number = fn_.constantFloat(fn_.operand(fn_.def(tile), 2));
+    const Opcode opcode = *plan_.commutative;
+    const bool stays = opcode == Opcode::Add ? number == 0.0 : opcode == Opcode::FMin || opcode == Opcode::FMax;
+    return number && stays ? fn_.def(tile) : ir::OpId{};
+  }
 
   // Every register of the tile once; padding becomes neutral where the order is free.
   void collect() {
+    const ir::OpId select = selectBefore();
     forEachRegister([&](int32_t reg, ir::Coords coords, Regs tuple) {
+      if (select.valid()) {
+        const auto at = static_cast<size_t>(reg);
+        entries_.push_back({std::move(coords), {e_.regs(fn_.operand(select, 1))[at]}, e_.regs(fn_.operand(select, 0))[at]});
+        return;
+      }
       if (plan_.commutative && padded_) {
         llvm::Value *inside =
             builder().CreateICmpSLT(e_.coord(layout_, reg, plan_.axis), e_.i32(extent_));
@@ -93,6 +116,24 @@ private:
                                   : llvm::APInt::getZero(bits);
   }
 
+  // What has not been selected yet.
+  void selectEntry(Entry &entry) {
+    if (entry.condition != nullptr) {
+      const ir::ValueId other = fn_.operand(fn_.def(fn_.operand(op_, 0)), 2);
+      entry.tuple = select(entry.condition, entry.tuple, {e_.regs(other)[0]});
+      entry.condition = nullptr;
+    }
+  }
+  void selectEntries() { std::ranges::for_each(entries_, [&](Entry &entry) { selectEntry(entry); }); }
+
+  void joinInto(Entry &left, Entry &right, llvm::Value *rightInside) {
+    if (left.condition != right.condition) {
+      selectEntry(left);
+      selectEntry(right);
+    }
+    left.tuple = combineInside(left.tuple, right.tuple, rightInside);
+  }
+
   // combine, where the right tuple's first element may lie in the padding: then the left alone.
   Regs combineInside(const Regs &left, const Regs &right, llvm::Value *rightInside) {
     const Regs joined = combine(left, right);
@@ -126,7 +167,7 @@ private:
         joined.push_back(std::move(right));
         continue;
       }
-      left->tuple = combineInside(left->tuple, right.tuple, blockInside(*left, distance, distance));
+      joinInto(*left, right, blockInside(*left, distance, distance));
     }
     entries_ = std::move(joined);
   }
@@ -147,7 +188,7 @@ private:
       }
       // In order, everything below the repeats has been joined: the block starts at `start`.
       ir::check(!checksPadding() || start < extent_, "a repeat reaches the tile");
-      left->tuple = combine(left->tuple, entry.tuple);
+      joinInto(*left, entry, nullptr);
     }
     entries_ = std::move(joined);
   }
