@@ -204,7 +204,7 @@ Step makeCompare(const Instruction &in) {
   const bool isFloat = type == "f32", isSigned = type[0] == 'i';
   const bool isShort = in.name.starts_with("s_cmpk_") && isSigned; // a constant of 16 bits, whose sign is extended
   return [=, a = ScalarSource(in.operands[0], bits), b = ScalarSource(in.operands[1], bits)](Wave &wave) {
-    const U64 x = a.read(wave), second = b.read(wave), y = isShort ? static_cast<U64>(extend(second, 16)) : second;
+    const U64 x = a.read(wave), second = b.read(wave), y = isShort ? static_cast<uint32_t>(extend(second, 16)) : second;
     const double p = isFloat ? number(x) : 0, q = isFloat ? number(y) : 0;
     const bool isLess = isFloat ? p < q : isSigned ? extend(x, bits) < extend(y, bits) : x < y;
     const bool isMore = isFloat ? p > q : isSigned ? extend(x, bits) > extend(y, bits) : x > y;

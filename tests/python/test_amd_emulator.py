@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the emulator of AMD's GPUs (tests/amd) takes for a fault, by inline assembly that has it: registers without a wait, memory
-out of bounds, LDS that nobody wrote. And the bank conflicts that it counts. Each target's cases run in a process of their own,
+out of bounds, LDS that nobody wrote. Scalar comparisons, and the bank conflicts that it counts. Each target's cases run in a process of their own,
 `python test_amd_emulator.py`."""
 import functools
 import importlib.util
@@ -99,6 +99,27 @@ def run(target):
     print(json.dumps(said))
 
 
+# Of -4096 and a constant of 16 bits; what SCC is.
+COMPARES = [("i32", "eq", 0xF000, 1), ("i32", "eq", 0x7000, 0), ("i32", "lg", 0xF000, 0), ("i32", "lt", 0xF001, 1), ("i32", "gt", 0xF000, 0), ("u32", "eq", 0xF000, 0),
+            ("u32", "gt", 0xF000, 1)]
+
+
+@libtile.jit
+def has_compare(out, TEXT: tl.constexpr):
+    tl.store(out + tl.arange(0, 64), tl.inline_asm_elementwise(TEXT, "=v,v", [tl.arange(0, 64)], tl.int32, False, 1))
+
+
+def compare(_):
+    """What SCC is behind each of COMPARES."""
+    said = []
+    for kind, condition, number, _ in COMPARES:
+        out = libtile.to_device(np.zeros(64, np.int32), "hip")
+        text = ["s_mov_b32 s40, 0xfffff000", f"s_cmpk_{condition}_{kind} s40, {number}", "s_cselect_b32 s40, 1, 0", "v_mov_b32 $0, s40"]
+        has_compare[(1,)](out, "\n".join(text), num_warps=1)
+        said.append(int(out.numpy()[0]))
+    print(json.dumps(said))
+
+
 @libtile.jit
 def has_conflicts(x, out, words, TEXT: tl.constexpr, N: tl.constexpr, LANES: tl.constexpr):
     i, lanes = tl.arange(0, N), tl.arange(0, LANES)
@@ -161,6 +182,11 @@ def test_faults(target, name):
     assert said is None if expected is None else expected in said and "[instruction " in said, said
 
 
+@pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
+def test_short_constants_are_compared_with_their_sign(target):
+    assert json.loads(child_on("compare", target).stdout) == [scc for *_, scc in COMPARES]
+
+
 @pytest.mark.parametrize("target", CONFLICTS[0][2])
 def test_bank_conflicts(target):
     try:
@@ -176,4 +202,4 @@ def test_bank_conflicts(target):
 
 
 if __name__ == "__main__":
-    {"run": run, "count": count}[sys.argv[1]](sys.argv[2])
+    {"run": run, "compare": compare, "count": count}[sys.argv[1]](sys.argv[2])
