@@ -14,6 +14,7 @@
 #include "ir/ops.h"
 #include "passes/gpu/loop_rings.h"
 #include "passes/gpu/lower_conversions.h"
+#include "passes/gpu/plan_boxes.h"
 #include "passes/gpu/plan_producer.h"
 #include "passes/gpu/share_blocks.h"
 
@@ -97,11 +98,18 @@ private:
   void readSlots(Builder &inside) {
     for (size_t i = 0, number = 0; i < plan_.loads.size(); ++i) {
       if (plan_.loads[i].carried) {
-        fn_.replaceAllUses(fn_.result(plan_.loads[i].load), queued_[number++]);
+        fn_.replaceAllUses(fn_.result(plan_.loads[i].load), takenNumber(plan_.loads[i].load, queued_[number++]));
       } else {
         rings_.readSlot(inside, i, readSlot_);
       }
     }
+  }
+
+  // What was loaded ahead, or in place of it what the load gives outside of its mask: that may be known in this iteration alone.
+  ValueId takenNumber(OpId load, ValueId loaded) {
+    Builder here(fn_, load);
+    here.loc = fn_.loc(load);
+    return isZeroOutside(fn_, load) ? loaded : here.make(Opcode::Select, {fn_.operand(load, 1), loaded, fn_.operand(load, 2)});
   }
 
   [[nodiscard]] int64_t numBoxes() const {

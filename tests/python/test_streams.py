@@ -122,6 +122,34 @@ def test_both_loops_run_ahead(device, outer, inner, n=128, rows=5, parts=7):
     np.testing.assert_array_equal(on.back(o), y + (a + a.sum(2, keepdims=True)).sum(1))
 
 
+@libtile.jit
+def rows_without_numbers(x, factors, o, rows, OTHER: tl.constexpr, B: tl.constexpr, S: tl.constexpr):
+    """Outside of masks: a constant, what the loop counts, and what it has summed."""
+    cols = tl.arange(0, B)
+    total = 7
+    for row in tl.range(0, rows, num_stages=S):
+        a = tl.load(x + row * B + cols)
+        k = tl.load(factors + row, row % 3 != 1, OTHER)
+        m = tl.load(factors + row, row % 2 == 1, row + 100)
+        total += tl.sum(a, 0) + tl.load(factors + row, row % 3 == 1, total)
+        tl.store(o + row * B + cols, a + k * m + total)
+
+
+@everywhere
+@pytest.mark.parametrize("stages", STAGES)
+@pytest.mark.parametrize("other", [0, 5])
+def test_numbers_outside_of_their_masks(device, stages, other, n=64, rows=7):
+    x, factors = small(8, (rows, n), np.int32), small(9, rows, np.int32) + 5
+    on = OnDevice(device)
+    o = on(poisoned((rows, n), np.int32))
+    rows_without_numbers[(1,)](on(x), on(factors), o, rows, OTHER=other, B=n, S=stages)
+    total, want = 7, np.zeros((rows, n), np.int32)
+    for row in range(rows):
+        total += x[row].sum() + (factors[row] if row % 3 == 1 else total)
+        want[row] = x[row] + (factors[row] if row % 3 != 1 else other) * (factors[row] if row % 2 == 1 else row + 100) + total
+    np.testing.assert_array_equal(on.back(o), want)
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_code_copies_ahead_and_meets_in_reductions_alone(target):
     def code(stages, n="i32:16"):
