@@ -73,7 +73,7 @@ class RowKinds:
         """The text of a loop; what it does."""
         k, at, a, total = (self.fresh(prefix) for prefix in ("k", "at", "a", "total"))
         other, bound, shift = int(self.one_of([0, 0, 0, 1])), int(self.rng.integers(-9, 10)), int(self.rng.integers(0, 5))
-        kind = int(self.rng.integers(6))
+        kind = int(self.rng.integers(7))
         x, o, seen, tile = (names[name] for name in ("x_row", "o_row", "seen", "tile"))
         inside, less = f"{at} < {names['end']}", f"tl.where({a} > 0, {a} - {seen}, {a} + {seen})"
         if kind < 2:
@@ -86,7 +86,8 @@ class RowKinds:
                        [f"tl.store({x} + {at}, {less}, {inside})"],
                        [f"tl.store({o} + {at}, {a} * 2 + {seen}, {inside})"],
                        [f"tl.store({x} + {shift} + {at}, {less}, {inside})", f"{tile} += tl.load({x} + {at}, {inside}, {other})"],
-                       [f"if tl.max({a}, 0) > {bound}:", "    break", f"{tile} += {a} + {seen}"]][kind]]:
+                       [f"if tl.max({a}, 0) > {bound}:", "    break", f"{tile} += {a} + {seen}"],
+                       [f"{tile} += {a} * tl.load({x} + {k}, {k} != {start}, {seen}).to(tl.{names['wide']})"]][kind]]:
             self.line("    " + line)
         if kind < 2:
             result = f"tl.sum({total}, 0).to(tl.int32)" if kind == 0 else total
@@ -94,7 +95,7 @@ class RowKinds:
 
         def run():
             total = 0
-            for _, at, inside in rows.steps(start, step):
+            for first, at, inside in rows.steps(start, step):
                 a = rows.load(at, inside, other)
                 less = np.where(a > 0, a - rows.seen, a + rows.seen)
                 if kind < 2:
@@ -106,10 +107,12 @@ class RowKinds:
                 elif kind == 4:
                     rows.store(rows.memory, at + shift, inside, less)
                     rows.tile = rows.tile + rows.load(at, inside, other)
-                elif a.max() > bound:
+                elif kind == 5 and a.max() > bound:
                     break
-                else:
+                elif kind == 5:
                     rows.tile = rows.tile + a + rows.seen
+                else:
+                    rows.tile = rows.tile + a * (rows.seen if first == start else int(rows.memory[first + rows.row * rows.length]))
             if kind < 2:
                 rows.seen = clamped(total)
         return run
