@@ -140,12 +140,14 @@ ir::LayoutId ownersOf(const ir::Function &fn, OpId op) {
   const OpId view = fn.def(fn.operand(op, isCopy ? 1 : 0));
   const bool isWhole = fn.opcode(view) == ir::Opcode::Alloc || (fn.opcode(view) == ir::Opcode::BufferSlot && fn.defOpcode(fn.operand(view, 0)) == ir::Opcode::Alloc);
   const ir::Type tile = fn.type(isRead ? fn.result(op) : isCopy ? fn.operand(op, 0) : fn.operand(op, 1));
+  const ir::Type whole = fn.type(fn.result(view));
   const ir::Layout &layout = fn.layout(tile.layout());
-  if (!isWhole || holdsReplicas(layout)) {
+  // Axes that a reshape makes others of give a thread other elements of the buffer, be the layout the same.
+  if (!isWhole || !tile.sameShape(whole) || holdsReplicas(layout)) {
     return {};
   }
   // Lanes read for each other by ldmatrix.
-  const ir::Layout &buffer = fn.layout(fn.type(fn.result(view)).layout());
+  const ir::Layout &buffer = fn.layout(whole.layout());
   const bool isByVectors = !isRead || readAccess(layout, buffer, static_cast<int32_t>(tile.elementBytes())).kind == AccessKind::Vector;
   return isByVectors ? tile.layout() : ir::LayoutId{};
 }

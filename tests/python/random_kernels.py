@@ -251,7 +251,7 @@ class Kernel(IndexKinds, AcrossKinds, DotKinds, FunctionKinds, MathKinds, Memory
                         value.array.transpose(order))
 
     def reshape(self, value):
-        shape = self.regrouped(value.shape)
+        shape = value.shape[::-1] if self.rng.random() < 0.3 else self.regrouped(value.shape)
         return self.let(f"tl.reshape({value.name}, {shape})", value.array.reshape(shape))
 
     def grow(self, value):

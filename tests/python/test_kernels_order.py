@@ -197,3 +197,32 @@ def test_a_number_in_front_of_what_stores_over_it(device, where, dtype, warps, n
     array = on(x)
     number_in_front[(1,)](array, n, where, B=block, num_warps=warps)
     np.testing.assert_array_equal(on.back(array), want)
+
+
+# ---- tiles whose axes change, through memory that threads share
+
+@libtile.jit
+def reshaped_again(x, out, turns, M: tl.constexpr, N: tl.constexpr):
+    rows, columns = tl.arange(0, M), tl.arange(0, N)
+    a = tl.load(x + rows[:, None] * N + columns)
+    for turn in range(turns):
+        b = tl.reshape(a, (N, M))
+        c = tl.reshape(b * 2 + tl.sum(b, 1)[:, None], (M, N))
+        a = (a + c + tl.reshape(tl.trans(c), (M, N)) + turn) & 1023
+    tl.store(out + rows[:, None] * N + columns, a)
+
+
+@everywhere
+@pytest.mark.parametrize("warps", [1, 2, 4, 8])
+@pytest.mark.parametrize("shape", [(5, 7), (7, 5), (9, 13), (17, 31), (31, 17), (6, 4), (12, 20), (16, 32)])
+def test_other_axes_in_the_same_layout(device, shape, warps, turns=3):
+    x = small(np.random.default_rng(shape[0]), shape, np.int32)
+    on = OnDevice(device)
+    out = on(poisoned(shape, np.int32))
+    reshaped_again[(1,)](on(x), out, turns, M=shape[0], N=shape[1], num_warps=warps)
+    a = x.astype(np.int64)
+    for turn in range(turns):
+        b = a.reshape(shape[::-1])
+        c = (b * 2 + b.sum(1, keepdims=True)).reshape(shape)
+        a = (a + c + c.T.reshape(shape) + turn) & 1023
+    np.testing.assert_array_equal(on.back(out), a)
