@@ -50,6 +50,7 @@ struct Guard {
     Above,     // signed parameter > value
     Disjoint,  // the arrays of the two pointer parameters do not overlap
     Positive,  // 2^-64 <= fp32 parameter <= 2^64
+    Within,    // 0 < signed parameter <= value
   } kind;
   uint32_t param;
   int64_t value; // Disjoint: the other parameter; Positive: 0

@@ -218,8 +218,9 @@ private:
                                  : acceptWord("below")   ? Guard::Kind::Below
                                  : acceptWord("above")   ? Guard::Kind::Above
                                  : acceptWord("disjoint") ? Guard::Kind::Disjoint
-                                 : acceptWord("positive")
-                                     ? Guard::Kind::Positive
+                                 : acceptWord("positive") ? Guard::Kind::Positive
+                                 : acceptWord("within")
+                                     ? Guard::Kind::Within
                                      : (fail("expected a guard"), Guard::Kind());
         const uint32_t param = parameterNumber();
         const int64_t value = kind == Guard::Kind::Positive   ? 0

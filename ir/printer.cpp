@@ -139,6 +139,8 @@ private:
       return "disjoint " + param + " " + parameter(guard.value);
     case Guard::Kind::Positive:
       return "positive " + param;
+    case Guard::Kind::Within:
+      return "within " + param + " " + std::to_string(guard.value);
     }
     return {};
   }

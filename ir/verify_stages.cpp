@@ -167,6 +167,9 @@ void verifyFunction(Checker &c) {
     case Guard::Kind::Positive:
       ok = type == Type::scalar(Elem::F32) && guard.value == 0;
       break;
+    case Guard::Kind::Within:
+      ok = type.isInteger() && guard.value >= 1;
+      break;
     }
     c.require(ok, 31, {}, "a guard on a parameter that it does not fit");
   }

@@ -13,7 +13,7 @@ namespace libtile::passes {
 enum class Reliance : uint8_t {
   Nothing,   // the general variant
   Arguments, // how they lie in memory, and their size (request_guards.h)
-  Numbers,   // and that extents are multiples of tiles (gpu/unwrap_indices.h), and scales positive (gpu/factor_scales.h)
+  Numbers,   // and that extents are multiples of tiles (gpu/unwrap_indices.h), or fit into one (gpu/run_once.h), and scales positive (gpu/factor_scales.h)
 };
 
 struct PassContext {

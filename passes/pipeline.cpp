@@ -142,6 +142,7 @@ constexpr std::array kConstraints = {
     OrderConstraint{"unwrap_indices", "simplify", kLater, "a tile's number is divided by 1"},
     OrderConstraint{"unwrap_indices", "request_guards", kAll, "its guards are sorted with the others"},
     OrderConstraint{"eliminate_common_subexpressions", "run_once", kSome, "ends of loops that are equal are one value"},
+    OrderConstraint{"run_once", "request_guards", kAll, "its guards are sorted with the others"},
     OrderConstraint{"run_once", "simplify", kLater, "it takes the loops apart that run once"},
     OrderConstraint{"run_once", "eliminate_common_subexpressions", kLater, "addresses of what loops load twice become one value"},
     OrderConstraint{"request_guards", "reuse_loads", kAll, "what arrays that do not overlap hold is not written in between"},

@@ -38,6 +38,8 @@ bool guardHolds(const ir::Guard &guard, std::span<const uint64_t> slots,
     const auto number = std::bit_cast<float>(static_cast<uint32_t>(slots[guard.param]));
     return number >= std::ldexp(1.0f, -ir::kGuardedExponent) && number <= std::ldexp(1.0f, ir::kGuardedExponent);
   }
+  case ir::Guard::Kind::Within:
+    return static_cast<int64_t>(slots[guard.param]) > 0 && static_cast<int64_t>(slots[guard.param]) <= guard.value;
   }
   return false;
 }

@@ -151,6 +151,8 @@ void FactsBuilder::visitParams() {
         setRange(facts, intersect(facts.proved.range, {facts.proved.range.lo, guard.value - 1}));
       } else if (guard.kind == Guard::Kind::Above && fn_.type(value).isInteger()) {
         setRange(facts, intersect(facts.proved.range, {guard.value + 1, facts.proved.range.hi}));
+      } else if (guard.kind == Guard::Kind::Within) {
+        setRange(facts, intersect(facts.proved.range, {1, guard.value}));
       }
     }
     setDivisible(facts, divisible);

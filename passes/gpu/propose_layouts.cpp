@@ -307,6 +307,11 @@ struct Sizes {
   bool carried = false;         // a reduced tile holds partial results of a loop
   std::vector<int64_t> loaded;  // elements of the tiles that are loaded
 
+  // As large as the row.
+  [[nodiscard]] int64_t loadedRows() const {
+    return std::ranges::count_if(loaded, [&](int64_t each) { return each >= row; });
+  }
+
   explicit Sizes(const ir::Function &fn) : live(liveRegisters(fn)) {
     for (const OpId op : fn.walk()) {
       const Opcode opcode = fn.opcode(op);
@@ -381,9 +386,8 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     // what a warp does once for a row (shuffles, waiting for the others) then counts less. Partial
     // results, and what is loaded beside the row, such as weights, take registers of their own.
     const int64_t elements = std::max(sizes.widest, sizes.row * 4) / (4 * context.target.warpSize);
-    const auto asLargeAsRow = std::ranges::count_if(sizes.loaded, [&](int64_t each) { return each >= sizes.row; });
     const int64_t few = sizes.carried ? 8 : 4;
-    const int64_t held = sizes.carried || asLargeAsRow > 1 ? 64 : 128;
+    const int64_t held = sizes.carried || sizes.loadedRows() > 1 ? 64 : 128;
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), 1, few);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / held), warps, 16);
   } else {
@@ -404,10 +408,10 @@ int32_t chooseResident(const ir::Function &fn, const Facts &facts, const PassCon
   }
   const int32_t threads = warps * context.target.warpSize;
   // Beside the row: addresses, what is being computed. A loop holds partial results and the next elements, or elements,
-  // what they are multiplied by and what is added to them. A tile that is larger than any row needs its registers too.
+  // what they are multiplied by and what is added to them; without a loop all rows may be loaded at once. A tile that is larger than any row needs its registers too.
   const int64_t elements = std::max(sizes.row, sizes.widest / 4) / threads;
   const int64_t loaded = loadsWords(fn, facts) ? std::min(sizes.widest / 4 / threads, elements) : elements;
-  const int64_t row = sizes.carried ? std::max(elements + loaded, 3 * loaded) + 32 : elements + 40;
+  const int64_t row = sizes.carried ? std::max(elements + loaded, 3 * loaded) + 32 : std::max(elements + 40, sizes.loadedRows() * loaded + 32);
   const int64_t registers = std::max(row, sizes.live / threads + 16);
   return static_cast<int32_t>(
       std::clamp<int64_t>(context.target.registers / (threads * registers), 1, 24));

@@ -54,8 +54,11 @@ public:
         wanted.push_back(*group);
       }
     }
-    std::ranges::for_each(wanted, [&](const Group &group) { split(group); });
-    return !wanted.empty();
+    bool changed = false;
+    for (const Group &group : wanted) {
+      changed |= run(group);
+    }
+    return changed;
   }
 
 private:
@@ -134,6 +137,25 @@ private:
       before.merge(arrays);
     }
     return false;
+  }
+
+  // Code that may rely on guards has one step; code that may not stays as it is, since who runs it has longer rows.
+  bool run(const Group &group) {
+    const auto parameters = fn_.args(fn_.body());
+    const auto parameter = std::ranges::find(parameters, group.range.end);
+    if (group.range.start != 0 || parameter == parameters.end()) {
+      split(group);
+      return true;
+    }
+    if (context_.relies != Reliance::Numbers) {
+      return false;
+    }
+    for (const OpId loop : group.loops) {
+      Builder builder(fn_, loop);
+      fn_.setOperand(loop, 1, builder.constInt(fn_.type(group.range.end), group.range.step));
+    }
+    fn_.guards.push_back({ir::Guard::Kind::Within, static_cast<uint32_t>(parameter - parameters.begin()), group.range.step});
+    return true;
   }
 
   void split(const Group &group) {

@@ -142,6 +142,8 @@ std::string guardText(const ir::Guard &guard, const std::vector<std::string> &na
     return name(guard.param) + " and " + name(guard.value) + " do not overlap";
   case ir::Guard::Kind::Positive:
     return "2^-64 <= " + name(guard.param) + " <= 2^64";
+  case ir::Guard::Kind::Within:
+    return "0 < " + name(guard.param) + " <= " + std::to_string(guard.value);
   }
   return {};
 }
@@ -300,8 +302,9 @@ Variant Compiled::compileVariant(passes::Reliance relies) const {
 }
 
 const Variant &Compiled::variant(passes::Reliance relies) const {
+  using Kind = ir::Guard::Kind;
   const bool asksForNumbers = std::ranges::any_of(preferred_.guards, [](const ir::Guard &guard) {
-    return guard.kind == ir::Guard::Kind::Divisible || guard.kind == ir::Guard::Kind::Positive;
+    return guard.kind == Kind::Divisible || guard.kind == Kind::Positive || guard.kind == Kind::Within;
   });
   if (relies == passes::Reliance::Numbers || preferred_.guards.empty() ||
       (relies == passes::Reliance::Arguments && !asksForNumbers)) {

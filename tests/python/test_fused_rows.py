@@ -44,3 +44,29 @@ def test_sums_and_results_of_one_row(device, cols, over):
     # Sums of up to 1000 numbers of about 1, rounded as fp32.
     for got, want in zip((scaled, squared, sums), wanted(x, over)):
         np.testing.assert_allclose(on.back(got), want, rtol=1e-4, atol=1e-4)
+
+
+@libtile.jit
+def centred(x, out, n, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        total += tl.load(x + i, mask=i < n, other=0.0)
+    mean = tl.sum(total) / n
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        tl.store(out + i, tl.load(x + i, mask=i < n) - mean, mask=i < n)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_of_one_step_and_of_several(device):
+    """GPUs have code of its own for one step; each launch finds out which it needs."""
+    on = OnDevice(device)
+    for n in (100, 1, 0, -3, 128, 129, 1000, 7):
+        x = np.random.default_rng(n + 5).standard_normal(max(n, 1)).astype(np.float32)
+        out = on(np.full_like(x, 7))
+        kernel = centred[(1,)](on(x), out, n, BLOCK=128)
+        want = x[:n] - x[:n].mean(dtype=np.float64) if n > 0 else [7]
+        np.testing.assert_allclose(on.back(out), want, rtol=1e-5, atol=1e-5)
+    if device != "cpu":
+        assert "0 < n <= 128" in kernel.guards
