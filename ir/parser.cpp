@@ -210,18 +210,22 @@ private:
     define(name, fn.addParam(type, std::move(param)), start);
   }
 
+  Guard::Kind guardKind() {
+    using Kind = Guard::Kind;
+    for (const auto &[word, kind] : {std::pair{"divisible", Kind::Divisible}, {"below", Kind::Below}, {"above", Kind::Above}, {"disjoint", Kind::Disjoint},
+                                     {"positive", Kind::Positive}, {"within", Kind::Within}}) {
+      if (acceptWord(word)) {
+        return kind;
+      }
+    }
+    fail("expected a guard");
+  }
+
   // Guards, maps and fallbacks.
   void head(Function &fn) {
     for (;;) {
       if (acceptWord("guard")) {
-        const Guard::Kind kind = acceptWord("divisible") ? Guard::Kind::Divisible
-                                 : acceptWord("below")   ? Guard::Kind::Below
-                                 : acceptWord("above")   ? Guard::Kind::Above
-                                 : acceptWord("disjoint") ? Guard::Kind::Disjoint
-                                 : acceptWord("positive") ? Guard::Kind::Positive
-                                 : acceptWord("within")
-                                     ? Guard::Kind::Within
-                                     : (fail("expected a guard"), Guard::Kind());
+        const Guard::Kind kind = guardKind();
         const uint32_t param = parameterNumber();
         const int64_t value = kind == Guard::Kind::Positive   ? 0
                               : kind == Guard::Kind::Disjoint ? parameterNumber()
