@@ -103,9 +103,17 @@ struct FunctionKey {
 // How shared memory serves what a warp reads: a word of each bank at once, of words that lie `banks` words apart one. Lanes that read
 // 16 bytes are served as many at once as the banks hold, in this order: the lane of number i is the exclusive or of the entries that i's
 // bits choose. What is written, and what is read in smaller pieces, is served in the order of lanes; writes have 32 banks.
+//
+// Lanes may read for each other, so that each gets elements that lie far apart (passes/gpu/shared_layouts.h: AccessKind).
+enum class MatrixReads : uint8_t {
+  None,
+  EightRows,    // eight lanes name the rows of a matrix of 8 x 8, as it lies or transposed (ldmatrix)
+  SixteenLanes, // of 8 bytes each of sixteen lanes gets one element of 1 or 2 bytes for each that it has (ds_read_b64_tr)
+};
 struct SharedReads {
   int32_t banks = 32;
   std::array<int32_t, 6> order = {1, 2, 4, 8, 16, 32};
+  MatrixReads matrices{};
 };
 
 struct Target {

@@ -53,7 +53,7 @@ private:
   void addNeighbours(ir::OpId op, ir::MemOrder sem, const RegGroup &group, llvm::Value *predicate) override;
   void fence(ir::OpId op, llvm::Value *predicate) override;
   void publish() override;
-  void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
+  void readMatrices(ir::OpId op, const passes::BufferAccess &access) override;
   llvm::Value *joinBytes(const std::array<gpu::WordByte, 4> &bytes) override;
   // ---- emit_masked.cpp
   struct BufferPlace {

@@ -24,7 +24,7 @@ struct Row {
   MatrixSet matrices;
   LaneSet lanes;
 };
-constexpr ir::SharedReads kPlain, kCrosswise = {.banks = 32, .order = {1, 2, 20, 8, 16, 32}}, kWide = {.banks = 64, .order = {1, 2, 12, 20, 16, 32}};
+constexpr ir::SharedReads kPlain, kCrosswise = {.banks = 32, .order = {1, 2, 20, 8, 16, 32}}, kWide = {.banks = 64, .order = {1, 2, 12, 20, 16, 32}, .matrices = ir::MatrixReads::SixteenLanes};
 constexpr Row kRows[] = {
     {"gfx90a", 64, 64, 512, 131072, kCrosswise, 19, MatrixSet::Cdna2, LaneSet::Cdna},
     {"gfx942", 64, 64, 512, 131072, kCrosswise, 19, MatrixSet::Cdna3, LaneSet::Cdna},

@@ -249,11 +249,28 @@ llvm::Value *AmdEmitter::joinBytes(const std::array<gpu::WordByte, 4> &bytes) {
   return builder_.CreateCall(permute, {high.word, low.word, i32(selector)});
 }
 
-// There is no instruction for matrices: as vectors.
-void AmdEmitter::readMatrices(ir::OpId op, const std::vector<int32_t> &, bool) {
-  const ir::ValueId result = fn_.result(op);
-  const auto bytes = static_cast<int32_t>(fn_.type(result).elementBytes());
-  readVectors(op, passes::writeAccess(layoutOf(result), layoutOf(fn_.operand(op, 0)), bytes).registerBits);
+// Lanes of sixteen get what others have read (AccessKind::Turned).
+void AmdEmitter::readMatrices(ir::OpId op, const passes::BufferAccess &access) {
+  const ir::ValueId result = fn_.result(op), buffer = fn_.operand(op, 0);
+  const ir::Type element = fn_.type(result).element();
+  const ir::Layout &layout = layoutOf(result), &bufferLayout = layoutOf(buffer);
+  BufferOffsets offsets = bufferOffsets(layout, bufferLayout, element.elementBytes(), passes::namedOffsets(layout, bufferLayout, access));
+  const bool isByte = element.elementBytes() == 1;
+  llvm::Type *words = llvm::FixedVectorType::get(builder_.getInt32Ty(), 2);
+  llvm::Type *read = isByte ? words : llvm::FixedVectorType::get(builder_.getInt16Ty(), 4);
+  auto *type = llvm::FunctionType::get(read, {scalar(buffer)->getType()}, false);
+  const llvm::FunctionCallee instruction =
+      module_.getOrInsertFunction(isByte ? "llvm.amdgcn.ds.read.tr8.b64.v2i32" : "llvm.amdgcn.ds.read.tr16.b64.v4i16", type);
+  Regs out(numRegs(result));
+  for (const RegGroup &group : groupsOf(layout.size(ir::HwDim::Reg), access.registerBits)) {
+    llvm::Value *pair = builder_.CreateBitCast(builder_.CreateCall(instruction, {bufferPointer(scalar(buffer), offsets, group[0])}), words);
+    const Regs elements = unpackWords(element, {builder_.CreateExtractElement(pair, uint64_t{0}), builder_.CreateExtractElement(pair, uint64_t{1})}, 4,
+                                      static_cast<unsigned>(group.size()));
+    for (size_t i = 0; i < group.size(); ++i) {
+      out[static_cast<size_t>(group[i])] = elements[i];
+    }
+  }
+  set(result, std::move(out));
 }
 
 } // namespace libtile::codegen::amd

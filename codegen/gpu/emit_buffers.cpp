@@ -63,15 +63,8 @@ void Emitter::lowerBufferRead(ir::OpId op) {
   const passes::BufferAccess access =
       passes::isFlat(layoutOf(result), layoutOf(buffer))
           ? passes::flatAccess({layoutOf(result), fn_.type(result).shape()}, layoutOf(buffer), bytes)
-          : passes::readAccess(layoutOf(result), layoutOf(buffer), bytes);
-  switch (access.kind) {
-  case passes::AccessKind::Vector:
-    return readVectors(op, access.registerBits);
-  case passes::AccessKind::Matrix:
-    return readMatrices(op, access.registerBits, false);
-  case passes::AccessKind::MatrixTransposed:
-    return readMatrices(op, access.registerBits, true);
-  }
+          : passes::readAccess(layoutOf(result), layoutOf(buffer), bytes, target_.sharedReads);
+  access.kind == passes::AccessKind::Vector ? readVectors(op, access.registerBits) : readMatrices(op, access);
 }
 
 void Emitter::readVectors(ir::OpId op, const std::vector<int32_t> &bits) {

@@ -33,7 +33,7 @@
 
 namespace libtile {
 namespace ir { enum class MemOrder : uint8_t; } // ir/ops.h
-namespace passes { struct Conversion; }
+namespace passes { struct BufferAccess; struct Conversion; }
 } // namespace libtile
 
 namespace libtile::codegen::gpu {
@@ -96,7 +96,7 @@ protected:
   virtual void publish() = 0;
   // Bytes of shared memory that the code asks for itself; 0: the launch gives it.
   [[nodiscard]] virtual int64_t sharedExtent() const = 0;
-  virtual void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) = 0;
+  virtual void readMatrices(ir::OpId op, const passes::BufferAccess &access) = 0;
   // A word of four bytes that lie in other words; null: what a vector of bytes comes to is no slower.
   virtual llvm::Value *joinBytes(const std::array<WordByte, 4> &bytes);
   // printf by the threads for which the predicate holds; the format is a text of ours.

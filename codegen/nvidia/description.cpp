@@ -208,6 +208,7 @@ ir::Target makeTarget(const Row &row) {
     target.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, ir::Float8::e5});
   }
   target.warpSize = 32;
+  target.sharedReads.matrices = ir::MatrixReads::EightRows;
   target.maxWarps = 32;
   target.sharedMemory = row.sharedKib * 1024;
   target.registersPerThread = 255;

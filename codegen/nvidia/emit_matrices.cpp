@@ -4,6 +4,7 @@
 
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
+#include "passes/gpu/shared_layouts.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
@@ -14,31 +15,16 @@ namespace libtile::codegen::nvidia {
 using ir::HwDim;
 using ir::Opcode;
 
-namespace {
-
-// Where the three low bits of the lane, which name a matrix's rows, move the address: elements.
-std::vector<int32_t> rowColumns(const ir::Layout &layout, const ir::Layout &buffer,
-                                std::span<const int32_t> unitBits, bool transposed) {
-  const ir::LayoutInverse inverse(buffer);
-  const auto &lanes = layout.bases(HwDim::Lane);
-  if (!transposed) {
-    return {inverse.offsetOf(lanes[2]), inverse.offsetOf(lanes[3]), inverse.offsetOf(lanes[4])};
-  }
-  const auto &regs = layout.bases(HwDim::Reg);
-  return {inverse.offsetOf(regs[static_cast<size_t>(unitBits[0])]), inverse.offsetOf(lanes[0]),
-          inverse.offsetOf(lanes[1])};
-}
-
-} // namespace
-
 // ldmatrix: the lane 8 j + i names row i of matrix j; each lane gets one 32-bit unit of each
 // matrix. The matrices differ in up to two bits of the register index.
-void NvidiaEmitter::readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) {
+void NvidiaEmitter::readMatrices(ir::OpId op, const passes::BufferAccess &access) {
+  const std::vector<int32_t> &unitBits = access.registerBits;
+  const bool transposed = access.kind == passes::AccessKind::MatrixTransposed;
   const ir::ValueId result = fn_.result(op);
   const ir::Layout &layout = layoutOf(result);
   const ir::Layout &bufferLayout = layoutOf(fn_.operand(op, 0));
   const ir::Type element = fn_.type(result).element();
-  std::vector<int32_t> columns = rowColumns(layout, bufferLayout, unitBits, transposed);
+  std::vector<int32_t> columns = passes::namedOffsets(layout, bufferLayout, access);
   std::vector<int32_t> allBits(unitBits.begin(), unitBits.end());
   const ir::LayoutInverse inverse(bufferLayout);
   const auto &regBases = layout.bases(HwDim::Reg);

@@ -65,7 +65,7 @@ private:
   void publish() override;
   [[nodiscard]] int64_t sharedExtent() const override { return 0; }
   void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from, std::pair<llvm::Value *, int32_t> to);
-  void readMatrices(ir::OpId op, const std::vector<int32_t> &unitBits, bool transposed) override;
+  void readMatrices(ir::OpId op, const passes::BufferAccess &access) override;
   Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
   // ---- emit_messages.cpp
   llvm::Value *constantText(const std::string &text) override;

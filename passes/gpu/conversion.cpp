@@ -190,7 +190,7 @@ Conversion planConversion(const Layout &from, const Layout &to, std::span<const 
   plan.buffer = chooseBuffer(
       shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = elementBytes, .reads = reads});
   plan.write = writeAccess(from, plan.buffer, elementBytes);
-  plan.read = readAccess(to, plan.buffer, elementBytes);
+  plan.read = readAccess(to, plan.buffer, elementBytes, reads);
   Conversion inWarps = plan;
   if ((planShuffles(from, to, elementBytes, inWarps) || planExchanges(from, to, elementBytes, inWarps)) &&
       staysInWarps(inWarps, from, to, elementBytes, reads)) {

@@ -3,7 +3,8 @@
 //
 // Matrix instructions take of each operand a run along k in one lane. A tile that memory has along its other axis must turn on the
 // way. Where nothing copies straight to shared memory, a thread that loads pieces of several rows does that in registers: it writes
-// neighbours along k as one word, and each lane reads its runs at once instead of element by element.
+// neighbours along k as one word, and each lane reads its runs at once instead of element by element. Where lanes read a tile turned
+// (AccessKind::Turned), threads load the same rows, which share addresses and masks, and write them as they are.
 #pragma once
 
 #include "ir/function.h"

@@ -31,7 +31,7 @@ constexpr size_t kMostPending = 128;
 
 class Placer {
 public:
-  explicit Placer(ir::Function &fn) : fn_(fn), facts_(computeFacts(fn)) {
+  Placer(ir::Function &fn, const ir::Target &target) : fn_(fn), target_(target), facts_(computeFacts(fn)) {
     for (const SharedObject &object : sharedObjects(fn)) {
       const int64_t offset = fn.getInt(object.owner, Attr::offset);
       bytes_.set(object.owner, {offset, offset + object.bytes});
@@ -195,7 +195,7 @@ private:
   ir::LayoutId ownersOf(OpId op) const {
     const auto [found, isNew] = owners_.try_emplace(op);
     if (isNew) {
-      found->second = passes::ownersOf(fn_, op);
+      found->second = passes::ownersOf(fn_, op, target_.sharedReads);
     }
     return found->second;
   }
@@ -405,6 +405,7 @@ private:
   }
 
   ir::Function &fn_;
+  const ir::Target &target_;
   const Facts facts_;
   ir::IndexMap<OpId, Bytes> bytes_;
   mutable std::map<OpId, ir::LayoutId> owners_; // of ops that have been asked for
@@ -413,8 +414,8 @@ private:
 
 } // namespace
 
-bool placeBarriers(ir::Function &fn, const PassContext &) {
-  Placer(fn).run();
+bool placeBarriers(ir::Function &fn, const PassContext &context) {
+  Placer(fn, context.target).run();
   fn.stage = ir::Stage::Staged;
   return true;
 }

@@ -131,7 +131,7 @@ bool startsDot(const ir::Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::Dot && fn.type(fn.operand(op, 2)).isPlace();
 }
 
-ir::LayoutId ownersOf(const ir::Function &fn, OpId op) {
+ir::LayoutId ownersOf(const ir::Function &fn, OpId op, const ir::SharedReads &reads) {
   const ir::Opcode opcode = fn.opcode(op);
   const bool isRead = opcode == ir::Opcode::BufferRead, isCopy = opcode == ir::Opcode::AsyncCopy;
   if (!isRead && !isCopy && opcode != ir::Opcode::BufferWrite) {
@@ -146,9 +146,9 @@ ir::LayoutId ownersOf(const ir::Function &fn, OpId op) {
   if (!isWhole || !tile.sameShape(whole) || holdsReplicas(layout)) {
     return {};
   }
-  // Lanes read for each other by ldmatrix.
+  // Lanes read matrices for each other.
   const ir::Layout &buffer = fn.layout(whole.layout());
-  const bool isByVectors = !isRead || readAccess(layout, buffer, static_cast<int32_t>(tile.elementBytes())).kind == AccessKind::Vector;
+  const bool isByVectors = !isRead || readAccess(layout, buffer, static_cast<int32_t>(tile.elementBytes()), reads).kind == AccessKind::Vector;
   return isByVectors ? tile.layout() : ir::LayoutId{};
 }
 

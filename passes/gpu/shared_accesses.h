@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/function.h"
+#include "ir/target.h"
 
 #include <vector>
 
@@ -44,7 +45,7 @@ struct RingPhase {
 
 // The layout under which threads access their buffer, if each element is accessed by one thread: of two accesses of a buffer under one such
 // layout a thread meets its own alone. Invalid: not known.
-[[nodiscard]] ir::LayoutId ownersOf(const ir::Function &fn, ir::OpId op);
+[[nodiscard]] ir::LayoutId ownersOf(const ir::Function &fn, ir::OpId op, const ir::SharedReads &reads);
 
 struct SharedAccess {
   ir::OpId owner;

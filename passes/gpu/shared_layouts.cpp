@@ -147,11 +147,39 @@ std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t element
   return std::nullopt;
 }
 
+// Lanes whose elements lie side by side, and elements of a lane that lie a multiple of 8 bytes apart.
+std::optional<BufferAccess> turnedAccess(const Columns &columns, int32_t elementBytes) {
+  constexpr int32_t kBytes = 8, kWidest = 2; // of a lane, of an element
+  const int32_t elements = kBytes / elementBytes;
+  const auto bits = log2Of(elements);
+  const auto isApart = [&](int32_t offset) { return (offset & (elements - 1)) == 0; };
+  if (elementBytes > kWidest || columns.lanes.size() < 4 || columns.regs.size() < bits || columns.subtileSize < elements ||
+      !lanesCount(columns.lanes, 0, bits, 0) || !std::ranges::all_of(std::span(columns.lanes).subspan(bits), isApart) ||
+      !std::ranges::all_of(columns.regs, isApart) || !std::ranges::all_of(columns.warps, isApart) ||
+      !std::ranges::all_of(columns.repeats, isApart)) {
+    return std::nullopt;
+  }
+  BufferAccess access{AccessKind::Turned, elements, {}};
+  for (unsigned bit = 0; bit < bits; ++bit) {
+    access.registerBits.push_back(static_cast<int32_t>(bit));
+  }
+  return access;
+}
+
 // Offsets that bits of the lane's number add to what one access reaches. Vectors: the lanes; matrices: the eight rows of one.
 Columns::List laneColumns(const Columns &columns, const BufferAccess &access) {
   const Columns::List &lanes = columns.lanes;
   switch (access.kind) {
   case AccessKind::Vector: return lanes;
+  case AccessKind::Turned: {
+    const size_t bits = access.registerBits.size();
+    Columns::List named(lanes.begin() + static_cast<int64_t>(bits), lanes.begin() + 4);
+    for (const int32_t bit : access.registerBits) {
+      named.push_back(columns.regs[static_cast<size_t>(bit)]);
+    }
+    named.append(lanes.begin() + 4, lanes.end());
+    return named;
+  }
   case AccessKind::Matrix: return {lanes[2], lanes[3], lanes[4]};
   case AccessKind::MatrixTransposed: return {columns.regs[static_cast<size_t>(access.registerBits[0])], lanes[0], lanes[1]};
   }
@@ -159,7 +187,8 @@ Columns::List laneColumns(const Columns &columns, const BufferAccess &access) {
 }
 
 int32_t accessBytes(const BufferAccess &access, int32_t elementBytes) {
-  return access.kind == AccessKind::Vector ? access.elements * elementBytes : 16;
+  const bool isMatrix = access.kind == AccessKind::Matrix || access.kind == AccessKind::MatrixTransposed;
+  return isMatrix ? 16 : access.elements * elementBytes;
 }
 
 BufferAccess writeAccess(const Columns &columns, int32_t elementBytes, int32_t maxBytes) {
@@ -170,14 +199,15 @@ BufferAccess writeAccess(const Columns &columns, int32_t elementBytes, int32_t m
   return {AccessKind::Vector, 1 << group.size(), std::move(group)};
 }
 
-BufferAccess readAccess(const Columns &columns, int32_t elementBytes) {
+BufferAccess readAccess(const Columns &columns, int32_t elementBytes, const ir::SharedReads &reads) {
   BufferAccess vector = writeAccess(columns, elementBytes, 16);
-  if (vector.elements * elementBytes < 16) {
-    if (auto matrix = matrixAccess(columns, elementBytes)) {
-      return *matrix;
-    }
+  std::optional<BufferAccess> together;
+  switch (reads.matrices) {
+  case ir::MatrixReads::None: break;
+  case ir::MatrixReads::EightRows: together = vector.elements * elementBytes < 16 ? matrixAccess(columns, elementBytes) : std::nullopt; break;
+  case ir::MatrixReads::SixteenLanes: together = turnedAccess(columns, elementBytes); break;
   }
-  return vector;
+  return together ? std::move(*together) : std::move(vector);
 }
 
 constexpr int32_t kWriteBanks = 32, kBankBytes = 4;
@@ -288,13 +318,13 @@ public:
     for (size_t i = 0; i < writers_.size(); ++i) {
       const Columns columns = writers_[i].mapped(map);
       const BufferAccess access = writeAccess(columns, use_.elementBytes, 16);
-      cost += accessCost(columns, use_.writers[i], access, kWriteBanks);
+      cost += accessCost(columns, use_.writers[i], access, kWriteBanks) + wordsJoined(use_.writers[i], access);
       // A copy in parts smaller than its width is no copy.
       cost += access.elements * use_.elementBytes < use_.minUnitBytes ? int64_t{1} << 60 : 0;
     }
     for (size_t i = 0; i < readers_.size() && cost < most; ++i) {
       const Columns columns = readers_[i].mapped(map);
-      const BufferAccess access = readAccess(columns, use_.elementBytes);
+      const BufferAccess access = readAccess(columns, use_.elementBytes, use_.reads);
       cost += accessCost(inOrder(columns, use_.elementBytes, access, use_.reads), use_.readers[i], access, use_.reads.banks);
     }
     return cost;
@@ -311,13 +341,18 @@ public:
       add(use_.writers[i], writeAccess(writers_[i], use_.elementBytes, 16), kWriteBanks);
     }
     for (size_t i = 0; i < readers_.size(); ++i) {
-      add(use_.readers[i], readAccess(readers_[i], use_.elementBytes), use_.reads.banks);
+      add(use_.readers[i], readAccess(readers_[i], use_.elementBytes, use_.reads), use_.reads.banks);
     }
     return cost;
   }
 
 private:
   static constexpr int64_t kPart = int64_t{1} << 20;
+  // Words whose elements are no neighbours in registers: an instruction for each, as an access is one.
+  [[nodiscard]] int64_t wordsJoined(const Layout &layout, const BufferAccess &access) const {
+    const int32_t perWord = std::min(access.elements, std::max(1, kBankBytes / use_.elementBytes));
+    return perWord == 1 || access.registerBits[0] == 0 ? 0 : layout.size(HwDim::Reg) / perWord;
+  }
   [[nodiscard]] int64_t accessCost(const Columns &columns, const Layout &layout, const BufferAccess &access, int32_t banks) const {
     const int64_t accesses = layout.size(HwDim::Reg) / access.elements;
     return accesses * (partsOf(columns, use_.elementBytes, access, banks) * kPart + 1);
@@ -354,79 +389,25 @@ int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes, int32_t ban
   return total;
 }
 
-std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits, int32_t rowBytes) {
-  std::vector<Swizzle> result = {{}}, folded;
-  for (int32_t unitBytes = 16; unitBytes >= std::max(elementBytes, 4); unitBytes /= 2) {
-    const auto unit = static_cast<int32_t>(log2Of(unitBytes / elementBytes));
-    for (int32_t bits = 1; bits <= static_cast<int32_t>(log2Of(rowBytes / unitBytes)); ++bits) {
-      for (int32_t shift = unit + bits; shift + bits <= positionBits; ++shift) {
-        for (int32_t rotation = 0; rotation < bits; ++rotation) {
-          result.push_back({unit, bits, shift, rotation});
-          if (bits > 1 && shift + bits < positionBits) {
-            folded.push_back({unit, bits, shift, rotation, true});
-          }
-        }
-      }
-    }
-  }
-  result.insert(result.end(), folded.begin(), folded.end());
-  return result;
-}
-
-int32_t Swizzle::apply(int32_t position) const {
-  const int32_t mask = (1 << bits) - 1;
-  const int32_t row = (position >> shift ^ (folded ? position >> (shift + bits - 1) : 0)) & mask;
-  const int32_t rotated = bits == 0 ? 0 : (row << rotation | row >> (bits - rotation)) & mask;
-  return position ^ rotated << unit;
-}
-
-Layout bufferLayout(std::span<const int32_t> shape, std::span<const int32_t> subtile,
-                    std::span<const int32_t> order, Swizzle swizzle) {
-  unsigned total = 0;
-  for (const int32_t extent : subtile) {
-    total += log2Of(extent);
-  }
-  ir::check(swizzle.bits == 0 || swizzle.shift >= swizzle.unit + swizzle.bits,
-            "a swizzle reads rows above the units it permutes");
-  std::array<Layout::Bases, ir::kNumHwDims> bases;
-  for (unsigned bit = 0; bit < total; ++bit) {
-    int32_t position = swizzle.apply(1 << bit);
-    Coords coords(subtile.size(), 0);
-    for (const int32_t axis : order) {
-      const int32_t extent = subtile[static_cast<size_t>(axis)];
-      coords[static_cast<size_t>(axis)] = position & (extent - 1);
-      position /= extent;
-    }
-    bases[unsigned(HwDim::Offset)].push_back(std::move(coords));
-  }
-  const std::vector<int32_t> once(subtile.size(), 1);
-  return Layout({subtile.begin(), subtile.end()}, once, std::move(bases)).coveringShape(shape);
-}
-
-Layout ringLayout(const Layout &slot, int32_t depth) {
-  const Layout wide = slot.expandDims(0);
-  std::vector<int32_t> repeats(wide.repeats().begin(), wide.repeats().end());
-  repeats[0] = depth;
-  std::array<Layout::Bases, ir::kNumHwDims> bases;
-  bases[unsigned(HwDim::Offset)] = wide.bases(HwDim::Offset);
-  return Layout({wide.subtile().begin(), wide.subtile().end()}, std::move(repeats),
-                std::move(bases));
-}
-
 BufferAccess writeAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes,
                          int32_t maxBytes) {
   return writeAccess(columnsOf(registers, buffer), elementBytes, maxBytes);
 }
 
-BufferAccess readAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes) {
-  return readAccess(columnsOf(registers, buffer), elementBytes);
+BufferAccess readAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes, const ir::SharedReads &reads) {
+  return readAccess(columnsOf(registers, buffer), elementBytes, reads);
+}
+
+std::vector<int32_t> namedOffsets(const Layout &registers, const Layout &buffer, const BufferAccess &access) {
+  const Columns::List lanes = laneColumns(columnsOf(registers, buffer), access);
+  return {lanes.begin(), lanes.end()};
 }
 
 int32_t bankConflicts(const Layout &registers, const Layout &buffer, int32_t elementBytes, const BufferAccess &access,
                       const ir::SharedReads &reads) {
-  const int32_t lanes = access.kind == AccessKind::Vector ? registers.size(HwDim::Lane) : 8;
-  const int32_t least = std::max(1, lanes * accessBytes(access, elementBytes) / (4 * reads.banks));
   const Columns columns = inOrder(columnsOf(registers, buffer), elementBytes, access, reads);
+  const int32_t lanes = 1 << laneColumns(columns, access).size();
+  const int32_t least = std::max(1, lanes * accessBytes(access, elementBytes) / (4 * reads.banks));
   return std::max(0, partsOf(columns, elementBytes, access, reads.banks) - least);
 }
 

@@ -170,21 +170,23 @@ Step makeAtomic(const Instruction &in, const AtomicKind &kind) {
   };
 }
 
-// Four halves a lane, transposed within groups of 16 lanes (DS_READ_B64_TR_B16).
-Step makeTransposedRead(const Instruction &in) {
-  return [to = registerOf(in.operands[0]).index, at = registerOf(in.operands[1]).index, offset = offsetOf(in, "offset")](Wave &wave) {
-    std::array<std::array<uint16_t, 4>, kMostLanes> read, out;
+// Eight bytes a lane, transposed within groups of 16 lanes (DS_READ_B64_TR_B16, DS_READ_B64_TR_B8): lane l's element j, of e, is the
+// element l mod e of the lane 16 j / e + l / e.
+template <class Element> Step makeTransposedRead(unsigned to, const Access &access) {
+  constexpr unsigned kElements = 8 / sizeof(Element);
+  return [=, at = access.address, offset = access.offsets[0]](Wave &wave) {
+    std::array<std::array<Element, kElements>, kMostLanes> read, out;
     for (unsigned lane = 0; lane < wave.lanes; ++lane) {
       std::memcpy(read[lane].data(), wave.group.shared.read(wave.vector(at)[lane] + offset, 8), 8);
     }
     for (unsigned lane = 0; lane < wave.lanes; ++lane) {
-      for (unsigned i = 0; i < 4; ++i) {
-        out[lane][i] = read[(lane & ~15U) + 4 * i + (lane & 15) / 4][lane & 3];
+      for (unsigned i = 0; i < kElements; ++i) {
+        out[lane][i] = read[(lane & ~15U) + 16 / kElements * i + (lane & 15) / kElements][lane % kElements];
       }
     }
     eachLane(wave.exec, [&](unsigned lane) {
       std::memcpy(&wave.vector(to)[lane], out[lane].data(), 4);
-      std::memcpy(&wave.vector(to + 1)[lane], &out[lane][2], 4);
+      std::memcpy(&wave.vector(to + 1)[lane], &out[lane][kElements / 2], 4);
     });
   };
 }
@@ -202,8 +204,11 @@ Step makeSharedStep(const Instruction &in, const Machine &machine) {
   if (rest == "swizzle_b32") {
     return makeSwizzle(in, machine.lanes);
   }
-  if (rest == "read_b64_tr_b16") {
-    return makeTransposedRead(in);
+  if (rest == "read_b64_tr_b16" || rest == "read_b64_tr_b8") {
+    const Access access = parseAccess(in, parseFormat("b64"), true, false, 1);
+    const unsigned to = registerOf(in.operands[0]).index;
+    Step step = rest.ends_with("b16") ? makeTransposedRead<uint16_t>(to, access) : makeTransposedRead<uint8_t>(to, access);
+    return counted(std::move(step), access, Banks(machine, 8, true));
   }
   for (const std::string verb : {"load_", "read_", "store_", "write_", "read2_", "write2_", "load_2addr_", "store_2addr_", "read2st64_",
                                  "write2st64_", "load_2addr_stride64_", "store_2addr_stride64_"}) {

@@ -187,6 +187,7 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
       {Elem::I8, 128, 128, 64, 4, true}, {Elem::F16, 96, 80, 48, 4},
       {Elem::F16, 16, 16, 16, 1},
   };
+  const ir::SharedReads &reads = codegen::findTarget("sm_80").sharedReads;
   for (const MatrixCase &c : cases) {
     const auto bytes = static_cast<int32_t>(ir::byteSize(c.elem));
     const ir::DotUnit &unit = unitFor(c.elem);
@@ -202,9 +203,9 @@ TEST(Conversion, OperandsOfDotsHaveNoBankConflicts) {
     const auto expectFree = [&](const Layout &from, const Layout &to,
                                 const std::vector<int32_t> &shape) {
       const Layout buffer = passes::chooseBuffer(
-          shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = bytes});
+          shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = bytes, .reads = reads});
       const auto write = passes::writeAccess(from, buffer, bytes);
-      const auto read = passes::readAccess(to, buffer, bytes);
+      const auto read = passes::readAccess(to, buffer, bytes, reads);
       EXPECT_EQ(write.elements * bytes, 16) << c.m << " " << c.n << " " << c.k;
       EXPECT_NE(read.kind, passes::AccessKind::Vector) << c.m << " " << c.n << " " << c.k;
       EXPECT_EQ(passes::bankConflicts(from, buffer, bytes, write), 0)
@@ -244,7 +245,7 @@ TEST(BankConflicts, RowsThatTurnInRegistersHaveNone) {
                                                 .lanesAlong = 128 / (c.vector * c.bytes)});
     const Layout to = passes::rightLayout(*unit, acc, c.k, passes::chooseWarpGrid(acc, c.warps, {unit->m, unit->n}), c.warps);
     const Layout buffer = passes::chooseBuffer(shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = c.bytes});
-    const auto write = passes::writeAccess(from, buffer, c.bytes), read = passes::readAccess(to, buffer, c.bytes);
+    const auto write = passes::writeAccess(from, buffer, c.bytes), read = passes::readAccess(to, buffer, c.bytes, target.sharedReads);
     EXPECT_EQ(write.elements, c.rows) << c.unit << " " << buffer.str();
     EXPECT_GE(read.elements * c.bytes, 8) << c.unit << " " << buffer.str();
     EXPECT_EQ(passes::bankConflicts(from, buffer, c.bytes, write), 0) << c.unit << " " << buffer.str();
@@ -276,11 +277,52 @@ TEST(BankConflicts, ReadsOfATargetsOwnBanksHaveNone) {
     const Layout to = passes::leftLayout(*unit, acc, c.k, passes::chooseWarpGrid(acc, 4, {unit->m, unit->n}), 4);
     const Layout buffer =
         passes::chooseBuffer(shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = c.bytes, .reads = target.sharedReads});
-    const auto write = passes::writeAccess(from, buffer, c.bytes), read = passes::readAccess(to, buffer, c.bytes);
+    const auto write = passes::writeAccess(from, buffer, c.bytes), read = passes::readAccess(to, buffer, c.bytes, target.sharedReads);
     EXPECT_GE(write.elements * c.bytes, 8) << c.unit << " " << buffer.str();
     EXPECT_EQ(passes::bankConflicts(from, buffer, c.bytes, write), 0) << c.unit << " " << buffer.str();
     EXPECT_EQ(passes::bankConflicts(to, buffer, c.bytes, read, target.sharedReads), 0) << c.unit << " " << buffer.str();
     expectConverts(from, to, shape, c.bytes);
+  }
+}
+
+// What an instruction gives a lane is what its layout says that the lane holds, and where each lane reads no two meet in a bank.
+TEST(TurnedReads, GiveEachLaneItsElements) {
+  const TurnedCase cases[] = {{"gfx950", "mfma_32x32x16_f16", 2, 64, 128, 8, 1, 4}, {"gfx950", "mfma_16x16x32_bf16", 2, 64, 64, 8, 1, 4},
+                              {"gfx950", "mfma_16x16x16_f16", 2, 16, 64, 8, 1, 4},  {"gfx950", "mfma_32x32x32_i8", 1, 128, 128, 16, 1, 4},
+                              {"gfx950", "mfma_16x16x128_fp8_fp8", 1, 128, 64, 16, 1, 4}};
+  for (const TurnedCase &c : cases) {
+    const ir::Target *known = nullptr;
+    try {
+      known = &codegen::findTarget(c.target);
+    } catch (const ir::Unsupported &) {
+      continue; // it needs a newer LLVM
+    }
+    const ir::SharedReads &reads = known->sharedReads;
+    const auto unit = std::ranges::find(known->units, c.unit, &ir::DotUnit::name);
+    ASSERT_NE(unit, known->units.end()) << c.unit;
+    const std::vector<int32_t> shape = {c.k, c.n}, acc = {128, c.n}, rowMajor = {1, 0};
+    const Layout from = Layout::blocked(shape, {.order = rowMajor, .vector = c.vector, .warps = c.warps, .warpSize = 64});
+    const Layout to = passes::rightLayout(*unit, acc, c.k, passes::chooseWarpGrid(acc, c.warps, {unit->m, unit->n}), c.warps);
+    const Layout buffer = passes::chooseBuffer(shape, {.writers = {&from, 1}, .readers = {&to, 1}, .elementBytes = c.bytes, .reads = reads});
+    const passes::BufferAccess read = passes::readAccess(to, buffer, c.bytes, reads), write = passes::writeAccess(from, buffer, c.bytes);
+    ASSERT_EQ(read.kind, passes::AccessKind::Turned) << c.unit << " " << buffer.str();
+    EXPECT_EQ(write.elements, c.vector) << c.unit << " " << buffer.str();
+    EXPECT_EQ(passes::bankConflicts(to, buffer, c.bytes, read, reads), 0) << c.unit << " " << buffer.str();
+    EXPECT_EQ(passes::bankConflicts(from, buffer, c.bytes, write), 0) << c.unit << " " << buffer.str();
+    const ir::LayoutInverse inverse(buffer);
+    const std::vector<int32_t> named = passes::namedOffsets(to, buffer, read);
+    ASSERT_EQ(named.size(), 6U);
+    for (int32_t lane = 0; lane < 64; ++lane) {
+      for (int32_t j = 0; j < read.elements; ++j) {
+        const int32_t by = (lane & ~15) + 16 / read.elements * j + lane % 16 / read.elements;
+        int32_t at = 0;
+        for (size_t bit = 0; bit < named.size(); ++bit) {
+          at ^= (by >> bit & 1) != 0 ? named[bit] : 0;
+        }
+        EXPECT_EQ(at % read.elements, 0);
+        EXPECT_EQ(at + lane % read.elements, inverse.offsetOf(to.apply(j, lane, 0))) << c.unit << " lane " << lane << " element " << j;
+      }
+    }
   }
 }
 

@@ -67,7 +67,7 @@ TEST(Kernels, StagedFormHasNoBankConflicts) {
       const ir::Layout &registers = fn.layout(fn.type(tile).layout());
       const ir::Layout &shared = fn.layout(fn.type(buffer).layout());
       const auto bytes = static_cast<int32_t>(fn.type(buffer).elementBytes());
-      const passes::BufferAccess access = read ? passes::readAccess(registers, shared, bytes)
+      const passes::BufferAccess access = read ? passes::readAccess(registers, shared, bytes, target.sharedReads)
                                                : passes::writeAccess(registers, shared, bytes);
       EXPECT_EQ(passes::bankConflicts(registers, shared, bytes, access), 0)
           << path.filename() << " " << fn.opInfo(op).mnemonic << "\n"

@@ -178,7 +178,7 @@ TEST(MatrixBuffers, ThreadsReadRowsInFewParts) {
           const passes::WarpGrid grid = m % 128 == 0 ? passes::WarpGrid{warps, 1} : passes::WarpGrid{4, warps / 4};
           const Layout held = passes::leftLayout(unit, acc, k, grid, warps);
           const Layout buffer = passes::matrixLayout(shape, 0, bytes, std::array{held, writerOf(shape, 0, warps, bytes)});
-          const passes::BufferAccess access = passes::readAccess(held, buffer, bytes);
+          const passes::BufferAccess access = passes::readAccess(held, buffer, bytes, codegen::findTarget("sm_90a").sharedReads);
           EXPECT_EQ(access.elements, 2) << buffer.str();
           EXPECT_EQ(passes::bankConflicts(held, buffer, bytes, access), bytes == 1 ? 1 : 0) << held.str() << buffer.str();
         }

@@ -56,6 +56,24 @@ def matmul(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
 
 
 @libtile.jit
+def whole(a, b, c, M: tl.constexpr):
+    i = tl.arange(0, M)
+    x, y = tl.load(a + i[:, None] * M + i), tl.load(b + i[:, None] * (M + 16) + i)
+    tl.store(c + i[:, None] * M + i, tl.dot(x, y, out_dtype=c.dtype.element_ty))
+
+
+@pytest.mark.parametrize("kind, reads", [("fp16", "b16"), ("bf16", "b16"), ("i8", "b8"), ("fp8e4nv", "b8")])
+def test_rows_turn_where_lanes_read_them(kind, reads):
+    """B has its rows along n: threads write vectors of them as they are. On CDNA 3 its rows turn in registers."""
+    def text(name):
+        sums = "i32" if kind == "i8" else "fp32"
+        return whole.warmup(f"*{kind}", f"*{kind}", f"*{sums}", M=128, target=name, grid=(1,), num_warps=4).asm["asm"]
+    made, other = text(known("gfx950")), text("gfx942")
+    assert f"ds_read_b64_tr_{reads}" in made and "ds_read_b128" in made and "v_perm_b32" not in made and "ds_write_b128" in made
+    assert "_tr_" not in other
+
+
+@libtile.jit
 def many(x, o, count, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
