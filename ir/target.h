@@ -142,7 +142,8 @@ struct Target {
   int32_t registersPerThread = 0; // 32-bit
   int32_t registers = 0;          // of a multiprocessor, shared by the programs that it holds
   int32_t maxVectorBytes = 16;    // widest access of one thread
-  bool asyncCopy = false;         // cp.async and commit/wait groups; without, copies ahead are loads to registers
+  bool asyncCopy = false;         // cp.async and commit/wait groups; without, copies ahead are loads to registers, but for
+  int32_t rowCopy = 0;            // copies of so many bytes a lane that land side by side, in the order of a warp's lanes; 0: none
   bool boxCopy = false;           // cp.async.bulk.tensor and mbarriers
   bool gridDependencies = false;  // a launch may start before the one that it follows has ended, and wait for it (passes/gpu/overlap_launches.h)
   int32_t leastBoxRow = 0;        // bytes: threads copy rows faster that are shorter, on average (passes/gpu/narrow_boxes.h)

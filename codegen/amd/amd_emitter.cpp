@@ -94,10 +94,11 @@ void AmdEmitter::barrier() {
 }
 
 // LLVM decides what a barrier waits for when it first sees it, and takes what is not under way then out of the wait for good. In a
-// loop's first block it has not seen the last one yet: nothing that others shall see may be under way from there.
+// loop's first block it has not seen the last one yet: nothing that others shall see may be under way from there, but for copies, which
+// have a wait of their own.
 void AmdEmitter::endIteration(ir::OpId loop) {
   const auto writes = [&](ir::OpId op) {
-    return fn_.ownEffects(op).has(ir::Effects::WritesBuffer) || fn_.ownEffects(op).has(ir::Effects::WritesGlobal);
+    return fn_.opcode(op) != ir::Opcode::AsyncCopy && (fn_.ownEffects(op).has(ir::Effects::WritesBuffer) || fn_.ownEffects(op).has(ir::Effects::WritesGlobal));
   };
   const ir::BlockId body = fn_.regions(loop).back();
   bool isUnderWay = false, meet = false;
@@ -137,9 +138,6 @@ void AmdEmitter::unsupported(ir::OpId op) const {
 // They are made for targets that have them: copies ahead, boxes, units that go on by themselves, launches that overlap.
 #define NONE(Name)                                                                                 \
   void AmdEmitter::lower##Name(ir::OpId op) { unsupported(op); }
-NONE(AsyncCopy)
-NONE(AsyncCommit)
-NONE(AsyncWait)
 NONE(ArrivalsInit)
 NONE(ArrivalsWait)
 NONE(ArrivalsEnd)

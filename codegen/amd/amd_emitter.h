@@ -22,6 +22,9 @@ public:
   // What the kernel may say, by number.
   [[nodiscard]] const std::vector<DeviceLine> &records() const { return records_; }
 
+  // When all is emitted: tells LLVM that no read of LDS meets a copy that is under way (emit_copies.cpp).
+  void separateReads();
+
 private:
   friend class MatrixDot;
   void markKernel() override;
@@ -55,6 +58,9 @@ private:
   void publish() override;
   void readMatrices(ir::OpId op, const passes::BufferAccess &access) override;
   llvm::Value *joinBytes(const std::array<gpu::WordByte, 4> &bytes) override;
+  // ---- emit_copies.cpp
+  llvm::MDNode *copied();
+  void copyByRegisters(ir::OpId op, const std::vector<RegGroup> &groups);
   // ---- emit_masked.cpp
   struct BufferPlace {
     llvm::Value *resource, *offset;
@@ -86,6 +92,7 @@ private:
 
   AmdElementwise elements_{builder_};
   std::vector<DeviceLine> records_;
+  llvm::MDNode *copied_ = nullptr; // what copies to LDS write, as a scope of aliases; null: there are none yet
 };
 
 } // namespace libtile::codegen::amd

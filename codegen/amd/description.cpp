@@ -20,22 +20,23 @@ struct Row {
   int32_t registers;     // of a lane
   int32_t allRegisters;  // of a compute unit: of all its lanes together
   ir::SharedReads reads; // tests/amd/banks.h says where they are from
+  int32_t rowCopy;       // 4 bytes have other targets, too: four times the instructions
   int32_t llvmSince;
   MatrixSet matrices;
   LaneSet lanes;
 };
 constexpr ir::SharedReads kPlain, kCrosswise = {.banks = 32, .order = {1, 2, 20, 8, 16, 32}}, kWide = {.banks = 64, .order = {1, 2, 12, 20, 16, 32}, .matrices = ir::MatrixReads::SixteenLanes};
 constexpr Row kRows[] = {
-    {"gfx90a", 64, 64, 512, 131072, kCrosswise, 19, MatrixSet::Cdna2, LaneSet::Cdna},
-    {"gfx942", 64, 64, 512, 131072, kCrosswise, 19, MatrixSet::Cdna3, LaneSet::Cdna},
-    {"gfx950", 64, 160, 512, 131072, kWide, 20, MatrixSet::Cdna4, LaneSet::Cdna4},
-    {"gfx1100", 32, 64, 256, 98304, kCrosswise, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
-    {"gfx1101", 32, 64, 256, 98304, kCrosswise, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
-    {"gfx1102", 32, 64, 256, 65536, kCrosswise, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
-    {"gfx1150", 32, 64, 256, 65536, kCrosswise, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
-    {"gfx1151", 32, 64, 256, 98304, kCrosswise, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
-    {"gfx1200", 32, 64, 256, 98304, kPlain, 19, MatrixSet::Rdna4, LaneSet::Rdna4},
-    {"gfx1201", 32, 64, 256, 98304, kPlain, 19, MatrixSet::Rdna4, LaneSet::Rdna4},
+    {"gfx90a", 64, 64, 512, 131072, kCrosswise, 0, 19, MatrixSet::Cdna2, LaneSet::Cdna},
+    {"gfx942", 64, 64, 512, 131072, kCrosswise, 0, 19, MatrixSet::Cdna3, LaneSet::Cdna},
+    {"gfx950", 64, 160, 512, 131072, kWide, 16, 20, MatrixSet::Cdna4, LaneSet::Cdna4},
+    {"gfx1100", 32, 64, 256, 98304, kCrosswise, 0, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1101", 32, 64, 256, 98304, kCrosswise, 0, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1102", 32, 64, 256, 65536, kCrosswise, 0, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1150", 32, 64, 256, 65536, kCrosswise, 0, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1151", 32, 64, 256, 98304, kCrosswise, 0, 19, MatrixSet::Rdna3, LaneSet::Rdna3},
+    {"gfx1200", 32, 64, 256, 98304, kPlain, 0, 19, MatrixSet::Rdna4, LaneSet::Rdna4},
+    {"gfx1201", 32, 64, 256, 98304, kPlain, 0, 19, MatrixSet::Rdna4, LaneSet::Rdna4},
 };
 
 const Row &rowOf(const ir::Target &target) {
@@ -81,6 +82,7 @@ ir::Target makeTarget(const Row &row) {
   target.registersPerThread = row.registers;
   target.registers = row.allRegisters;
   target.maxVectorBytes = 16;
+  target.rowCopy = row.rowCopy;
   for (const MatrixUnit &matrix : matrixUnits(row.matrices)) {
     target.units.push_back(matrix.unit);
   }

@@ -79,6 +79,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.sharedBytes = fn.arenaBytes;
   AmdEmitter emitter(fn, target, options, *module);
   emitter.run(code.info.symbol);
+  emitter.separateReads();
   code.info.records = emitter.records();
   gpu::finish(*module, fn, options, code);
   const bool asText = options.keepAssembly;

@@ -255,7 +255,7 @@ private:
   [[nodiscard]] bool isByWord(ValueId iteration, int32_t distance) const {
     const auto bits = static_cast<uint32_t>(fn_.type(iteration).elementBits());
     const auto step = fn_.constantInt(fn_.operand(loop_, 2));
-    return plan_.oneSlot && step && iteration == fn_.arg(body_, 0) && distance * *step >> (bits - 1) == 0;
+    return plan_.isTwoStages && step && iteration == fn_.arg(body_, 0) && distance * *step >> (bits - 1) == 0;
   }
   ValueId isLeft(Builder &builder, ValueId iteration, int32_t distance) {
     const ValueId left = builder.make(Opcode::Sub, {fn_.operand(loop_, 1), iteration});

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/row_copies.h"
 #include "passes/gpu/shared_layouts.h"
 
 #include <algorithm>
@@ -43,6 +44,20 @@ unsigned contiguousAxis(const Layout &layout) {
   return layout.rank() - 1;
 }
 
+// The slot of rows that all read without bank conflicts.
+std::optional<Layout> rowSlot(const ir::Function &fn, OpId load, std::span<const Layout> readers, int64_t elements, const ir::Target &target) {
+  const Type type = fn.type(fn.result(load));
+  const Layout &threads = fn.layout(type.layout());
+  const auto bytes = static_cast<int32_t>(type.elementBytes());
+  auto slot = slotOfRows(threads, static_cast<int32_t>(elements));
+  const bool isWhole = slot && slot->size(ir::HwDim::Offset) == type.numElements() && !fn.hasAttr(load, ir::Attr::cache);
+  const auto isFree = [&](const Layout &reader) {
+    const BufferAccess access = readAccess(reader, *slot, bytes, target.sharedReads);
+    return access.elements > 1 && bankConflicts(reader, *slot, bytes, access, target.sharedReads) == 0;
+  };
+  return isWhole && std::ranges::all_of(readers, isFree) ? slot : std::nullopt;
+}
+
 } // namespace
 
 bool isInShared(const ir::Function &fn, Use use, const ir::Target &target) {
@@ -58,7 +73,7 @@ bool isReadInPlace(const ir::Function &fn, Use use, const ir::Target &target) {
   return fn.opcode(use.op) == Opcode::Dot && use.operand < 2 && readsByItself(unitOf(fn, use.op, target)) && isInShared(fn, use, target);
 }
 
-std::optional<PlannedLoad> planCopy(const ir::Function &fn, const Facts &facts, OpId load, const ir::Target &target) {
+std::optional<PlannedLoad> planCopy(const ir::Function &fn, const Facts &facts, OpId load, const ir::Target &target, bool byRows) {
   const ValueId value = fn.result(load), pointers = fn.operand(load, 0);
   const Type type = fn.type(value);
   const auto bytes = static_cast<int32_t>(type.elementBytes());
@@ -77,6 +92,11 @@ std::optional<PlannedLoad> planCopy(const ir::Function &fn, const Facts &facts, 
   const bool isAsync = target.asyncCopy && vectorBytes >= kLeastCopy;
   std::vector<Layout> readers = convertedLayouts(fn, value);
   PlannedLoad planned{.load = load, .vectorBytes = vectorBytes};
+  if (const auto slot = byRows && vectorBytes == target.rowCopy ? rowSlot(fn, load, readers, elements, target) : std::nullopt) {
+    planned.slot = *slot;
+    planned.slotBytes = int64_t{planned.slot.size(ir::HwDim::Offset)} * bytes;
+    return planned;
+  }
   // A unit reads the slot, not the threads.
   if (std::ranges::any_of(fn.uses(value), [&](Use use) { return isReadInPlace(fn, use, target); })) {
     readers.push_back(writer);

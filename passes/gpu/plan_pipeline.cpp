@@ -14,6 +14,7 @@
 #include "passes/gpu/plan_streams.h"
 #include "passes/gpu/plan_under_way.h"
 #include "passes/gpu/refuse_loops.h"
+#include "passes/gpu/row_copies.h"
 #include "passes/gpu/shared_accesses.h"
 
 #include <algorithm>
@@ -111,12 +112,22 @@ private:
   }
 
   LoopPlan planLoads(OpId loop, std::span<const OpId> loads, bool byBoxes) {
-    LoopPlan plan{.loop = loop, .oneSlot = !context_.target.asyncCopy};
-    const size_t numBoxes = numBoxes_;
+    const bool isTwoStages = !context_.target.asyncCopy;
+    LoopPlan plan{.loop = loop, .isTwoStages = isTwoStages};
+    const size_t numBoxes = numBoxes_, numRefusals = plan_.refusals.size();
     byBoxes_ = byBoxes;
-    for (const OpId load : loads) {
-      planLoad(plan, fn_.region(loop), load);
+    // All in rows, which takes two slots, or none.
+    for (byRows_ = context_.target.rowCopy > 0;; byRows_ = false) {
+      for (const OpId load : loads) {
+        planLoad(plan, fn_.region(loop), load);
+      }
+      if (!byRows_ || (!goesByRegisters(plan) && rowsHaveRoom(plan.slotBytes(), context_.target))) {
+        break;
+      }
+      plan = {.loop = loop, .isTwoStages = isTwoStages};
+      plan_.refusals.resize(numRefusals);
     }
+    plan.oneSlot = isTwoStages && !byRows_;
     if (byBoxes && plan.loads.size() == loads.size() && areNarrow(fn_, plan, context_)) {
       const size_t made = std::exchange(numBoxes_, numBoxes);
       const size_t refusals = plan_.refusals.size();
@@ -210,7 +221,7 @@ private:
     if (planBoxed(plan, body, load, noBox)) {
       return;
     }
-    auto planned = planCopy(fn_, facts_, load, context_.target);
+    auto planned = planCopy(fn_, facts_, load, context_.target, byRows_);
     if (!planned) {
       return refuse(load, "no copy ahead: the unit reads it along the axis that memory has far apart");
     }
@@ -251,11 +262,11 @@ private:
     return true;
   }
 
-  // Registers hold one iteration, and what is copied beside it need not be further ahead.
+  // Registers hold one iteration, and what is copied beside it need not be further ahead. A target whose waits are for all copies has two.
   [[nodiscard]] int32_t wantedStages(const LoopPlan &plan) const {
     int64_t wanted = fn_.getInt(plan.loop, Attr::num_stages);
     wanted = wanted > 0 ? wanted : context_.numStages > 0 ? context_.numStages : kDefaultStages;
-    return static_cast<int32_t>(std::min<int64_t>(wanted, goesByRegisters(plan) ? 2 : kMostStages));
+    return static_cast<int32_t>(std::min<int64_t>(wanted, goesByRegisters(plan) || plan.isTwoStages ? 2 : kMostStages));
   }
 
   // The rings and the rest, were it all alive at once; else what a trial finds.
@@ -342,7 +353,7 @@ private:
   Plan plan_;
   int64_t restBytes_ = 0;
   size_t numBoxes_ = 0;  // planned, of all loops
-  bool byBoxes_ = false; // the loop that is being planned
+  bool byBoxes_ = false, byRows_ = false; // the loop that is being planned
 };
 
 } // namespace

@@ -44,7 +44,10 @@
 //           read slot i, dots
 //           write what was loaded                into the slot that iteration i-1 has read (i-2, if dots end later)
 //
-// Where everything goes so, a target may do with one slot for two stages:
+// Other copies write rows (row_copies.h), all that a loop loads or none of it, and are not waited for by groups: such loops have two
+// stages.
+//
+// Where everything goes by registers, a target may do with one slot for two stages:
 //
 //   load 0, write it to the slot
 //   for i:  read the slot's first tile
@@ -91,6 +94,7 @@ struct LoopPlan {
   std::vector<ir::OpId> ahead = {};
   std::vector<unsigned> carriedAhead = {};
   std::vector<ir::OpId> underWay = {}; // dots that end one iteration later
+  bool isTwoStages = false;            // for a target without copies that are waited for by groups
   bool oneSlot = false;                // all loads go by registers, to the slot that has been read
   bool byProducer = false;             // a producer copies its boxes (plan_producer.h)
   std::string noProducer = {};         // or why not, in words; "": nobody asked

@@ -24,7 +24,7 @@ static std::string planLoad(const ir::Function &fn, const Facts &facts, LoopPlan
   }
   PlannedLoad planned{.load = load, .carried = true};
   if (fn.type(fn.result(load)).isTile()) {
-    const std::optional<PlannedLoad> copy = planCopy(fn, facts, load, target);
+    const std::optional<PlannedLoad> copy = planCopy(fn, facts, load, target, false);
     if (!copy || copy->byRegisters) {
       return "no copy ahead: neighbours of fewer than 4 bytes, or not aligned";
     }

@@ -5,11 +5,13 @@
 #include "passes/gpu/access_layouts.h"
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/row_copies.h"
 #include "passes/gpu/separate_accesses.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 
 namespace libtile::passes {
@@ -203,6 +205,11 @@ public:
     for (const OpId op : ops) {
       propose(op);
     }
+    for (const OpId op : ops) {
+      if (fn_.opcode(op) == Opcode::For) {
+        takeRows(fn_.region(op));
+      }
+    }
     return std::move(problem_);
   }
 
@@ -230,16 +237,37 @@ private:
       // What is not turned in registers all warps read from shared memory element by element; other loads are as fast.
       const double cost = run || (isAtomic && facts_.access().run(pointers, longestRun(pointers)).elements > 1) ? 4 : 1;
       const auto inWarps = opcode == Opcode::Store ? layoutInWarps(op) : std::nullopt;
-      component(pointers).proposals.push_back({inWarps ? *inWarps
-                                                       : memoryLayout(fn_, pointers, facts_,
-                                                                      {.warps = warps_,
-                                                                       .warpSize = context_.target.warpSize,
-                                                                       .maxVectorBytes = widest,
-                                                                       .reducedAxis = reducedAxis_[componentIndex(pointers)],
-                                                                       .run = run}),
-                                               cost * static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
+      Layout plain = inWarps ? *inWarps
+                             : memoryLayout(fn_, pointers, facts_,
+                                            {.warps = warps_,
+                                             .warpSize = context_.target.warpSize,
+                                             .maxVectorBytes = widest,
+                                             .reducedAxis = reducedAxis_[componentIndex(pointers)],
+                                             .run = run});
+      if (auto byRows = opcode == Opcode::Load ? rowCopyLayout(fn_, op, facts_, context_, plain, warps_) : std::nullopt) {
+        rows_.emplace(op, std::move(*byRows));
+      }
+      component(pointers).proposals.push_back({std::move(plain), cost * static_cast<double>(tileBytes(accessed)) * frequency(fn_, op)});
     } else if (isAlongAxis(fn_, op)) {
       proposeAlongAxis(op);
+    }
+  }
+
+  // All loads of the loop, whose pointers no other access shares, are copied as rows, or none.
+  void takeRows(BlockId body) {
+    std::vector<OpId> loads;
+    int64_t bytes = 0;
+    for (const OpId op : fn_.opsIn(body)) {
+      if (fn_.opcode(op) == Opcode::Load && fn_.type(fn_.result(op)).isTile()) {
+        loads.push_back(op);
+        bytes += tileBytes(fn_.type(fn_.result(op)));
+      }
+    }
+    const auto isAlone = [&](OpId load) { return rows_.contains(load) && component(fn_.operand(load, 0)).proposals.size() == 1; };
+    if (rowsHaveRoom(bytes, context_.target) && std::ranges::all_of(loads, isAlone)) {
+      for (const OpId load : loads) {
+        component(fn_.operand(load, 0)).proposals[0].layout = rows_.at(load);
+      }
     }
   }
 
@@ -288,6 +316,7 @@ private:
   const PassContext &context_;
   const int32_t warps_;
   LayoutProblem problem_;
+  std::map<OpId, Layout> rows_; // of loads that may be copied as rows
   ir::IndexMap<ir::Id<struct ComponentTag>, int32_t> reducedAxis_{-1};
 };
 

@@ -107,13 +107,15 @@ Step makeLoad(const Instruction &in, Space space, const DataFormat &format) {
   };
 }
 
-// From memory straight to LDS, where M0 says: the lanes' words lie side by side.
-Step makeLoadToShared(const Instruction &in, Space space, const DataFormat &format) {
+// From memory straight to LDS, where M0 says: the lanes' words lie side by side. Its documents have 16 bits of M0; CDNA 4, whose LDS is
+// larger, is taken to use as many as that needs, since Triton's products copy beyond 64 KiB there.
+Step makeLoadToShared(const Instruction &in, Space space, const DataFormat &format, const Machine &machine) {
   const unsigned bytes = format.bytes;
+  const uint32_t used = machine.target == "gfx950" ? 0x3ffff : 0xffff;
   const auto offset = static_cast<uint32_t>(in.number("offset").value_or(0));
   const unsigned pitch = std::max(bytes, 4U);
   return [=, from = Addresses(in, space, 0, 1)](Wave &wave) {
-    const uint64_t begin = (wave.scalar(kM0) & 0xffff) + offset;
+    const uint64_t begin = (wave.scalar(kM0) & used) + offset;
     wave.group.shared.beginCopy(&wave, begin, begin + uint64_t{pitch} * static_cast<unsigned>(std::bit_width(wave.exec)));
     eachLane(wave.exec, [&](unsigned lane) {
       const uint64_t to = begin + lane * pitch;
@@ -166,7 +168,7 @@ Step makeAtomic(const Instruction &in, Space space, const AtomicKind &kind) {
 
 } // namespace
 
-Step makeMemoryStep(const Instruction &in, const Machine &) {
+Step makeMemoryStep(const Instruction &in, const Machine &machine) {
   constexpr std::pair<std::string_view, Space> kSpaces[] = {
       {"global_", Space::Global}, {"flat_", Space::Flat}, {"scratch_", Space::Scratch}, {"buffer_", Space::Buffer}};
   for (const auto &[prefix, space] : kSpaces) {
@@ -176,7 +178,7 @@ Step makeMemoryStep(const Instruction &in, const Machine &) {
     const std::string rest = in.name.substr(prefix.size());
     if (in.has("lds") || rest.starts_with("load_lds_")) {
       const DataFormat format = parseFormat(rest.substr(rest.starts_with("load_lds_") ? 9 : 5));
-      return format.bytes == 0 ? Step() : makeLoadToShared(in, space, format);
+      return format.bytes == 0 ? Step() : makeLoadToShared(in, space, format, machine);
     }
     if (rest.starts_with("load_") || rest.starts_with("store_")) {
       const bool isLoad = rest.starts_with("load_");

@@ -73,6 +73,20 @@ def test_rows_turn_where_lanes_read_them(kind, reads):
     assert "_tr_" not in other
 
 
+@pytest.mark.parametrize("kind, stages, copies", [("fp16", None, 16), ("bf16", 3, 16), ("i8", 2, 8), ("fp16", 1, 0)])
+def test_products_copy_straight_to_lds(kind, stages, copies):
+    """In front of the loop and in it. What is masked off is written as zeros, under a branch."""
+    lesson = importlib.import_module("03_matmul").matmul
+    types = [f"*{kind}:16"] * 2 + ["*i32:16" if kind == "i8" else "*fp16:16"] + ["i32:16"] * 3 + ["i32:16", 1] * 3
+    tiles = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8} | ({"num_stages": stages} if stages else {})
+    made = {name: lesson.warmup(*types, **tiles, target=name, grid=(1,), num_warps=4) for name in (known("gfx950"), "gfx942")}
+    text = made["gfx950"].asm["asm"]
+    assert text.count("global_load_lds_dwordx4") == copies and "_lds_" not in made["gfx942"].asm["asm"]
+    # No read waits for what is under way.
+    loop = max(re.split(r"\n(?=\.LBB)", text), key=lambda block: block.count("v_mfma"))
+    assert "ds_read" in loop and (copies == 0 or "ds_write" not in loop) and not made["gfx950"].fallbacks
+
+
 @libtile.jit
 def many(x, o, count, B: tl.constexpr):
     i = tl.arange(0, B)

@@ -49,3 +49,24 @@ def test_either_order(device, kind, turn_a, turn_b, tile, warps, align):
     left, right = a.astype(F64), b.astype(F64)
     want = (left.T if turn_a else left)[:m, :k] @ (right.T if turn_b else right)[:k, :n]
     np.testing.assert_array_equal(on.back(there[2]).astype(F64), want)
+
+
+# Vectors of 16 bytes whose masks agree, of a product that does nothing else in its loop: what CDNA 4 copies straight to LDS. The last
+# iteration has a part of them, and rows and columns beyond the edges are 0.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["fp16", "bf16", "i8", "e4m3"])
+@pytest.mark.parametrize("turn_a, turn_b", [(False, False), (True, False), (True, True), (False, True)])
+@pytest.mark.parametrize("tile, warps, stages", [((64, 128, 64), 4, 2), ((32, 64, 64), 1, 2), ((128, 64, 64), 4, 3), ((128, 128, 128), 8, 2)])
+@pytest.mark.parametrize("k", [48, 64, 272])
+def test_wide_vectors(device, kind, turn_a, turn_b, tile, warps, stages, k):
+    rng = np.random.default_rng(29)
+    m, n = tile[0] - 16, tile[1] - 32
+    a, b = (rng.integers(-4, 5, shape).astype(KINDS[kind]) for shape in ((k, m) if turn_a else (m, k), (n, k) if turn_b else (k, n)))
+    acc, sums = SUMS.get(kind, (tl.float32, F32))
+    on = OnDevice(device)
+    there = [on(v) for v in (a, b, poisoned((m, n), sums))]
+    product[(1,)](*there, m, n, k, a.shape[1], b.shape[1], BM=tile[0], BN=tile[1], BK=tile[2], ACC=acc, TURN_A=turn_a, TURN_B=turn_b,
+                  num_warps=warps, num_stages=stages)
+    left, right = a.astype(F64), b.astype(F64)
+    want = (left.T if turn_a else left) @ (right.T if turn_b else right)
+    np.testing.assert_array_equal(on.back(there[2]).astype(F64), want)
