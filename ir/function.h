@@ -52,6 +52,8 @@ struct Guard {
     Positive,  // 2^-64 <= fp32 parameter <= 2^64
     Within,    // 0 < signed parameter <= value
   } kind;
+  // Of the text form, by kind.
+  static constexpr std::array<std::string_view, 6> kWords = {"divisible", "below", "above", "disjoint", "positive", "within"};
   uint32_t param;
   int64_t value; // Disjoint: the other parameter; Positive: 0
   friend bool operator==(const Guard &, const Guard &) = default;

@@ -210,22 +210,12 @@ private:
     define(name, fn.addParam(type, std::move(param)), start);
   }
 
-  Guard::Kind guardKind() {
-    using Kind = Guard::Kind;
-    for (const auto &[word, kind] : {std::pair{"divisible", Kind::Divisible}, {"below", Kind::Below}, {"above", Kind::Above}, {"disjoint", Kind::Disjoint},
-                                     {"positive", Kind::Positive}, {"within", Kind::Within}}) {
-      if (acceptWord(word)) {
-        return kind;
-      }
-    }
-    fail("expected a guard");
-  }
-
   // Guards, maps and fallbacks.
   void head(Function &fn) {
     for (;;) {
       if (acceptWord("guard")) {
-        const Guard::Kind kind = guardKind();
+        const auto word = std::ranges::find_if(Guard::kWords, [&](std::string_view each) { return acceptWord(each); });
+        const auto kind = word != Guard::kWords.end() ? Guard::Kind(word - Guard::kWords.begin()) : (fail("expected a guard"), Guard::Kind());
         const uint32_t param = parameterNumber();
         const int64_t value = kind == Guard::Kind::Positive   ? 0
                               : kind == Guard::Kind::Disjoint ? parameterNumber()

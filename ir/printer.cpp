@@ -127,20 +127,17 @@ private:
   }
 
   std::string guardText(const Guard &guard) const {
-    const std::string param = parameter(guard.param);
+    const std::string text = std::string(Guard::kWords[static_cast<size_t>(guard.kind)]) + " " + parameter(guard.param);
     switch (guard.kind) {
     case Guard::Kind::Divisible:
-      return "divisible " + param + " " + std::to_string(guard.value);
     case Guard::Kind::Below:
-      return "below " + param + " " + std::to_string(guard.value);
     case Guard::Kind::Above:
-      return "above " + param + " " + std::to_string(guard.value);
-    case Guard::Kind::Disjoint:
-      return "disjoint " + param + " " + parameter(guard.value);
-    case Guard::Kind::Positive:
-      return "positive " + param;
     case Guard::Kind::Within:
-      return "within " + param + " " + std::to_string(guard.value);
+      return text + " " + std::to_string(guard.value);
+    case Guard::Kind::Disjoint:
+      return text + " " + parameter(guard.value);
+    case Guard::Kind::Positive:
+      return text;
     }
     return {};
   }
