@@ -57,8 +57,7 @@ private:
   llvm::Value *status_ = nullptr; // the address of the launch's status word
   llvm::Value *arena_ = nullptr;
   llvm::BasicBlock *leave_ = nullptr; // returns in the midst of a program
-  llvm::Value *program_[3] = {};
-  llvm::Value *grid_[3] = {};
+  llvm::Value *program_[3] = {}, *grid_[3] = {};
   // By ValueId: what all lanes share, then what varies, a row for each vector of the group.
   std::vector<std::vector<Form>> forms_;
   std::vector<Scope> scopes_;
@@ -72,6 +71,7 @@ private:
   std::map<std::pair<llvm::Type *, size_t>, llvm::Value *> messageMemory_;
   std::map<int64_t, KnownArray> arrays_; // by parameter
   ir::IndexMap<ir::ValueId, ir::ValueId> firstThrough_; // by pointer, the lane index of a nest or fold
+  bool streams_ = false; // some store goes past the caches
   std::vector<Violation> violations_;
   llvm::BasicBlock *outOfBounds_ = nullptr; // where they meet
 
@@ -148,8 +148,7 @@ private:
   std::vector<bool> carriedVarying(ir::OpId loop);
   // Values in the order of the slots; of a varying one there is one for each vector of the group.
   Values slotValues(std::span<const ir::ValueId> values, const std::vector<bool> &varying);
-  void defineSlots(std::span<const ir::ValueId> values, const std::vector<bool> &varying,
-                   llvm::ArrayRef<llvm::Value *> made);
+  void defineSlots(std::span<const ir::ValueId> values, const std::vector<bool> &varying, llvm::ArrayRef<llvm::Value *> made);
   Values emitForBody(ir::OpId op, const std::vector<bool> &varying);
   Values emitMaskedBody(const Limits &limits, llvm::Instruction *jump, Values full, ir::Effects effects, llvm::function_ref<Values()> body);
   void emitWhile(ir::OpId op);
@@ -169,16 +168,16 @@ private:
   };
   using LoopBody = llvm::function_ref<void(llvm::Value *index)>;
   void countedLoop(Range range, ir::Effects effects, Values &carried, LoopBody body);
-  // index = 0, step, ... while compares are true in whole steps; then `rest` takes single vectors up
-  // to `full`, or to the op's `end` if there is one.
-  void limitedLoop(Range range, int64_t full, llvm::Value *end, ir::OpId op, Values &carried,
+  // index = 0, step, ... while compares are true in whole steps; then `rest` takes single vectors up to `full`, or
+  // to the op's `end` if there is one. Returns where steps begin, where stores may go past the caches; else null.
+  llvm::Value *limitedLoop(Range range, int64_t full, llvm::Value *end, ir::OpId op, Values &carried,
                    llvm::function_ref<void(llvm::Value *index, Limits *limits)> body, LoopBody rest);
   llvm::Value *stepsBelow(const Limits &limits, Range range);
   llvm::Value *endOf(ir::OpId op, unsigned fromLast = 0);
   llvm::Value *restEnd(llvm::Value *end, int64_t full, int64_t lanes);
   void restLoop(llvm::Value *begin, llvm::Value *end, int64_t step, ir::Effects effects, Values &carried, LoopBody body);
   // `copies` vectors from index `base` on. Returns the group around, to be given to leaveLanes.
-  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1, Limits *limits = nullptr, int64_t run = 0);
+  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1, Limits *limits = nullptr, int64_t run = 0, llvm::Value *on = nullptr);
   void leaveLanes(Group outer);
   // With each vector of the group alone, one after the other.
   void eachVector(llvm::function_ref<void(unsigned copy)> body);
@@ -192,12 +191,10 @@ private:
   FoldPlan planFold(ir::OpId op);
   void emitFold(ir::OpId op);
   void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first, Values &accumulators);
-  void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned copies, unsigned valid,
-                llvm::Value *isFirst, Values &accumulators, Limits *limits = nullptr);
+  void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned copies, unsigned valid, llvm::Value *isFirst, Values &accumulators, Limits *limits = nullptr);
   // Of several vectors or sets, one behind the other, until `sets` are left.
   Values combinePairs(ir::OpId fold, Values values, size_t sets);
-  void accumulate(const FoldPlan &plan, unsigned valid, llvm::Value *isFirst,
-                  llvm::ArrayRef<llvm::Value *> elements,
+  void accumulate(const FoldPlan &plan, unsigned valid, llvm::Value *isFirst, llvm::ArrayRef<llvm::Value *> elements,
                   llvm::MutableArrayRef<llvm::Value *> accumulators);
   void foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full, Values &accumulators);
   Values combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left, llvm::ArrayRef<llvm::Value *> right);
@@ -224,13 +221,11 @@ private:
   [[nodiscard]] unsigned readDepth(unsigned depth, bool global) const;
   // Lanes that may touch memory: the user's mask and the tail's; null: all.
   llvm::Value *laneMask(llvm::Value *mask);
-  [[nodiscard]] bool needsMask() const { return lanes_.valid < lanes_.count; }
+  [[nodiscard]] bool needsMask() const { return lanes_.valid < lanes_.count || lanes_.on != nullptr; }
   llvm::Value *readScalar(const ir::Type &type, llvm::Value *pointer, llvm::Value *mask, llvm::Value *other, bool isVolatile);
-  llvm::Value *readVector(const ir::Type &type, const Address &address, llvm::Value *mask,
-                          llvm::Value *other);
+  llvm::Value *readVector(const ir::Type &type, const Address &address, llvm::Value *mask, llvm::Value *other);
   llvm::Value *readContiguous(llvm::Type *type, llvm::Value *pointer, llvm::Align align, llvm::Value *mask, llvm::Value *other);
-  void write(const ir::Type &type, const Address &address, llvm::Value *value, llvm::Value *mask,
-             bool asVector, bool isVolatile);
+  void write(const ir::Type &type, const Address &address, llvm::Value *value, llvm::Value *mask, bool asVector, bool isVolatile);
   llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask, llvm::Value *other);
   void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
   void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
@@ -243,6 +238,11 @@ private:
   // Of an access that goes through memory step by step: asks for what is some steps ahead, or for the next iteration's.
   void fetchAhead(ir::ValueId pointer, const ir::Type &type, const Address &address, bool forWriting);
   llvm::Value *harmlessPointer();
+
+  // ---- streams.cpp
+  llvm::Value *writesMuch(ir::ValueId pointer, int64_t bytes);
+  llvm::Value *storesPastCaches(ir::OpId op, const ir::Type &type);
+  llvm::Value *streamEnd(ir::OpId nest, const Limits &limits, llvm::Value *stop, llvm::Value *end);
 
   // ---- bounds.cpp
   // In front of an access of the lanes that `mask` has on (null: all): leaves the program if one of them

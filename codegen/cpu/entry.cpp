@@ -3,6 +3,7 @@
 // early where the status word says so.
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/frame.h"
+#include "codegen/cpu/streams.h"
 
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/Transforms/Utils/Local.h>
@@ -129,6 +130,9 @@ void Emitter::emitPrograms(Value *first, Value *count) {
     leave_ = nullptr;
   } else {
     ran->addIncoming(done, leave_);
+  }
+  if (streams_) {
+    finishStreams(builder_);
   }
   builder_.CreateRet(ran);
 }

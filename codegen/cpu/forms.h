@@ -53,6 +53,12 @@ struct Limits {
   Limits *outer = nullptr; // of the code around
   std::vector<ir::OpId> compares{};
   std::vector<llvm::Value *> below{};
+  // Stores past the caches (streams.cpp), where the code may have some.
+  bool mayStream = false;
+  llvm::Value *begin = nullptr;             // i64: where whole steps begin; null: at 0
+  llvm::Value *row = nullptr;               // the address at index 0 of the first of these stores
+  int64_t rowBytes = 0;                     // of an element there
+  std::map<uint32_t, llvm::Value *> past{}; // by OpId, whether a store goes there: an i1; null: it does not
 };
 
 // The lanes that values vary in: those of the innermost vectorised dimension.
@@ -66,6 +72,7 @@ struct Lanes {
   unsigned copy = 0;           // of the vectors that run at once
   ir::ValueId index;           // the region's argument
   int64_t run = 0;             // elements that whole steps go through, one after the other; 0: not in such a step
+  llvm::Value *on = nullptr;   // an i1 each: those that are elements, where that is not known beforehand
 };
 // The vectors that run at once: a `for` is made once for all of them, everything else for one after
 // the other. Without lanes there is one.

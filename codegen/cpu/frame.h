@@ -23,6 +23,9 @@
  * What a program prints it gives to message(), a record at a time. An assertion that fails is a record, too;
  * then code raises the status word to STOP, and leaves the program.
  *
+ * Stores may go past the caches where a launch makes so many that these keep none of it; how much that is the
+ * launcher says. Code returns when they are done.
+ *
  * Fields are appended only. The version rises with each change of what stands; code runs under the
  * version that it was made for.
  */
@@ -34,7 +37,7 @@
 extern "C" {
 #endif
 
-#define LIBTILE_FRAME_VERSION 2
+#define LIBTILE_FRAME_VERSION 3
 
 /* The values of the status word. */
 enum {
@@ -83,6 +86,9 @@ struct libtile_frame {
   void (*out_of_bounds)(void *context, uint32_t access, uint32_t elements, uint64_t address,
                         uint64_t program);
   void *out_of_bounds_context;
+  /* Of what a launch writes in so many bytes or more, caches keep too little to be written to first. 0: not known,
+     and all stores go there. */
+  uint64_t uncached_bytes;
 };
 
 /* Runs the programs first .. first + count - 1; returns how many ran to their end: fewer than `count`

@@ -7,7 +7,10 @@
 // under a mask reads a harmless place instead, without a branch, so that it can be hoisted.
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/known_lanes.h"
+#include "codegen/cpu/streams.h"
 #include "ir/ops.h"
+
+#include <llvm/IR/PatternMatch.h>
 
 #include <optional>
 
@@ -119,6 +122,9 @@ Value *Emitter::laneMask(Value *mask) {
   if (!needsMask()) {
     return mask;
   }
+  if (lanes_.on != nullptr) {
+    return mask != nullptr ? builder_.CreateAnd(mask, lanes_.on) : lanes_.on;
+  }
   llvm::SmallVector<llvm::Constant *, 64> inside;
   for (unsigned lane = 0; lane < lanes_.count; ++lane) {
     inside.push_back(builder_.getInt1(lane < lanes_.valid));
@@ -176,9 +182,10 @@ Value *Emitter::advanceOf(ValueId value, ir::OpId loop) {
     return second == nullptr ? nullptr : builder_.CreateAdd(first, builder_.CreateMul(second, builder_.getInt64(unit)));
   }
   const bool isFactor[] = {fn_.isDefinedOutside(fn_.operand(op, 0), body), fn_.isDefinedOutside(fn_.operand(op, 1), body)};
-  return isFactor[1]   ? builder_.CreateMul(first, known(fn_.operand(op, 1)))
-         : isFactor[0] ? builder_.CreateMul(second, known(fn_.operand(op, 0)))
-                       : nullptr;
+  const auto product = [&](Value *advance, unsigned factor) {
+    return llvm::PatternMatch::match(advance, llvm::PatternMatch::m_Zero()) ? advance : builder_.CreateMul(advance, known(fn_.operand(op, factor)));
+  };
+  return isFactor[1] ? product(first, 1) : isFactor[0] ? product(second, 0) : nullptr;
 }
 
 Value *Emitter::runsAgain(ir::OpId loop) {
@@ -446,9 +453,17 @@ void Emitter::emitStore(ir::OpId op) {
   Value *mask = operands.size() > 2 ? inForm(operands[2], asVector) : nullptr;
   mask = asVector ? laneMask(mask) : mask;
   checkAccess(op, address, mask, asVector);
-  fetchAhead(operands[0], type, address, true);
-  write(type, address, inForm(operands[1], asVector), mask, asVector,
-        fn_.getBool(op, Attr::is_volatile));
+  Value *value = inForm(operands[1], asVector);
+  const auto toCaches = [&] {
+    fetchAhead(operands[0], type, address, true);
+    write(type, address, value, mask, asVector, fn_.getBool(op, Attr::is_volatile));
+  };
+  Value *past = mask == nullptr && asVector && address.contiguous ? storesPastCaches(op, type) : nullptr;
+  if (past == nullptr) {
+    return toCaches();
+  }
+  streams_ = true;
+  branch(past, [&] { writePastCaches(builder_, elementwise_.toMemory(type, value), address.pointer); }, toCaches);
 }
 
 void Emitter::emitElementWrite(ir::OpId op) {

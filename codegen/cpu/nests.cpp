@@ -14,6 +14,7 @@
 //
 // Where the last dimension has an end, the unrolled steps run below it as well, and single vectors up to it.
 #include "codegen/cpu/emitter.h"
+#include "codegen/cpu/streams.h"
 #include "ir/ops.h"
 
 #include <algorithm>
@@ -100,15 +101,16 @@ bool Emitter::takenForTrue(ir::OpId op) {
   return true;
 }
 
-// The largest multiple of the step in the range that every limit allows.
+// Where as many whole steps as every limit allows end, in the range.
 Value *Emitter::stepsBelow(const Limits &limits, Range range) {
   namespace I = llvm::Intrinsic;
   Value *end = builder_.getInt64(range.end);
   for (Value *below : limits.below) {
     end = builder_.CreateBinaryIntrinsic(I::smin, below, end);
   }
-  end = builder_.CreateBinaryIntrinsic(I::smax, end, builder_.getInt64(0));
-  return builder_.CreateSub(end, builder_.CreateURem(end, builder_.getInt64(range.step)));
+  Value *begin = limits.begin != nullptr ? limits.begin : builder_.getInt64(0);
+  end = builder_.CreateBinaryIntrinsic(I::smax, end, begin);
+  return builder_.CreateSub(end, builder_.CreateURem(builder_.CreateSub(end, begin), builder_.getInt64(range.step)));
 }
 
 // The end of a dimension, counted from the last, as an i64; null if it has none.
@@ -119,10 +121,10 @@ Value *Emitter::endOf(ir::OpId op, unsigned fromLast) {
              : builder_.CreateSExt(scalar(ends[ends.size() - 1 - fromLast]), builder_.getInt64Ty());
 }
 
-void Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
-                          std::vector<Value *> &carried,
-                          llvm::function_ref<void(Value *index, Limits *limits)> body,
-                          LoopBody rest) {
+Value *Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
+                            std::vector<Value *> &carried,
+                            llvm::function_ref<void(Value *index, Limits *limits)> body,
+                            LoopBody rest) {
   llvm::BasicBlock *head = newBlock("loop");
   llvm::BasicBlock *exit = newBlock("loop.end");
   const ir::Effects effects = fn_.effects(op);
@@ -142,21 +144,25 @@ void Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
   }
   body(index, &limits);
   Value *next = builder_.CreateAdd(index, builder_.getInt64(range.step), "", true, true);
-  Value *stop = nullptr;
-  atDepth(depth() - 1, [&] { stop = stepsBelow(limits, range); });
+  Value *stop = nullptr, *restOfStream = nullptr;
+  atDepth(depth() - 1, [&] {
+    stop = stepsBelow(limits, range);
+    restOfStream = limits.begin != nullptr ? streamEnd(op, limits, stop, end) : nullptr;
+  });
   llvm::BasicBlock *latch = builder_.GetInsertBlock();
   builder_.CreateCondBr(builder_.CreateICmpNE(next, stop), head, exit);
   llvm::Instruction *jump = scopes_[depth() - 1].jump;
   llvm::BasicBlock *entry = jump->getParent();
   closeScope();
-  const bool limited = !limits.below.empty();
+  const bool limited = !limits.below.empty() || limits.begin != nullptr;
+  Value *begin = limits.begin != nullptr ? limits.begin : builder_.getInt64(0);
   if (limited) {
     builder_.SetInsertPoint(jump);
-    builder_.CreateCondBr(builder_.CreateICmpNE(stop, builder_.getInt64(0)), head, exit);
+    builder_.CreateCondBr(builder_.CreateICmpNE(stop, begin), head, exit);
     jump->eraseFromParent();
   }
   builder_.SetInsertPoint(exit);
-  index->addIncoming(builder_.getInt64(0), entry);
+  index->addIncoming(begin, entry);
   index->addIncoming(next, latch);
   for (unsigned i = 0; i < phis.size(); ++i) {
     phis[i]->addIncoming(initial[i], entry);
@@ -168,11 +174,14 @@ void Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
       carried[i] = result;
     }
   }
-  if (limited) {
+  if (limits.begin != nullptr) {
+    restLoop(stop, restOfStream, lanes, effects, carried, rest);
+  } else if (limited) {
     restLoop(stop, restEnd(end, full, lanes), lanes, effects, carried, rest);
   } else if (range.end < full) {
     countedLoop({range.end, full, lanes}, effects, carried, rest);
   }
+  return limits.begin;
 }
 
 // Whole vectors up to `end`, at most `full`.
@@ -219,12 +228,12 @@ void Emitter::restLoop(Value *begin, Value *end, int64_t step, ir::Effects effec
 }
 
 Group Emitter::enterLanes(unsigned count, unsigned valid, Value *base, unsigned copies,
-                          Limits *limits, int64_t run) {
+                          Limits *limits, int64_t run, Value *on) {
   Group outer = std::exchange(group_, {});
   for (unsigned copy = 0; copy < copies; ++copy) {
     Value *at = copy == 0 ? base
                           : builder_.CreateAdd(base, builder_.getInt64(copy * count), "", true, true);
-    group_.push_back({numLanes_++, depth(), count, valid, at, limits, copy, {}, run});
+    group_.push_back({numLanes_++, depth(), count, valid, at, limits, copy, {}, run, on});
   }
   while (forms_.size() <= copies) {
     forms_.emplace_back(fn_.numValues());
@@ -309,12 +318,13 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const int64_t unroll = std::max<int64_t>(fn_.getInt(op, Attr::unroll), 1);
   const ir::Effects effects = fn_.effects(op);
   std::vector<Value *> none;
-  const auto step = [&](Value *index, unsigned copies, unsigned valid, Limits *limits) {
+  const auto step = [&](Value *index, unsigned copies, unsigned valid, Limits *limits, Value *below = nullptr) {
     const unsigned together = lanes > 1 ? copies : 1;
     for (unsigned copy = 0; copy < copies; copy += together) {
       Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
-      const int64_t run = isOneRow && copies == unroll && valid == lanes ? extent : 0;
-      Group outer = enterLanes(lanes, valid, base, together, limits, run);
+      const int64_t run = isOneRow && copies == unroll && valid == lanes && below == nullptr ? extent : 0;
+      Value *on = below != nullptr ? lanesBelow(builder_, below, lanes) : nullptr;
+      Group outer = enterLanes(lanes, valid, base, together, limits, run, on);
       bindLaneIndex(argument);
       emitBlock(body);
       forgetValues();
@@ -328,9 +338,22 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const int64_t full = extent / lanes * lanes;
   const int64_t unrolled = full / (lanes * unroll) * (lanes * unroll);
   if (lanes > 1 && unrolled > lanes * unroll) {
-    limitedLoop({0, unrolled, lanes * unroll}, full, endOf(op), op, none,
-                [&](Value *index, Limits *limits) { step(index, unroll, lanes, limits); },
-                [&](Value *index) { step(index, 1, lanes, nullptr); });
+    bool streams = false;
+    Value *begin = limitedLoop({0, unrolled, lanes * unroll}, full, endOf(op), op, none,
+                               [&](Value *index, Limits *limits) {
+                                 limits->mayStream = mayStream(fn_, op, target_);
+                                 step(index, unroll, lanes, limits);
+                                 streams = limits->begin != nullptr;
+                               },
+                               [&](Value *index) {
+                                 Value *left = streams ? builder_.CreateSub(builder_.getInt64(extent), index) : nullptr;
+                                 step(index, 1, lanes, nullptr, left);
+                               });
+    if (streams) {
+      Value *one = builder_.CreateSelect(builder_.CreateICmpNE(begin, builder_.getInt64(0)), builder_.getInt64(lanes), builder_.getInt64(0));
+      restLoop(builder_.getInt64(0), one, lanes, effects, none, [&](Value *index) { step(index, 1, lanes, nullptr, begin); });
+      return;
+    }
   } else {
     if (unrolled > 0) {
       steps({0, unrolled, lanes * unroll}, unroll, lanes);

@@ -6,8 +6,12 @@
 #include "runtime/drivers/thread_pool.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <unistd.h>
 
 namespace libtile::runtime {
@@ -30,6 +34,21 @@ uint64_t programs(const LaunchShape &shape) {
          static_cast<uint64_t>(shape.grid[2]);
 }
 
+// Of the last cache that the first core has, by the kernel's account; 0: it gives none. (C libraries make a socket's
+// sum of it.)
+uint64_t lastCacheBytes() {
+  uint64_t bytes = 0;
+  for (int level = 0;; ++level) {
+    const std::string path = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) + "/size";
+    const std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "r"), &std::fclose);
+    uint64_t kilobytes = 0;
+    if (file == nullptr || std::fscanf(file.get(), "%" SCNu64 "K", &kilobytes) != 1) {
+      return bytes;
+    }
+    bytes = std::max(bytes, kilobytes * 1024);
+  }
+}
+
 class CpuDriver : public Driver {
 public:
   [[nodiscard]] std::string name() const override { return "cpu"; }
@@ -46,6 +65,7 @@ public:
                      void *stream, const Caller &caller, Findings *findings) noexcept override {
     auto &loaded = static_cast<LoadedKernel &>(module);
     codegen::cpu::Frame frame = codegen::cpu::makeFrame(args, shape.grid, nullptr);
+    frame.uncached_bytes = uncachedBytes_;
     return findings == nullptr ? run(loaded, shape, frame, caller)
                                : runHeard(loaded, shape, frame, caller, *findings);
   }
@@ -91,6 +111,10 @@ public:
     const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
     return bytes > 0 ? static_cast<size_t>(bytes) : 0;
   }
+
+private:
+  // A kernel mostly reads as much as it writes.
+  uint64_t uncachedBytes_ = lastCacheBytes() / 2;
 };
 
 } // namespace

@@ -126,7 +126,7 @@ def check_changes():
 
 def check_plan(folder):
     """The plan is the text that is planned, with comments; where nothing plans, that is an error."""
-    for target, before, said in (("avx512", "mark_accesses", "stored by the first nest"), ("sm_80", "lower_sorts", "a thread has"),
+    for target, before, said in (("avx512", "narrow_compares", "stored by the first nest"), ("sm_80", "lower_sorts", "a thread has"),
                                  ("gfx942", "lower_sorts", "a thread has")):
         options = (*SOFTMAX, "--target", target)
         plan = run(*options, "--emit", "plan")[0]
