@@ -287,10 +287,15 @@ int64_t programs(const ir::Function &fn, int64_t registers, const ir::Target &ta
 bool holdRows(ir::Function &fn, const PassContext &context) {
   const std::vector<OpId> ops = fn.walk();
   const auto has = [&](Opcode opcode) { return std::ranges::any_of(ops, [&](OpId op) { return fn.opcode(op) == opcode; }); };
-  if (has(Opcode::Dot) || !has(Opcode::Reduce) || fn.resident > 1) {
+  if (has(Opcode::Dot) || !has(Opcode::Reduce)) {
     return false;
   }
+  // First as if no row came in words: most functions end here, without facts.
   std::set<uint32_t> byElement = narrowLoads(fn);
+  const int64_t most = RowHolder(fn, byElement).across();
+  if (most == 0 || programs(fn, most, context.target) > 1) {
+    return false;
+  }
   const Facts facts = computeFacts(fn);
   std::erase_if(byElement, [&](uint32_t row) { return comesInWords(fn, facts.access(), ValueId{row}); });
   const int64_t before = RowHolder(fn, byElement).across();

@@ -19,9 +19,9 @@
 
 namespace libtile::passes {
 
-// Requires: laid-out. Ensures: where a program would be alone (the function's `resident`) and this makes room for more (Target::registers),
-// tiles are computed again behind reductions of their block, from narrower tiles and by cheap ops alone; `resident` is then what there is
-// room for. Leaves functions with dots alone.
+// Requires: laid-out. Ensures: where that makes room for more programs than none or one (Target::registers), tiles are computed again
+// behind reductions of their block, from narrower tiles and by cheap ops alone; the function's `resident` is then what there is room
+// for. Leaves functions with dots alone.
 bool holdRows(ir::Function &fn, const PassContext &context);
 
 } // namespace libtile::passes
