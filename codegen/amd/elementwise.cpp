@@ -6,13 +6,30 @@
 
 #include <llvm/IR/IntrinsicsAMDGPU.h>
 #include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <algorithm>
 
 namespace libtile::codegen::amd {
 
+// LLVM makes one multiply-add of a product of fp32 and its conversion to fp16, and adds 0.0, by which -0.0 becomes 0.0. -0.0 leaves the
+// product as it is.
+llvm::Value *AmdElementwise::withSign(llvm::Value *value) {
+  namespace match = llvm::PatternMatch;
+  llvm::Value *a = nullptr, *b = nullptr;
+  if (!value->getType()->getScalarType()->isFloatTy()) {
+    return value;
+  }
+  if (match::match(value, match::m_FNeg(match::m_FMul(match::m_Value(a), match::m_Value(b))))) {
+    a = builder_.CreateFNeg(a);
+  } else if (!match::match(value, match::m_FMul(match::m_Value(a), match::m_Value(b)))) {
+    return value;
+  }
+  return builder_.CreateIntrinsic(llvm::Intrinsic::fma, {value->getType()}, {a, b, llvm::ConstantFP::getNegativeZero(value->getType())});
+}
+
 llvm::Value *AmdElementwise::toHalf(llvm::Value *value) {
-  llvm::Value *half = builder_.CreateFPTrunc(value, typeLike(value, builder_.getHalfTy()));
+  llvm::Value *half = builder_.CreateFPTrunc(withSign(value), typeLike(value, builder_.getHalfTy()));
   return builder_.CreateBitCast(half, typeLike(value, builder_.getInt16Ty()));
 }
 

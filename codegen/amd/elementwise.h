@@ -28,6 +28,7 @@ protected:
 private:
   llvm::Value *exponential(llvm::Value *x);
   llvm::Value *divideDoubles(llvm::Value *a, llvm::Value *d);
+  llvm::Value *withSign(llvm::Value *value);
   llvm::Value *toHalf(llvm::Value *value);
 
   bool flushes_ = true;

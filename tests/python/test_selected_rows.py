@@ -81,3 +81,30 @@ def test_a_zero_added_to_each_term(device, value, n):
     want = np.array([np.float32(value) + np.float32(0.0)] * 2 + [value], np.float32)
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got[:2]), np.signbit(want[:2]))
+
+
+@libtile.jit
+def signed_products(x, y, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b = tl.load(x + i), tl.load(y + i)
+    wide = a.to(tl.float32) * b.to(tl.float32)
+    tl.store(out + i, a * b)
+    tl.store(out + BLOCK + i, wide.to(a.dtype))
+    tl.store(out + 2 * BLOCK + i, (-wide).to(a.dtype))
+    tl.store(out + 3 * BLOCK + i, (a.to(tl.float32) * 0.0).to(a.dtype))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", (np.float16, np.float32))
+@pytest.mark.parametrize("block, warps", ((64, 1), (512, 2)))
+def test_products_keep_the_signs_of_zeros(device, dtype, block, warps):
+    """Instructions that multiply and convert to fp16 add a number, too."""
+    on = OnDevice(device)
+    random = np.random.default_rng(block)
+    x, y = (random.choice(np.array([0.0, -0.0, 1.5, -2, 2.0 ** -14, -2.0 ** -14], dtype), block) for _ in range(2))
+    out = on(np.full((4, block), np.nan, dtype))
+    signed_products[(1,)](on(x), on(y), out, BLOCK=block, num_warps=warps)
+    got, wide = on.back(out), x.astype(np.float32) * y.astype(np.float32)
+    want = np.stack([wide, wide, -wide, x.astype(np.float32) * np.float32(0)]).astype(dtype)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
