@@ -43,6 +43,12 @@ std::optional<Opcode> commutativeCombination(const ir::Function &fn, ir::OpId re
   return ofBoth ? std::optional(fn.opcode(op)) : std::nullopt;
 }
 
+std::optional<Opcode> onlyCombination(const ir::Function &fn, ir::OpId reduce) {
+  const ir::BlockId combine = fn.region(reduce);
+  const bool alone = fn.results(reduce).size() == 1 && fn.next(fn.first(combine)) == fn.last(combine);
+  return alone ? commutativeCombination(fn, reduce, 0) : std::nullopt;
+}
+
 bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce) {
   bool all = true;
   for (unsigned i = 0; i < fn.results(reduce).size(); ++i) {

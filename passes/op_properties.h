@@ -19,6 +19,8 @@ namespace libtile::passes {
 // The one commutative op of its own left and right that result i of a reduce's combination is.
 [[nodiscard]] std::optional<ir::Opcode> commutativeCombination(const ir::Function &fn, ir::OpId reduce,
                                                                unsigned i);
+// The same, where the reduction is of one tile and nothing else stands in its combination.
+[[nodiscard]] std::optional<ir::Opcode> onlyCombination(const ir::Function &fn, ir::OpId reduce);
 // The combination of a reduce gives the same with lefts and rights exchanged: the front end says so, or
 // each result is such an op.
 [[nodiscard]] bool combinesInAnyOrder(const ir::Function &fn, ir::OpId reduce);

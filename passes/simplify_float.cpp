@@ -48,12 +48,6 @@ ValueId accumulate(Rewriter &rw, ValueId dot, ValueId other) {
   return rw.sameOp(op, operands, rw.fn.type(dot));
 }
 
-// The reduction is a sum of one tile.
-bool isSum(const Rewriter &rw, OpId op) {
-  return rw.fn.opcode(op) == Opcode::Reduce && rw.fn.results(op).size() == 1 && commutativeCombination(rw.fn, op, 0) == Opcode::Add &&
-         rw.fn.next(rw.fn.first(rw.fn.region(op))) == rw.fn.last(rw.fn.region(op));
-}
-
 // sum(x + 0.0) -> sum(x) + 0.0: all that the zero does to a term is that -0.0 becomes 0.0, which a sum that is not
 // zero does not show. A loop that sums from zero and runs once leaves such terms.
 bool addZeroLast(Rewriter &rw, OpId sum) {
@@ -92,7 +86,7 @@ ValueId floatBinary(Rewriter &rw, OpId op) {
 
 ValueId simplifyFloat(Rewriter &rw, OpId op) {
   const Opcode opcode = rw.fn.opcode(op);
-  if (isSum(rw, op)) {
+  if (opcode == Opcode::Reduce && onlyCombination(rw.fn, op) == Opcode::Add) {
     rw.edited = addZeroLast(rw, op);
     return {};
   }

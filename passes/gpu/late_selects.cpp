@@ -36,7 +36,7 @@ bool selectsBoth(const ir::Function &fn, OpId product) {
 bool lateSelects(ir::Function &fn, const PassContext &) {
   bool changed = false;
   for (const OpId op : fn.walk()) {
-    if (fn.opcode(op) != Opcode::Reduce || fn.results(op).size() != 1 || commutativeCombination(fn, op, 0) != Opcode::Add) {
+    if (fn.opcode(op) != Opcode::Reduce || onlyCombination(fn, op) != Opcode::Add) {
       continue;
     }
     const ValueId terms = fn.operand(op, 0);

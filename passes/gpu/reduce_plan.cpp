@@ -15,13 +15,6 @@ using ir::Layout;
 using ir::Opcode;
 using ir::OpId;
 
-// The one commutative op that the combination is, where nothing else stands in it.
-std::optional<Opcode> onlyOp(const ir::Function &fn, OpId reduce) {
-  const ir::BlockId combine = fn.region(reduce);
-  const bool alone = fn.results(reduce).size() == 1 && fn.next(fn.first(combine)) == fn.last(combine);
-  return alone ? commutativeCombination(fn, reduce, 0) : std::nullopt;
-}
-
 std::vector<ReduceStep> stepsOf(const ir::Function &fn, OpId reduce, HwDim dim,
                                 ReduceStep::Kind kind) {
   const Layout &layout = fn.layout(fn.type(fn.operand(reduce, 0)).layout());
@@ -49,7 +42,7 @@ bool joinsInOrder(const ir::Function &fn, OpId reduce) {
   using Kind = ReduceStep::Kind;
   std::vector<ReduceStep> warps = stepsOf(fn, reduce, HwDim::Warp, Kind::Warp);
   std::sort(warps.begin(), warps.end(), byDistance);
-  return onlyOp(fn, reduce) || (areNeighbours(warps, stepsOf(fn, reduce, HwDim::Lane, Kind::Lane)) &&
+  return onlyCombination(fn, reduce) || (areNeighbours(warps, stepsOf(fn, reduce, HwDim::Lane, Kind::Lane)) &&
                                 areNeighbours(warps, stepsOf(fn, reduce, HwDim::Reg, Kind::Register)));
 }
 
@@ -58,7 +51,7 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   const Layout &layout = fn.layout(type.layout());
   ReducePlan plan;
   plan.axis = static_cast<unsigned>(fn.getInt(reduce, ir::Attr::axis));
-  plan.commutative = onlyOp(fn, reduce);
+  plan.commutative = onlyCombination(fn, reduce);
   using Kind = ReduceStep::Kind;
   std::vector<ReduceStep> registers = stepsOf(fn, reduce, HwDim::Reg, Kind::Register);
   const std::vector<ReduceStep> lanes = stepsOf(fn, reduce, HwDim::Lane, Kind::Lane);

@@ -10,8 +10,9 @@
 #include "passes/gpu/refuse_loops.h"
 #include "passes/gpu/shared_layouts.h"
 
+#include <llvm/Support/MathExtras.h>
+
 #include <algorithm>
-#include <bit>
 
 namespace libtile::passes {
 namespace {
@@ -21,8 +22,6 @@ using ir::Layout;
 using ir::Opcode;
 using ir::OpId;
 using ir::ValueId;
-
-size_t log2Of(int32_t x) { return static_cast<size_t>(std::bit_width(static_cast<uint32_t>(x)) - 1); }
 
 // Layouts under which dots of the load's loop take the tile; false: something else takes it.
 bool addReaders(const ir::Function &fn, ValueId tile, const PassContext &context, int32_t warps, std::vector<Layout> &readers) {
@@ -90,7 +89,7 @@ std::optional<Layout> rowCopyLayout(const ir::Function &fn, OpId load, const Fac
                                                   .fastAxis = fast,
                                                   .reads = target.sharedReads});
   const Layout::Bases &offsets = slot.bases(HwDim::Offset);
-  const size_t piece = log2Of(elements), lanes = piece + log2Of(target.warpSize), rest = lanes + log2Of(warps);
+  const size_t piece = llvm::Log2_64(elements), lanes = piece + llvm::Log2_64(target.warpSize), rest = lanes + llvm::Log2_64(warps);
   if (offsets.size() < rest || !std::all_of(offsets.begin() + static_cast<int64_t>(rest), offsets.end(), movesAlongAxes)) {
     return std::nullopt;
   }
@@ -110,7 +109,7 @@ bool rowsHaveRoom(int64_t slotBytes, const ir::Target &target) {
 
 std::optional<Layout> slotOfRows(const Layout &threads, int32_t elements) {
   const Layout::Bases &registers = threads.bases(HwDim::Reg);
-  const size_t piece = log2Of(elements);
+  const size_t piece = llvm::Log2_64(elements);
   if (holdsReplicas(threads) || registers.size() < piece) {
     return std::nullopt;
   }

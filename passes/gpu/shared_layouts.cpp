@@ -4,6 +4,7 @@
 #include "ir/diagnostic.h"
 
 #include <llvm/ADT/SmallVector.h>
+#include <llvm/Support/MathExtras.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,8 +16,6 @@ namespace {
 using ir::Coords;
 using ir::HwDim;
 using ir::Layout;
-
-unsigned log2Of(int64_t x) { return std::bit_width(static_cast<uint64_t>(x)) - 1; }
 
 // Offsets of a register layout's bases. The threads' part of an offset is linear: it lies inside
 // the subtile.
@@ -118,7 +117,7 @@ std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t element
   if (elementBytes > 4 || lanes.size() != 5) {
     return std::nullopt;
   }
-  const unsigned unitBits = log2Of(4 / elementBytes);
+  const unsigned unitBits = llvm::Log2_64(4 / elementBytes);
   const int32_t rowMask = 16 / elementBytes - 1;
   // Rows of 16 bytes: apart from the bits that count inside a row nothing may touch it.
   const auto outsideRow = [&](int32_t offset) { return (offset & rowMask) == 0; };
@@ -151,7 +150,7 @@ std::optional<BufferAccess> matrixAccess(const Columns &columns, int32_t element
 std::optional<BufferAccess> turnedAccess(const Columns &columns, int32_t elementBytes) {
   constexpr int32_t kBytes = 8, kWidest = 2; // of a lane, of an element
   const int32_t elements = kBytes / elementBytes;
-  const auto bits = log2Of(elements);
+  const auto bits = llvm::Log2_64(elements);
   const auto isApart = [&](int32_t offset) { return (offset & (elements - 1)) == 0; };
   if (elementBytes > kWidest || columns.lanes.size() < 4 || columns.regs.size() < bits || columns.subtileSize < elements ||
       !lanesCount(columns.lanes, 0, bits, 0) || !std::ranges::all_of(std::span(columns.lanes).subspan(bits), isApart) ||
@@ -192,7 +191,7 @@ int32_t accessBytes(const BufferAccess &access, int32_t elementBytes) {
 }
 
 BufferAccess writeAccess(const Columns &columns, int32_t elementBytes, int32_t maxBytes) {
-  std::vector<int32_t> group = contiguousBits(columns.regs, log2Of(std::max(1, maxBytes / elementBytes)));
+  std::vector<int32_t> group = contiguousBits(columns.regs, llvm::Log2_64(std::max(1, maxBytes / elementBytes)));
   while (!group.empty() && !aligned(columns, group)) {
     group.pop_back();
   }
@@ -232,7 +231,7 @@ int32_t rankOf(std::span<const int32_t> columns) {
 int32_t partsOf(const Columns &columns, int32_t elementBytes, const BufferAccess &access, int32_t banks = kWriteBanks) {
   const Columns::List lanes = laneColumns(columns, access);
   const int32_t bytes = std::max(kBankBytes, accessBytes(access, elementBytes));
-  const size_t atOnce = std::min<size_t>(lanes.size(), log2Of(kBankBytes * banks / bytes));
+  const size_t atOnce = std::min<size_t>(lanes.size(), llvm::Log2_64(kBankBytes * banks / bytes));
   Columns::List words, inBanks;
   for (const int32_t lane : std::span(lanes).first(atOnce)) {
     words.push_back(lane * elementBytes / kBankBytes);
@@ -422,7 +421,7 @@ Layout chooseBuffer(std::span<const int32_t> shape, const BufferUse &use) {
   const std::vector<int32_t> subtile = chooseSubtile(shape, use);
   int32_t positionBits = 0;
   for (const int32_t extent : subtile) {
-    positionBits += static_cast<int32_t>(log2Of(extent));
+    positionBits += static_cast<int32_t>(llvm::Log2_64(extent));
   }
   const std::vector<Swizzle> candidates = swizzles(use.elementBytes, positionBits, 4 * use.reads.banks);
   std::vector<int32_t> bestOrder;

@@ -3,24 +3,21 @@
 
 #include "ir/diagnostic.h"
 
-#include <bit>
+#include <llvm/Support/MathExtras.h>
+
+#include <algorithm>
 
 namespace libtile::passes {
-namespace {
 
 using ir::Coords;
 using ir::HwDim;
 using ir::Layout;
 
-unsigned log2Of(int64_t x) { return std::bit_width(static_cast<uint64_t>(x)) - 1; }
-
-} // namespace
-
 std::vector<Swizzle> swizzles(int32_t elementBytes, int32_t positionBits, int32_t rowBytes) {
   std::vector<Swizzle> result = {{}}, folded;
   for (int32_t unitBytes = 16; unitBytes >= std::max(elementBytes, 4); unitBytes /= 2) {
-    const auto unit = static_cast<int32_t>(log2Of(unitBytes / elementBytes));
-    for (int32_t bits = 1; bits <= static_cast<int32_t>(log2Of(rowBytes / unitBytes)); ++bits) {
+    const auto unit = static_cast<int32_t>(llvm::Log2_64(unitBytes / elementBytes));
+    for (int32_t bits = 1; bits <= static_cast<int32_t>(llvm::Log2_64(rowBytes / unitBytes)); ++bits) {
       for (int32_t shift = unit + bits; shift + bits <= positionBits; ++shift) {
         for (int32_t rotation = 0; rotation < bits; ++rotation) {
           result.push_back({unit, bits, shift, rotation});
@@ -46,7 +43,7 @@ Layout bufferLayout(std::span<const int32_t> shape, std::span<const int32_t> sub
                     std::span<const int32_t> order, Swizzle swizzle) {
   unsigned total = 0;
   for (const int32_t extent : subtile) {
-    total += log2Of(extent);
+    total += llvm::Log2_64(extent);
   }
   ir::check(swizzle.bits == 0 || swizzle.shift >= swizzle.unit + swizzle.bits,
             "a swizzle reads rows above the units it permutes");

@@ -148,6 +148,21 @@ std::string guardText(const ir::Guard &guard, const std::vector<std::string> &na
   return {};
 }
 
+// What passes ask for with Reliance::Numbers alone.
+bool isOfNumbers(const ir::Guard &guard) {
+  switch (guard.kind) {
+  case ir::Guard::Kind::Divisible:
+  case ir::Guard::Kind::Positive:
+  case ir::Guard::Kind::Within:
+    return true;
+  case ir::Guard::Kind::Below:
+  case ir::Guard::Kind::Above:
+  case ir::Guard::Kind::Disjoint:
+    return false;
+  }
+  return false;
+}
+
 bool hasMessages(const ir::Function &fn) {
   return std::ranges::any_of(fn.walk(), [&](ir::OpId op) {
     return fn.opcode(op) == ir::Opcode::Print || fn.opcode(op) == ir::Opcode::Assert;
@@ -302,10 +317,7 @@ Variant Compiled::compileVariant(passes::Reliance relies) const {
 }
 
 const Variant &Compiled::variant(passes::Reliance relies) const {
-  using Kind = ir::Guard::Kind;
-  const bool asksForNumbers = std::ranges::any_of(preferred_.guards, [](const ir::Guard &guard) {
-    return guard.kind == Kind::Divisible || guard.kind == Kind::Positive || guard.kind == Kind::Within;
-  });
+  const bool asksForNumbers = std::ranges::any_of(preferred_.guards, isOfNumbers);
   if (relies == passes::Reliance::Numbers || preferred_.guards.empty() ||
       (relies == passes::Reliance::Arguments && !asksForNumbers)) {
     return preferred_;
