@@ -3,6 +3,7 @@
 // that asks for LLVM's version; include it in .cpp files only.
 #pragma once
 
+#include <llvm/ADT/MapVector.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
@@ -96,6 +97,13 @@ inline void markGridConstants(llvm::Function &kernel, unsigned first, unsigned e
   }
 #endif
 }
+
+// What GEPOperator::collectOffset finds: indices and what each is multiplied with.
+#if LLVM_VERSION_MAJOR >= 20
+using OffsetScales = llvm::SmallMapVector<llvm::Value *, llvm::APInt, 4>;
+#else
+using OffsetScales = llvm::MapVector<llvm::Value *, llvm::APInt>;
+#endif
 
 // Leaves one pass of LLVM's own pipeline out; give it to LLVMContext::setOptPassGate.
 class WithoutPass final : public llvm::OptPassGate {

@@ -9,15 +9,12 @@
 #include "codegen/nvidia/nvidia_emitter.h"
 
 #include "codegen/gpu/fragment_dot.h"
-#include "codegen/llvm_compat.h"
 #include "codegen/nvidia/wgmma.h"
 #include "codegen/require_pass.h"
 #include "ir/ops.h"
 #include "ir/places.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
-
-#include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
 #include <map>
@@ -28,23 +25,29 @@ using ir::HwDim;
 
 namespace {
 
-llvm::Intrinsic::ID instructionOf(const ir::DotUnit &unit) {
-  constexpr std::pair<std::string_view, llvm::Intrinsic::ID> kInstructions[] = {
-      {"mma_m16n8k16_f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32},
-      {"mma_m16n8k16_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
-      {"mma_m16n8k32_i8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8},
-      {"mma_m16n8k8_tf32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32},
+struct MmaInstruction {
+  std::string_view unit;
+  const char *shape;
+  int32_t depth; // along k: one or several steps of the unit
+};
+
+const MmaInstruction &instructionOf(const ir::DotUnit &unit) {
+  static constexpr MmaInstruction kInstructions[] = {
+      {"mma_m16n8k16_f16", "m16n8k16.row.col.f32.f16.f16.f32", 16},
+      {"mma_m16n8k16_bf16", "m16n8k16.row.col.f32.bf16.bf16.f32", 16},
+      {"mma_m16n8k32_i8", "m16n8k32.row.col.s32.s8.s8.s32", 32},
+      {"mma_m16n8k8_tf32", "m16n8k8.row.col.f32.tf32.tf32.f32", 8},
       // Of twice the depth, for two steps or one with zeros: ptxas (12.9 to 13.5) takes a constant b of m16n8k8 for a
       // float when it negates it, so that one of its two elements keeps the wrong sign.
-      {"mma_m16n8k8_f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32},
-      {"mma_m16n8k8_bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
-      {"mma_m16n8k16_i8", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_s8},
-      {"mma_m16n8k4_tf32", llvm::Intrinsic::nvvm_mma_m16n8k4_row_col_tf32},
-      {"mma_m8n8k4_f64", llvm::Intrinsic::nvvm_mma_m8n8k4_row_col_f64},
+      {"mma_m16n8k8_f16", "m16n8k16.row.col.f32.f16.f16.f32", 16},
+      {"mma_m16n8k8_bf16", "m16n8k16.row.col.f32.bf16.bf16.f32", 16},
+      {"mma_m16n8k16_i8", "m16n8k16.row.col.s32.s8.s8.s32", 16},
+      {"mma_m16n8k4_tf32", "m16n8k4.row.col.f32.tf32.tf32.f32", 4},
+      {"mma_m8n8k4_f64", "m8n8k4.row.col.f64.f64.f64.f64", 4},
   };
-  for (const auto &[name, instruction] : kInstructions) {
-    if (name == unit.name) {
-      return instruction;
+  for (const MmaInstruction &each : kInstructions) {
+    if (each.unit == unit.name) {
+      return each;
     }
   }
   throw ir::InternalError("no instruction for the unit " + unit.name);
@@ -80,15 +83,12 @@ public:
   MatrixDot(NvidiaEmitter &emitter, ir::OpId op, const ir::DotUnit &unit)
       : FragmentDot(emitter, op, unit), e_(emitter),
         perRegister_(std::max(1, 32 / static_cast<int32_t>(ir::bitWidth(unit.a.elem)))),
-        instruction_(compat::intrinsic(emitter.module_, instructionOf(unit))),
-        offsets_{offsetsOf(unit.a.regs, perRegister_), offsetsOf(unit.b.regs, perRegister_), offsetsOf(unit.acc.regs, 1)} {
-    const size_t inputs = instruction_->arg_size() - offsets_[2].size();
-    depth_ = unit_.k * static_cast<int32_t>(inputs / (offsets_[0].size() + offsets_[1].size()));
-  }
+        instruction_(instructionOf(unit)),
+        offsets_{offsetsOf(unit.a.regs, perRegister_), offsetsOf(unit.b.regs, perRegister_), offsetsOf(unit.acc.regs, 1)} {}
 
   void run() {
     Regs out = e_.regs(fn().operand(op_, 2));
-    addProducts(out, depth_);
+    addProducts(out, instruction_.depth);
     e_.set(fn().result(op_), std::move(out));
   }
 
@@ -158,26 +158,41 @@ private:
 
   // The fragments from k to `end`, and zeros behind it if the instruction is deeper.
   void multiply(Regs &out, const ir::Coords &corner, int32_t k, int32_t end) override {
-    llvm::SmallVector<llvm::Value *, 10> operands;
-    llvm::Value *zero = llvm::Constant::getNullValue(instruction_->getArg(0)->getType());
-    const auto append = [&](unsigned operand, auto &&coordsAt) {
-      for (int32_t step = k; step < k + depth_; step += unit_.k) {
+    AssemblyOperands operands;
+    const bool isDouble = unit_.acc.elem == ir::Elem::F64;
+    const std::string sum = isDouble ? "d" : unit_.acc.elem == ir::Elem::F32 ? "f" : "r", word = isDouble ? "d" : "r";
+    std::string lists[4]; // the sums that come out, a, b, the sums that go in
+    const auto append = [](std::string &list, const std::string &name) { list += (list.empty() ? "" : ", ") + name; };
+    llvm::SmallVector<int32_t, 4> sums;
+    llvm::SmallVector<llvm::Type *, 4> types;
+    for (const ir::Coords &offset : offsets_[2]) {
+      sums.push_back(registerAt(2, at(corner, corner[row_] + offset[0], corner[row_ + 1] + offset[1])));
+      types.push_back(out[static_cast<size_t>(sums.back())]->getType());
+      append(lists[0], operands.result(("=" + sum).c_str()));
+    }
+    const auto read = [&](unsigned operand, auto &&coordsAt) {
+      for (int32_t step = k; step < k + instruction_.depth; step += unit_.k) {
         for (const ir::Coords &offset : offsets_[operand]) {
-          operands.push_back(step < end ? operandAt(operand, coordsAt(offset, step)) : zero);
+          llvm::Value *value = step < end ? operandAt(operand, coordsAt(offset, step)) : llvm::Constant::getNullValue(wordType());
+          append(lists[1 + operand], operands.use(value, word.c_str()));
         }
       }
     };
-    append(0, [&](const ir::Coords &offset, int32_t step) { return leftAt(corner, step, offset); });
-    append(1, [&](const ir::Coords &offset, int32_t step) { return rightAt(corner, step, offset); });
-    llvm::SmallVector<int32_t, 4> sums;
-    for (const ir::Coords &offset : offsets_[2]) {
-      sums.push_back(registerAt(2, at(corner, corner[row_] + offset[0], corner[row_ + 1] + offset[1])));
-      operands.push_back(out[static_cast<size_t>(sums.back())]);
+    read(0, [&](const ir::Coords &offset, int32_t step) { return leftAt(corner, step, offset); });
+    read(1, [&](const ir::Coords &offset, int32_t step) { return rightAt(corner, step, offset); });
+    for (const int32_t each : sums) {
+      append(lists[3], operands.use(out[static_cast<size_t>(each)], sum.c_str()));
     }
-    llvm::Value *results = e_.builder_.CreateCall(instruction_, operands);
+    const std::string text = std::string("mma.sync.aligned.") + instruction_.shape + " {" + lists[0] + "}, {" + lists[1] + "}, {" +
+                             lists[2] + "}, {" + lists[3] + "};";
+    llvm::Value *results = e_.assembly(text, operands.constraints(), llvm::StructType::get(e_.context_, types), operands.values(), false, true);
     for (unsigned i = 0; i < sums.size(); ++i) {
       out[static_cast<size_t>(sums[i])] = e_.builder_.CreateExtractValue(results, i);
     }
+  }
+
+  [[nodiscard]] llvm::Type *wordType() const {
+    return unit_.acc.elem == ir::Elem::F64 ? e_.builder_.getDoubleTy() : static_cast<llvm::Type *>(e_.builder_.getInt32Ty());
   }
 
   // The register of operand 0 or 1 whose first element is at `start`, neighbours along k.
@@ -185,8 +200,7 @@ private:
     const int32_t first = registerAt(operand, start);
     llvm::Value *&known = known_[operand][first];
     if (known == nullptr) {
-      known = e_.builder_.CreateBitCast(rounded(packed(operand, start)),
-                                        instruction_->getArg(0)->getType());
+      known = e_.builder_.CreateBitCast(rounded(packed(operand, start)), wordType());
     }
     return known;
   }
@@ -225,10 +239,9 @@ private:
 
   NvidiaEmitter &e_;
   const int32_t perRegister_; // elements of an operand
-  llvm::Function *const instruction_;
+  const MmaInstruction &instruction_;
   const std::array<std::vector<ir::Coords>, 3> offsets_; // of a, b and the accumulator
-  int32_t depth_;                                        // of the instruction along k: one or several steps of the unit
-  std::map<int32_t, llvm::Value *> known_[2];            // by first register
+  std::map<int32_t, llvm::Value *> known_[2]; // by first register
 };
 
 void NvidiaEmitter::lowerDot(ir::OpId op) {

@@ -2,11 +2,8 @@
 // Tiles that matrix instructions take, read from shared memory by ldmatrix.
 #include "codegen/nvidia/nvidia_emitter.h"
 
-#include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 #include "passes/gpu/shared_layouts.h"
-
-#include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
 
@@ -63,25 +60,24 @@ void NvidiaEmitter::readMatrices(ir::OpId op, const passes::BufferAccess &access
 }
 
 Regs NvidiaEmitter::loadMatrices(llvm::Value *pointer, unsigned count, bool transposed) {
-  using namespace llvm::Intrinsic;
-  constexpr ID kPlain[] = {nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
-                           nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
-                           nvvm_ldmatrix_sync_aligned_m8n8_x4_b16};
-  constexpr ID kTransposed[] = {nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16,
-                                nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
-                                nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16};
-  const unsigned log = count / 2;
-  llvm::Function *instruction = compat::intrinsic(
-      module_, transposed ? kTransposed[log] : kPlain[log], {pointer->getType()});
-  llvm::Value *loaded = builder_.CreateCall(instruction, {pointer});
+  AssemblyOperands operands;
+  std::string units;
+  for (unsigned i = 0; i < count; ++i) {
+    units += (i == 0 ? "" : ", ") + operands.result("=r");
+  }
+  const std::string text = "ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (transposed ? ".trans" : "") + ".shared.b16 {" + units +
+                           "}, [" + operands.use(sharedAddress(pointer), "r") + "];";
+  llvm::Type *word = builder_.getInt32Ty();
+  llvm::Type *type = count == 1 ? word : llvm::StructType::get(context_, llvm::SmallVector<llvm::Type *, 4>(count, word));
+  llvm::Value *loaded = assembly(text, operands, type);
   if (count == 1) {
     return {loaded};
   }
-  Regs units;
+  Regs parts;
   for (unsigned i = 0; i < count; ++i) {
-    units.push_back(builder_.CreateExtractValue(loaded, i));
+    parts.push_back(builder_.CreateExtractValue(loaded, i));
   }
-  return units;
+  return parts;
 }
 
 } // namespace libtile::codegen::nvidia

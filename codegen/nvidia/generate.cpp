@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module around a kernel, and its PTX by LLVM's NVPTX backend: no pass pipeline of ours, the
-// backend's own is enough for code that is straight already.
+// backend's own is enough for code that is straight already. LIBTILE_PTX_WRITER has our own writer write it (ptx/writer.h).
 #include "codegen/backends.h"
 #include "codegen/gpu/module.h"
 #include "codegen/nvidia/nvidia_emitter.h"
 #include "codegen/nvidia/forward_copies.h"
+#include "codegen/nvidia/ptx/writer.h"
 #include "codegen/nvidia/ptxas_faults.h"
 #include "ir/ops.h"
 #include "passes/gpu/shared_accesses.h"
@@ -15,6 +16,7 @@
 #include <llvm/Support/TargetSelect.h>
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 
 namespace libtile::codegen::nvidia {
@@ -97,6 +99,12 @@ private:
   bool isLong_;
 };
 
+// "+ptx81" is version 8.1.
+ptx::Version versionOf(const ir::Target &target) {
+  const llvm::StringRef digits = llvm::StringRef(target.features).drop_front(llvm::StringRef("+ptx").size());
+  return {(digits.drop_back(1) + "." + digits.take_back(1)).str(), target.cpu};
+}
+
 // Two names are the driver's (emit_messages.cpp).
 std::string symbolFor(const std::string &name) {
   return name == "vprintf" || name == "__assertfail" ? "_" + name : gpu::symbolFor(name);
@@ -137,6 +145,10 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });
   NvidiaEmitter(fn, target, options, *module).run(code.info.symbol);
   gpu::finish(*module, fn, options, code);
+  if (std::getenv("LIBTILE_PTX_WRITER") != nullptr) {
+    code.assembly = avoidPtxasFaults(ptx::write(*module, versionOf(target)));
+    return code;
+  }
   const auto [text, error] =
       gpu::emit(machine, *module, std::make_unique<Passes>(*module), llvm::CodeGenFileType::AssemblyFile);
   if (!error.empty()) {

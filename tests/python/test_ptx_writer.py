@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LIBTILE_PTX_WRITER: PTX by our own writer assembles without spills, as LLVM's does, and feeds the same units."""
+import re
+
+import pytest
+import test_lessons_ptx
+import test_ptx
+
+LISTS = {"spine": test_ptx, "lessons": test_lessons_ptx}
+CASES = [(which, name) for which, module in LISTS.items() for name in module.KERNELS]
+
+
+@pytest.fixture(autouse=True)
+def own_writer(monkeypatch):
+    monkeypatch.setenv("LIBTILE_PTX_WRITER", "1")
+
+
+def text(which, name, target):
+    kernel, types, constants = LISTS[which].KERNELS[name]
+    kernel.clear()
+    compiled = kernel.warmup(*types, grid=(1,), target=target, **constants)
+    kernel.clear()
+    return compiled.asm["ptx"]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("which, name", CASES)
+def test_assembles_without_spills(which, name, target, tmp_path):
+    ptx = text(which, name, target)
+    assert "LLVM NVPTX" not in ptx
+    assert test_lessons_ptx.assemble(ptx, target, tmp_path) == 0
+
+
+@pytest.mark.parametrize("name", ["matmul_f16", "matmul_int8"])
+def test_sums_of_matrices_keep_their_registers(name):
+    """What wgmma adds to goes round the loop without copies between its registers."""
+    ptx = text("spine", name, "sm_90a")
+    loop = ptx[ptx.index("wgmma.mma_async"):]
+    assert len(re.findall(r"mov\.b32 %r\d+, %r\d+;", loop[:loop.index("bra ")])) < 32
