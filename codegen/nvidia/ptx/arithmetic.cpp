@@ -15,9 +15,8 @@ using Op = llvm::Instruction;
 
 std::string number(unsigned bits) { return std::to_string(std::max(16U, bits)); }
 
-// ".f32"
 std::string floatType(const llvm::Type *type) {
-  return type->isHalfTy() ? ".f16" : type->isBFloatTy() ? ".bf16" : type->isFloatTy() ? ".f32" : ".f64";
+  return std::string(".") + floatName(type);
 }
 
 } // namespace
@@ -82,9 +81,8 @@ std::string nameOf(unsigned opcode, unsigned bits) {
     return "rem.u" + width;
   case Op::SRem:
     return "rem.s" + width;
-  default:
-    return "";
   }
+  return "";
 }
 
 // The number that does nothing on the right side; nullopt: there is none.
@@ -104,9 +102,8 @@ std::optional<uint64_t> neutral(unsigned opcode) {
     return 0;
   case Op::And:
     return ~uint64_t{0};
-  default:
-    return std::nullopt;
   }
+  return std::nullopt;
 }
 
 } // namespace
@@ -206,7 +203,7 @@ namespace {
 
 const char *nameOf(llvm::CmpInst::Predicate predicate) {
   using P = llvm::CmpInst::Predicate;
-  switch (predicate) {
+  switch (static_cast<unsigned>(predicate)) {
   case P::ICMP_EQ:
   case P::FCMP_OEQ:
     return "eq";
@@ -245,9 +242,8 @@ const char *nameOf(llvm::CmpInst::Predicate predicate) {
     return "num";
   case P::FCMP_UNO:
     return "nan";
-  default:
-    throw ir::Unsupported("no PTX is known for a comparison whose result is constant");
   }
+  throw ir::Unsupported("no PTX is known for a comparison whose result is constant");
 }
 
 } // namespace

@@ -166,9 +166,8 @@ const char *specialRegister(ID id) {
     return "%nctaid.y";
   case llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_z:
     return "%nctaid.z";
-  default:
-    return nullptr;
   }
+  return nullptr;
 }
 
 // What takes a type behind its name and operands as they are; null: it is no such.
@@ -200,9 +199,8 @@ const char *nameOfFunction(ID id) {
     return "min.u";
   case llvm::Intrinsic::abs:
     return "abs.s";
-  default:
-    return nullptr;
   }
+  return nullptr;
 }
 
 // Which whole number a float is rounded to; null: it is no such function.
@@ -218,9 +216,8 @@ const char *roundingOf(ID id) {
   case llvm::Intrinsic::rint:
   case llvm::Intrinsic::nearbyint:
     return "rni";
-  default:
-    return nullptr;
   }
+  return nullptr;
 }
 
 } // namespace

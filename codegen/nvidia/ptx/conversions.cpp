@@ -12,10 +12,6 @@ namespace {
 
 using Op = llvm::Instruction;
 
-const char *floatName(const llvm::Type *type) {
-  return type->isHalfTy() ? "f16" : type->isBFloatTy() ? "bf16" : type->isFloatTy() ? "f32" : "f64";
-}
-
 } // namespace
 
 Operand FunctionWriter::truncated(Operand from, unsigned fromBits, unsigned bits) {
@@ -104,7 +100,7 @@ void FunctionWriter::visitCastInst(llvm::CastInst &it) {
     const auto between = [&](const char *kind, const std::string &target, const std::string &source) {
       return made(sizeOf(to), llvm::Twine("cvt") + kind + "." + target + "." + source, {inRegister(value)});
     };
-    switch (it.getOpcode()) {
+    switch (static_cast<unsigned>(it.getOpcode())) {
     case Op::Trunc:
       return truncated(value, fromBits, bits);
     case Op::ZExt:
@@ -130,9 +126,8 @@ void FunctionWriter::visitCastInst(llvm::CastInst &it) {
       value = fromBits == 1 ? extended(value, 1, 16, isSigned) : fromBits == 8 ? clean(value, isSigned) : value;
       return between(".rn", floatName(to), (isSigned ? "s" : "u") + std::to_string(width));
     }
-    default:
-      throw ir::Unsupported(std::string("no PTX is known for LLVM's ") + it.getOpcodeName());
     }
+    throw ir::Unsupported(std::string("no PTX is known for LLVM's ") + it.getOpcodeName());
   };
   byLanes(it, [&](unsigned i) { return convert(lane(it.getOperand(0), i)); });
 }

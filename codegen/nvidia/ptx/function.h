@@ -46,6 +46,7 @@ private:
 [[nodiscard]] std::string nameOf(const llvm::GlobalValue &global);
 [[nodiscard]] Size sizeOf(const llvm::Type *type); // of a register that holds it as a whole
 [[nodiscard]] unsigned bitsOf(const llvm::Type *type);
+[[nodiscard]] const char *floatName(const llvm::Type *type); // "f32"
 
 class FunctionWriter : public llvm::InstVisitor<FunctionWriter> {
 public:

@@ -160,7 +160,7 @@ LinearIndex linearIndex(const llvm::Value *index, const llvm::DataLayout &layout
   };
   const int64_t value = number->getSExtValue();
   const bool isBelow = number->getValue().ult(32);
-  switch (it->getOpcode()) {
+  switch (static_cast<unsigned>(it->getOpcode())) {
   case llvm::Instruction::Add:
     return moved(value);
   case llvm::Instruction::Sub:
@@ -171,9 +171,8 @@ LinearIndex linearIndex(const llvm::Value *index, const llvm::DataLayout &layout
     return scaled(value);
   case llvm::Instruction::Shl:
     return isBelow ? scaled(int64_t{1} << value) : LinearIndex{index, 1, 0};
-  default:
-    return {index, 1, 0};
   }
+  return {index, 1, 0};
 }
 
 void needs(const llvm::Instruction &it, const llvm::DataLayout &layout, llvm::function_ref<void(const llvm::Value *)> ask) {

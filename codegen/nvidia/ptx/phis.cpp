@@ -190,18 +190,16 @@ Operand FunctionWriter::placeOfResult(const llvm::CallInst &assembly, unsigned r
   if (const Operand place = inPlace_.lookup({&assembly, result})) {
     return place;
   }
+  const llvm::Value *own = ownResult(assembly, result);
   const auto *phi = llvm::dyn_cast_or_null<llvm::PHINode>(before);
-  const bool goesOn = phi != nullptr && readers_.lookup(phi).size() == 1 && ownResult(assembly, result) != nullptr &&
-                      llvm::is_contained(phi->incoming_values(), ownResult(assembly, result));
-  if (goesOn) {
+  const bool isOnlyReader = own != nullptr && before != nullptr && readers_.lookup(before).size() == 1;
+  if (isOnlyReader && phi != nullptr && llvm::is_contained(phi->incoming_values(), own)) {
     return held_[phi].whole;
   }
   if (const llvm::PHINode *other = phiFor(assembly, result, assembly)) {
     return held_[other].whole;
   }
-  const bool dies = before != nullptr && phi == nullptr && readers_.lookup(before).size() == 1 && ownResult(assembly, result) != nullptr &&
-                    isOwnResult(*before);
-  return dies ? whole(before) : Operand();
+  return isOnlyReader && phi == nullptr && isOwnResult(*before) ? whole(before) : Operand();
 }
 
 // Products that a sum of matrices begins as are computed in its registers: it is rescaled, say.

@@ -65,20 +65,23 @@ unsigned bitsOf(const llvm::Type *type) {
 
 Size sizeOf(const llvm::Type *type) { return sizeOfBits(bitsOf(type)); }
 
+const char *floatName(const llvm::Type *type) {
+  return type->isHalfTy() ? "f16" : type->isBFloatTy() ? "bf16" : type->isFloatTy() ? "f32" : "f64";
+}
+
 // ---- constants
 
 Operand FunctionWriter::constant(const llvm::Constant *value) {
   const llvm::Type *type = value->getType();
+  const auto kind = type->isFloatTy() ? Operand::Kind::Float : type->isDoubleTy() ? Operand::Kind::Double : Operand::Kind::Integer;
   if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(value)) {
     return Operand::integer(sizeOf(type), number->getValue().getBitWidth() == 1 ? number->isOne() : number->getSExtValue());
   }
   if (const auto *number = llvm::dyn_cast<llvm::ConstantFP>(value)) {
     const uint64_t bits = number->getValueAPF().bitcastToAPInt().getZExtValue();
-    const auto kind = type->isFloatTy() ? Operand::Kind::Float : type->isDoubleTy() ? Operand::Kind::Double : Operand::Kind::Integer;
     return {kind, sizeOf(type), bits};
   }
   if (value->isNullValue() || llvm::isa<llvm::UndefValue>(value)) {
-    const auto kind = type->isFloatTy() ? Operand::Kind::Float : type->isDoubleTy() ? Operand::Kind::Double : Operand::Kind::Integer;
     return {kind, sizeOf(type), 0};
   }
   if (const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type)) {
@@ -108,7 +111,7 @@ Operand FunctionWriter::addressOf(const llvm::Constant *value) {
     unsupported("a constant of the type " + textOf(value->getType()));
   }
   const llvm::Constant *inner = expression->getOperand(0);
-  switch (expression->getOpcode()) {
+  switch (static_cast<unsigned>(expression->getOpcode())) {
   case llvm::Instruction::GetElementPtr: {
     const Address where = ptx::addressOf(value, layout_);
     if (where.base == value) {
@@ -123,9 +126,8 @@ Operand FunctionWriter::addressOf(const llvm::Constant *value) {
   case llvm::Instruction::PtrToInt:
   case llvm::Instruction::IntToPtr:
     return resized(whole(inner), bitsOf(inner->getType()), bitsOf(value->getType()));
-  default:
-    unsupported(std::string("a constant's ") + expression->getOpcodeName());
   }
+  unsupported(std::string("a constant's ") + expression->getOpcodeName());
 }
 
 // ---- registers
