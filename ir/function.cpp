@@ -207,6 +207,10 @@ Effects Function::ownEffects(OpId op) const {
   if (opcode(op) == Opcode::Dot && type(operand(op, 2)).isPlace()) {
     own = own | Effects(Effects::Async | Effects::Ordered);
   }
+  // With addresses of rows a contract reads where they point.
+  if (opcode(op) == Opcode::Contract && numOperands(op) > 4 && type(operand(op, 4)).isBuffer()) {
+    own = own | Effects(Effects::ReadsGlobal);
+  }
   return getBool(op, Attr::is_volatile) ? own | Effects(Effects::Ordered) : own;
 }
 

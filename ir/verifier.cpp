@@ -59,7 +59,7 @@
 //      ends of both are i32, one of a fold, of a nest at most one an extent. prefix: as fold; write takes an i32 and the tuple.
 //  29  element_read, element_write: one i32 index an axis, the buffer's element.
 //  30  contract: rank-2 buffers MxK, KxN (or i32 words of 8 or 16 bits, fewer rows), MxN, an i32 k,
-//      no ends or two i32, positive blocks. sort_rows: rows of integers, a power of two.
+//      no rows or M addresses as i64 and an i32, no ends or two i32, positive blocks. sort_rows: rows of integers, a power of two.
 //      least_of_rows: rows of integers, of the other buffer a power of two that divides those.
 // Across elements (verify_ops.cpp)
 //  37  gather: shapes equal outside of the axis, i32 indices in the result's shape. histogram: i32

@@ -22,6 +22,9 @@
 // A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
 // halves of the pairs are widened, multiplied and added one after the other, in the same blocks of columns.
 //
+// Rows that are read in place take one address each in place of one for all, and come before those that are packed; the
+// sums go through acc in between.
+//
 // Blocks that begin behind the ends of rows and columns are left out, since nobody reads what they would sum up.
 //
 // A unit of tiles has blocks of its own (contract_tiles.cpp).
@@ -44,6 +47,8 @@ namespace {
 
 // Rows of a register block that takes the place of one of tiles, three vectors wide at most.
 constexpr unsigned kRowsForTiles = 8;
+// The operand that has the addresses of rows in place, if there are some.
+constexpr unsigned kRows = 4;
 
 Contraction widened(Contraction plan) {
   if (plan.tileRows > 1) {
@@ -75,9 +80,10 @@ void Emitter::emitContract(ir::OpId op) {
   plan.group = unit.group;
   plan.rows = acc.dim(0);
   plan.columns = acc.dim(1);
-  if (fn_.numOperands(op) > 4) {
-    plan.rowsEnd = builder_.CreateSExt(scalar(fn_.operand(op, 4)), builder_.getInt64Ty());
-    plan.columnsEnd = builder_.CreateSExt(scalar(fn_.operand(op, 5)), builder_.getInt64Ty());
+  const unsigned firstEnd = passes::firstEndOf(fn_, op);
+  if (fn_.numOperands(op) > firstEnd) {
+    plan.rowsEnd = builder_.CreateSExt(scalar(fn_.operand(op, firstEnd)), builder_.getInt64Ty());
+    plan.columnsEnd = builder_.CreateSExt(scalar(fn_.operand(op, firstEnd + 1)), builder_.getInt64Ty());
   }
   plan.rowA = int64_t{a.dim(1)} * a.elementBytes();
   plan.rowB = int64_t{b.dim(1)} * b.elementBytes();
@@ -88,17 +94,57 @@ void Emitter::emitContract(ir::OpId op) {
   plan.tileRows = unit.rows;
   plan.tileWords = unit.words;
   plan.tileRegisters = unit.registers;
-  Value *k = builder_.CreateZExt(scalar(fn_.operand(op, 3)), builder_.getInt64Ty());
-  plan.steps =
-      plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
   plan.effects = fn_.effects(op);
+  const auto stepsOf = [&](unsigned operand) {
+    Value *k = builder_.CreateZExt(scalar(fn_.operand(op, operand)), builder_.getInt64Ty());
+    return plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
+  };
+  plan.steps = stepsOf(3);
+  if (firstEnd > kRows) {
+    Contraction inPlace = plan;
+    inPlace.rowsOfA = scalar(fn_.operand(op, kRows));
+    inPlace.steps = stepsOf(kRows + 1);
+    contractColumns(inPlace, unit);
+    const auto behind = [&](Value *base, int64_t stepBytes) {
+      Value *bytes = builder_.CreateMul(inPlace.steps, builder_.getInt64(stepBytes));
+      return builder_.CreateGEP(builder_.getInt8Ty(), base, bytes);
+    };
+    plan.a = behind(plan.a, plan.groupBytes());
+    plan.b = behind(plan.b, plan.rowB);
+    plan.steps = builder_.CreateSub(plan.steps, inPlace.steps);
+  }
+  contractColumns(plan, unit);
+}
+
+// By blocks of columns, if there is a step along k.
+void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
   std::vector<Value *> none;
+  // What is widened takes registers of its own, and is rare: rows in place are copied to where they would be packed.
+  const auto inBuffer = [&] {
+    Contraction packed = plan;
+    packed.rowsOfA = nullptr;
+    if (plan.rowsOfA == nullptr) {
+      return packed;
+    }
+    Contraction row = plan;
+    row.blockM = 1;
+    Value *bytes = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
+    restLoop(builder_.getInt64(0), rowsOf(plan), 1, plan.effects, none, [&](Value *m) {
+      Value *from = startsOfA(row, m)[0], *to = startsOfA(packed, m)[0];
+      restLoop(builder_.getInt64(0), bytes, target_.vectorBytes, plan.effects, none, [&](Value *offset) {
+        llvm::Type *byte = builder_.getInt8Ty(), *vector = Elementwise::widen(byte, target_.vectorBytes);
+        Value *numbers = builder_.CreateAlignedLoad(vector, builder_.CreateGEP(byte, from, offset), llvm::Align(1));
+        builder_.CreateAlignedStore(numbers, builder_.CreateGEP(byte, to, offset), llvm::Align(1));
+      });
+    });
+    return packed;
+  };
   const auto blocks = [&] {
     Value *leastOfA = unit.flushes ? leastFieldOfA(plan) : nullptr;
-    countedLoop({0, plan.columns, blockN, plan.columnsEnd}, plan.effects, none, [&](Value *n) {
+    countedLoop({0, plan.columns, plan.vectors * plan.lanes, plan.columnsEnd}, plan.effects, none, [&](Value *n) {
       if (unit.flushes) {
         branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
-               [&] { contractRows(widened(plan), n); });
+               [&] { contractRows(widened(inBuffer()), n); });
       } else {
         if (unit.bias != 0) {
           plan.biasSums = biasSums(plan, unit.bias, n);
@@ -129,7 +175,7 @@ llvm::SmallVector<Value *, 6> Emitter::biasSums(const Contraction &plan, int32_t
   llvm::Type *vector = Elementwise::widen(elementwise_.registerType(plan.accumulator), plan.lanes);
   std::vector<Value *> sums(plan.vectors, llvm::Constant::getNullValue(vector));
   Value *column = builder_.CreateMul(n, builder_.getInt64(plan.groupBytes()));
-  contractLoop(row, plan.a, builder_.CreateGEP(builder_.getInt8Ty(), plan.b, column), sums);
+  contractLoop(row, {plan.a}, builder_.CreateGEP(builder_.getInt8Ty(), plan.b, column), sums);
   return {sums.begin(), sums.end()};
 }
 
@@ -154,15 +200,30 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
     sums.push_back(plan.biasSums.empty() ? sum
                                          : builder_.CreateSub(sum, plan.biasSums[i % plan.vectors]));
   }
-  contractLoop(plan, at(plan.a, times(m, plan.rowA)), at(plan.b, times(n, plan.groupBytes())), sums);
+  contractLoop(plan, startsOfA(plan, m), at(plan.b, times(n, plan.groupBytes())), sums);
   for (unsigned i = 0; i < sums.size(); ++i) {
     builder_.CreateAlignedStore(sums[i], accAddress(i / plan.vectors, i % plan.vectors), align);
   }
 }
 
+// Where the block of a begins: its first row in the buffer, or each row in place.
+llvm::SmallVector<Value *, 6> Emitter::startsOfA(const Contraction &plan, Value *m) {
+  if (plan.rowsOfA == nullptr) {
+    Value *bytes = builder_.CreateMul(m, builder_.getInt64(plan.rowA));
+    return {builder_.CreateGEP(builder_.getInt8Ty(), plan.a, bytes)};
+  }
+  llvm::SmallVector<Value *, 6> rows;
+  Value *first = builder_.CreateGEP(builder_.getInt64Ty(), plan.rowsOfA, m);
+  for (unsigned row = 0; row < plan.blockM; ++row) {
+    Value *address = builder_.CreateConstGEP1_64(builder_.getInt64Ty(), first, row);
+    rows.push_back(builder_.CreateLoad(builder_.getPtrTy(), address));
+  }
+  return rows;
+}
+
 // Along k, from the block's first row of a and its first column of b. What is widened takes two turns for a
 // pair, in the order of vdpbf16ps: the upper halves, then with a shift the lower ones.
-void Emitter::contractLoop(const Contraction &plan, Value *startA, Value *startB,
+void Emitter::contractLoop(const Contraction &plan, llvm::ArrayRef<Value *> startsOfA, Value *startB,
                            std::vector<Value *> &sums) {
   Value *turns = plan.widens ? builder_.CreateShl(plan.steps, builder_.getInt64(1)) : plan.steps;
   llvm::BasicBlock *entry = builder_.GetInsertBlock();
@@ -176,7 +237,8 @@ void Emitter::contractLoop(const Contraction &plan, Value *startA, Value *startB
     return phi;
   };
   llvm::PHINode *left = carry(turns);
-  llvm::PHINode *rowOfA = carry(startA);
+  // In place it is how far from their beginnings the rows are read.
+  llvm::PHINode *rowOfA = carry(plan.rowsOfA != nullptr ? builder_.getInt64(0) : startsOfA[0]);
   llvm::PHINode *rowOfB = carry(startB);
   llvm::PHINode *shift = plan.widens ? carry(builder_.getInt32(0)) : nullptr;
   std::vector<llvm::PHINode *> phis;
@@ -184,14 +246,20 @@ void Emitter::contractLoop(const Contraction &plan, Value *startA, Value *startB
     phis.push_back(carry(sum));
     sum = phis.back();
   }
-  contractStep(plan, rowOfA, rowOfB, shift, sums);
+  const auto placeInA = [&](unsigned row) {
+    return plan.rowsOfA != nullptr ? builder_.CreateGEP(builder_.getInt8Ty(), startsOfA[row], rowOfA)
+                                : builder_.CreateConstGEP1_64(builder_.getInt8Ty(), rowOfA, row * plan.rowA);
+  };
+  contractStep(plan, placeInA, rowOfB, shift, sums);
   const auto advance = [&](llvm::PHINode *row, int64_t bytes) {
     Value *by = builder_.getInt64(bytes);
     if (plan.widens) {
       by = builder_.CreateSelect(builder_.CreateICmpEQ(shift, builder_.getInt32(0)),
                                  builder_.getInt64(0), by);
     }
-    row->addIncoming(builder_.CreateGEP(builder_.getInt8Ty(), row, by), loop);
+    row->addIncoming(row->getType()->isPointerTy() ? builder_.CreateGEP(builder_.getInt8Ty(), row, by)
+                                                   : builder_.CreateAdd(row, by),
+                     loop);
   };
   advance(rowOfA, plan.groupBytes());
   advance(rowOfB, plan.rowB);
@@ -209,8 +277,8 @@ void Emitter::contractLoop(const Contraction &plan, Value *startA, Value *startB
 
 // A group of a is broadcast as one number of 32 bits. `shift`: brings the half that is widened to the top of
 // its pair; bf16 is the upper half of f32.
-void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB, Value *shift,
-                           std::vector<Value *> &sums) {
+void Emitter::contractStep(const Contraction &plan, llvm::function_ref<Value *(unsigned)> placeInA, Value *rowOfB,
+                           Value *shift, std::vector<Value *> &sums) {
   llvm::Type *byte = builder_.getInt8Ty();
   llvm::Type *single = elementwise_.registerType(plan.packed);
   llvm::Type *element = plan.group > 1 ? builder_.getInt32Ty() : single;
@@ -232,8 +300,7 @@ void Emitter::contractStep(const Contraction &plan, Value *rowOfA, Value *rowOfB
     columns.push_back(numbersAt(vector, builder_.CreateConstGEP1_64(byte, rowOfB, offset)));
   }
   for (unsigned row = 0; row < plan.blockM; ++row) {
-    Value *place = builder_.CreateConstGEP1_64(byte, rowOfA, row * plan.rowA);
-    Value *number = plan.wordOfA != nullptr ? plan.wordOfA : splat(numbersAt(element, place), plan.lanes);
+    Value *number = plan.wordOfA != nullptr ? plan.wordOfA : splat(numbersAt(element, placeInA(row)), plan.lanes);
     for (unsigned i = 0; i < plan.vectors; ++i) {
       Value *&sum = sums[row * plan.vectors + i];
       sum = multiplyAdd(builder_, plan.instruction, number, columns[i], sum);

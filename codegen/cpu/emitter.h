@@ -281,12 +281,12 @@ private:
 
   // ---- contract.cpp, contract_tiles.cpp, tiny_numbers.cpp
   void emitContract(ir::OpId op);
-  // All rows of a block of columns that begins at `n`.
+  void contractColumns(Contraction plan, const ir::ContractUnit &unit);
   void contractRows(const Contraction &plan, llvm::Value *n);
-  llvm::SmallVector<llvm::Value *, 6> biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
+  llvm::SmallVector<llvm::Value *, 6> startsOfA(const Contraction &plan, llvm::Value *m), biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
-  void contractLoop(const Contraction &plan, llvm::Value *startA, llvm::Value *startB, Values &sums);
-  void contractStep(const Contraction &plan, llvm::Value *a, llvm::Value *b, llvm::Value *shift, Values &sums);
+  void contractLoop(const Contraction &plan, llvm::ArrayRef<llvm::Value *> startsOfA, llvm::Value *startB, Values &sums);
+  void contractStep(const Contraction &plan, llvm::function_ref<llvm::Value *(unsigned row)> placeInA, llvm::Value *rowOfB, llvm::Value *shift, Values &sums);
   void withTiles(const Contraction &plan, llvm::function_ref<void()> body);
   void contractTiles(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.

@@ -12,6 +12,20 @@ namespace libtile::codegen::cpu {
 
 using llvm::Value;
 
+namespace {
+
+// By lanes the least of `least` and of 2 |x| - 1 where the mask is on; null: everywhere.
+Value *leastOf(llvm::IRBuilder<> &builder, Value *bits, Value *least, Value *mask) {
+  Value *one = llvm::ConstantInt::get(bits->getType(), 1);
+  Value *twice = builder.CreateShl(bits, one);
+  if (mask != nullptr) {
+    twice = builder.CreateSelect(mask, twice, llvm::Constant::getNullValue(bits->getType()));
+  }
+  return builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, least, builder.CreateSub(twice, one));
+}
+
+} // namespace
+
 // nothingToFlush of tiny_numbers.h.
 Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *n) {
   llvm::Type *byte = builder_.getInt8Ty();
@@ -50,10 +64,22 @@ Value *Emitter::rowsOf(const Contraction &plan) {
 Value *Emitter::leastFieldOfA(const Contraction &plan) {
   const unsigned lanes = target_.vectorBytes / 2;
   llvm::Type *vector = Elementwise::widen(builder_.getInt16Ty(), lanes);
+  std::vector<Value *> least{llvm::Constant::getAllOnesValue(vector)};
   Value *k = builder_.CreateShl(plan.steps, builder_.getInt64(1));
   Value *whole = builder_.CreateAnd(builder_.CreateAdd(k, builder_.getInt64(lanes - 1)),
                                     builder_.getInt64(-int64_t{lanes}));
-  std::vector<Value *> least{llvm::Constant::getAllOnesValue(vector)};
+  if (plan.rowsOfA != nullptr) { // whole vectors
+    restLoop(builder_.getInt64(0), rowsOf(plan), plan.blockM, plan.effects, least, [&](Value *m) {
+      const auto starts = startsOfA(plan, m);
+      restLoop(builder_.getInt64(0), k, lanes, plan.effects, least, [&](Value *column) {
+        for (Value *start : starts) {
+          Value *place = builder_.CreateGEP(builder_.getInt16Ty(), start, column);
+          least[0] = leastOf(builder_, builder_.CreateAlignedLoad(vector, place, llvm::Align(2)), least[0], nullptr);
+        }
+      });
+    });
+    return leastField(least[0]);
+  }
   restLoop(builder_.getInt64(0), whole, lanes, plan.effects, least, [&](Value *column) {
     Value *left = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, builder_.CreateSub(k, column),
                                                  builder_.getInt64(lanes));
@@ -79,13 +105,7 @@ Value *Emitter::leastOfPanel(const Contraction &plan, const Panel &panel, Value 
     Value *first = builder_.CreateGEP(builder_.getInt8Ty(), panel.base, offset);
     for (int64_t copy = 0; copy < panel.copies; ++copy) {
       Value *place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), first, copy * panel.copyBytes);
-      Value *bits = builder_.CreateAlignedLoad(vector, place, align);
-      Value *twice = builder_.CreateShl(bits, elementwise_.intLike(bits, 1));
-      if (panel.mask != nullptr) {
-        twice = builder_.CreateSelect(panel.mask, twice, llvm::Constant::getNullValue(vector));
-      }
-      Value *sorted = builder_.CreateSub(twice, elementwise_.intLike(bits, 1));
-      carried[0] = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, carried[0], sorted);
+      carried[0] = leastOf(builder_, builder_.CreateAlignedLoad(vector, place, align), carried[0], panel.mask);
     }
   };
   restLoop(builder_.getInt64(0), panel.bytes, panel.rowBytes, plan.effects, carried, row);

@@ -9,6 +9,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/cpu/contract_blocks.h"
 #include "passes/cpu/masked_numbers.h"
 #include "passes/cpu/steering.h"
 
@@ -207,8 +208,7 @@ private:
 
   // Sums are needed where they are read.
   bool boundContract(OpId op) {
-    constexpr unsigned kOperands = 4;
-    if (fn_.numOperands(op) != kOperands) {
+    if (fn_.numOperands(op) != firstEndOf(fn_, op)) {
       return false;
     }
     const ValueId acc = fn_.operand(op, 2);
@@ -317,7 +317,8 @@ private:
   std::optional<Place> readerOf(const Use &use, unsigned dimension) const {
     if (fn_.opcode(use.op) == Opcode::Contract) {
       const bool isAcc = use.operand == 2;
-      return isAcc || use.operand == dimension ? std::optional(Place{use.op, dimension}) : std::nullopt;
+      const bool isRows = use.operand > 2 && dimension == 0;
+      return isAcc || isRows || use.operand == dimension ? std::optional(Place{use.op, dimension}) : std::nullopt;
     }
     const OpId nest = outermostNest(use.op);
     if (!nest.valid() || fn_.opcode(use.op) != Opcode::ElementRead) {

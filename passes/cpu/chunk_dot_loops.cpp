@@ -2,6 +2,8 @@
 #include "passes/cpu/chunk_dot_loops.h"
 
 #include "ir/ops.h"
+#include "passes/cpu/mask_ends.h"
+#include "passes/cpu/rows_in_place.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,94 +19,13 @@ const Type kI64 = Type::scalar(Elem::I64);
 
 bool isTile(const Function &fn, ValueId value) { return fn.type(value).isTile(); }
 
-// ---- where masks end along the reduction
-
-// The elements of a tile at index i along an axis with base + i >= limit are 0; i32, no base: 0.
-struct MaskEnd {
-  ValueId base, limit;
-
-  friend bool operator==(const MaskEnd &, const MaskEnd &) = default;
-};
-
-// The scalar that all elements of the tile are.
-ValueId uniformOf(const Function &fn, ValueId tile) {
-  while (fn.defOpcode(tile) == Opcode::Broadcast || fn.defOpcode(tile) == Opcode::ExpandDims) {
-    tile = fn.operand(fn.def(tile), 0);
-  }
-  return fn.defOpcode(tile) == Opcode::Splat ? fn.operand(fn.def(tile), 0) : ValueId();
-}
-
-// What differs along the axis as the tile does, without broadcasts and axes added; `axis` becomes its own.
-ValueId alongAxis(const Function &fn, ValueId tile, unsigned &axis) {
-  while (true) {
-    const auto opcode = fn.defOpcode(tile);
-    const ValueId from = opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims ? fn.operand(fn.def(tile), 0) : ValueId();
-    const unsigned added = opcode == Opcode::ExpandDims ? unsigned(fn.getInt(fn.def(tile), Attr::axis)) : Type::kMaxRank;
-    const unsigned before = axis - (added < axis ? 1 : 0);
-    if (!from.valid() || added == axis || fn.type(from).dim(before) != fn.type(tile).dim(axis)) {
-      return tile;
-    }
-    tile = from;
-    axis = before;
-  }
-}
-
-// Whether the tile is base + index along the axis, whatever the others.
-bool countsAlong(const Function &fn, ValueId tile, unsigned axis, ValueId &base) {
-  tile = alongAxis(fn, tile, axis);
-  const auto opcode = fn.defOpcode(tile);
-  if (opcode == Opcode::Arange) {
-    return fn.getInt(fn.def(tile), Attr::start) == 0;
-  }
-  for (unsigned side = 0; opcode == Opcode::Add && side < 2; ++side) {
-    const ValueId other = uniformOf(fn, fn.operand(fn.def(tile), 1 - side));
-    if (other.valid() && !base.valid() && countsAlong(fn, fn.operand(fn.def(tile), side), axis, base)) {
-      base = other;
-      return true;
-    }
-  }
-  return false;
-}
-
-std::optional<MaskEnd> endOfMask(const Function &fn, ValueId mask, unsigned axis) {
-  mask = alongAxis(fn, mask, axis);
-  const auto opcode = fn.defOpcode(mask);
-  if (opcode == Opcode::And) {
-    const auto left = endOfMask(fn, fn.operand(fn.def(mask), 0), axis);
-    return left ? left : endOfMask(fn, fn.operand(fn.def(mask), 1), axis);
-  }
-  if (opcode != Opcode::Cmp || static_cast<CmpPred>(fn.getInt(fn.def(mask), Attr::predicate)) != CmpPred::slt ||
-      fn.type(fn.operand(fn.def(mask), 0)).elem() != Elem::I32) {
-    return std::nullopt;
-  }
-  MaskEnd end;
-  end.limit = uniformOf(fn, fn.operand(fn.def(mask), 1));
-  const bool counts = countsAlong(fn, fn.operand(fn.def(mask), 0), axis, end.base);
-  return counts && end.limit.valid() ? std::optional(end) : std::nullopt;
-}
-
-// Of what is loaded, with 0 where the mask is off.
-std::optional<MaskEnd> zerosBehind(const Function &fn, ValueId tile, unsigned axis) {
-  if (fn.defOpcode(tile) != Opcode::Load || fn.numOperands(fn.def(tile)) < 2) {
-    return std::nullopt;
-  }
-  const OpId load = fn.def(tile);
-  if (fn.numOperands(load) > 2) {
-    const ValueId other = fn.operand(load, 2);
-    if (fn.constantInt(other).value_or(1) != 0 && fn.constantFloat(other).value_or(1) != 0) {
-      return std::nullopt;
-    }
-  }
-  return endOfMask(fn, fn.operand(load, 1), axis);
-}
-
 class LoopChunker {
 public:
   LoopChunker(NestState &state, OpId loop, const PlannedChunks &planned)
-      : state_(state), fn_(state.fn), loop_(loop), body_(fn_.region(loop)),
+      : state_(state), fn_(state.fn), loop_(loop), planned_(planned), body_(fn_.region(loop)),
         ivType_(fn_.type(fn_.arg(body_, 0))), chunk_(planned.iterations) {
     for (OpId dot : planned.dots) {
-      chunked_.push_back({dot, *contractOf(state, dot), {}, {}});
+      chunked_.push_back({dot, *contractOf(state, dot), {}, {}, {}});
     }
   }
 
@@ -112,6 +33,10 @@ public:
     accumulators_ = openHomes(state_, loop_);
     for (ChunkedDot &dot : chunked_) {
       dot.packed = allocPacked(state_, loop_, dot.shape, chunk_ * stepOf(dot));
+      if (std::ranges::find(planned_.inPlace, dot.dot) != planned_.inPlace.end()) {
+        Builder before(fn_, loop_);
+        dot.packed.rows = allocBuffer(before, std::array{dot.shape.paddedM}, kI64);
+      }
     }
     makeOuterLoop();
     carryColumns();
@@ -186,15 +111,34 @@ private:
   // The inner loop carries where each dot's next iteration packs. That is behind what this one packs, or where the masks
   // of both its operands end: what lies behind is 0 in both, and is packed over or left out.
   void carryColumns() {
-    firstColumn_ = unsigned(fn_.results(loop_).size());
-    Builder before(fn_, loop_);
-    Builder end(fn_, fn_.last(body_));
     for (ChunkedDot &dot : chunked_) {
-      fn_.addOperand(loop_, before.i32(0));
-      fn_.addResult(loop_, kI32);
-      dot.column = fn_.addArg(body_, kI32);
-      fn_.addOperand(fn_.last(body_), end.make(Opcode::Add, {dot.column, packedIn(end, dot)}));
+      const auto [column, columns] = carry(Builder(fn_, loop_).i32(0));
+      dot.column = column;
+      columns_.push_back(columns);
+      Builder end(fn_, fn_.last(body_));
+      const ValueId next = end.make(Opcode::Add, {column, packedIn(end, dot)});
+      fn_.addOperand(fn_.last(body_), next);
+      direct_.push_back(dot.packed.rows.valid() ? carryDirect(dot, next) : ValueId{});
     }
+  }
+
+  // Columns whose rows are read in place: those of all iterations up to the first that has no whole rows.
+  ValueId carryDirect(ChunkedDot &dot, ValueId nextColumn) {
+    const auto [direct, result] = carry(Builder(fn_, loop_).i32(0));
+    const ValueId before = carry(Builder(fn_, loop_).constInt(Type::scalar(Elem::I1), 1)).first;
+    const ValueId whole = areWholeRows(fn_, dot.dot);
+    dot.inPlace = Builder(fn_, dot.dot).make(Opcode::And, {whole, before});
+    Builder end(fn_, fn_.last(body_));
+    fn_.addOperand(fn_.last(body_), end.make(Opcode::Select, {dot.inPlace, nextColumn, direct}));
+    fn_.addOperand(fn_.last(body_), dot.inPlace);
+    return result;
+  }
+
+  // A number in the inner loop, and what it is behind the loop; the next one is left to the caller.
+  std::pair<ValueId, ValueId> carry(ValueId first) {
+    fn_.addOperand(loop_, first);
+    const ValueId result = fn_.addResult(loop_, fn_.type(first));
+    return {fn_.addArg(body_, fn_.type(first)), result};
   }
 
   // Of one iteration, in whole steps of the unit.
@@ -235,7 +179,7 @@ private:
     for (size_t i = 0; i < chunked_.size(); ++i) {
       const ChunkedDot &dot = chunked_[i];
       emitContract(state_, yield, dot.shape, dot.packed, accumulatorOf(dot.dot),
-                   fn_.result(loop_, firstColumn_ + unsigned(i)));
+                   columns_[i], direct_[i]);
     }
   }
 
@@ -246,6 +190,7 @@ private:
   NestState &state_;
   Function &fn_;
   OpId loop_;
+  const PlannedChunks &planned_;
   BlockId body_;
   Type ivType_;
   int32_t chunk_; // iterations
@@ -253,7 +198,7 @@ private:
   TileHomes accumulators_;
   ValueId trips_;
   OpId outer_;
-  unsigned firstColumn_ = 0; // of the loop's results
+  Values columns_, direct_; // what the inner loop carried, by dot
   std::vector<unsigned> scalars_;
 };
 

@@ -15,6 +15,10 @@
 // 0 from there on, and it ends there, in whole steps of the unit: the contract has nothing to do with what was masked off.
 // (An operand alone is not enough: 0 meets a NaN.)
 //
+// Rows of a that lie in memory as the unit takes them are not packed (rows_in_place.h), up to the first iteration of a chunk in which
+// something is masked off: the inner loop carries `direct` as well, the columns up to there, and whether it
+// is still in front of it.
+//
 // Any number of dots and of carried scalars; the body may have no effect, no region op and no other
 // carried tile, and nothing may read an accumulator but its dot. The step is a positive constant.
 #pragma once
@@ -29,6 +33,7 @@ struct ChunkedDot {
   ContractShape shape;
   PackedOperands packed;
   ir::ValueId column; // i32 in the inner body: where this iteration packs
+  ir::ValueId inPlace; // i1 there: whether its rows of a, and all before, are read in place; invalid: never
 };
 using ChunkedLoop = std::vector<ChunkedDot>;
 

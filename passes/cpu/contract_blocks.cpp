@@ -16,6 +16,7 @@ using ir::Elem;
 namespace {
 
 constexpr int32_t kLineBytes = 64;
+constexpr unsigned kOperandsPacked = 4; // of a contract that reads no rows in place
 
 int32_t roundUp(int32_t value, int32_t to) { return (value + to - 1) / to * to; }
 
@@ -105,6 +106,12 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   return int32_t(std::max<int64_t>(1, wanted / packed));
 }
 
+unsigned firstEndOf(const ir::Function &fn, ir::OpId contract) {
+  const bool hasRows =
+      fn.numOperands(contract) > kOperandsPacked && fn.type(fn.operand(contract, kOperandsPacked)).isBuffer();
+  return hasRows ? kOperandsPacked + 2 : kOperandsPacked;
+}
+
 const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
                                    const ir::Target &target) {
   const auto fail = [&](const std::string &message) {
@@ -130,6 +137,9 @@ const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
   const auto rows = int32_t(blockM / unit->rows), vectors = int32_t(blockN / unit->lanes);
   if (unit->ofTiles() && registersOf(rows, vectors, *unit) > registersFor(*unit, target)) {
     fail("the register blocks of a contract have more tiles than the unit " + name);
+  }
+  if (firstEndOf(fn, contract) != kOperandsPacked && (unit->ofTiles() || unit->bias != 0)) {
+    fail("the unit " + name + " reads no rows in place");
   }
   return *unit;
 }

@@ -12,6 +12,8 @@
 //        Nb >= Np, the rest is padding against cache-set conflicts, never read.
 //   k    i32 scalar, 0 <= k <= min(Ka, Kb), a multiple of the group, or of the words that a unit of tiles
 //        takes. It may be known only at run time.
+//   rows none, or <Mp> addresses as i64, and the i32 `direct`, 0 <= direct <= k: the first `direct` numbers of a row of a
+//        lie at its address, of `packed`; the buffer has room for them. direct is a whole number of vectors; no tiles, no bias.
 //   ends none, or the i32 rows and columns of acc that are needed (bound_nests.h): blocks that begin behind them are
 //        left out.
 // Elements of a and b inside Mp, Np and k are initialised, those of blocks that are left out apart. Padding holds zeros: rows of a, columns of b, and
@@ -61,6 +63,8 @@ struct ContractPins {
 // Iterations of a k loop with a step of `k` that one contract should take together.
 [[nodiscard]] int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
                                          int32_t k);
+// Where the ends of a contract are among its operands: behind the rows that it reads in place, if there are some.
+[[nodiscard]] unsigned firstEndOf(const ir::Function &fn, ir::OpId contract);
 // The unit that a contract names, for buffers and blocks that fit it; else a UserError at the op.
 [[nodiscard]] const ir::ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
                                                      const ir::Target &target);

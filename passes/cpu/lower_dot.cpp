@@ -16,6 +16,7 @@
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
 #include "passes/cpu/remainder_checks.h"
+#include "passes/cpu/rows_in_place.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -93,8 +94,8 @@ public:
         packed_(packed), column_(column), slice_(std::move(slice)), group_(shape.unit.group),
         k_(fn_.type(fn_.operand(dot, 0)).shape().back()) {}
 
-  void run() {
-    packA();
+  void run(ValueId inPlace) {
+    inPlace.valid() ? packAElsewhere(inPlace) : packA();
     if (group_ > 1) {
       packGroups();
       packLastGroup();
@@ -157,6 +158,16 @@ private:
     if (k_ < shape_.packedK(k_)) {
       zeroColumns();
     }
+  }
+
+  // Where rows are not read in place. What is stored on the way would be so only there.
+  void packAElsewhere(ValueId inPlace) {
+    storeKept(state_, fn_.operand(dot_, 0), position_);
+    tabulateRows(state_, dot_, position_, shape_, packed_, column_);
+    const OpId position = position_;
+    position_ = openBranches(fn_, position, inPlace)[1];
+    packA();
+    position_ = position;
   }
 
   // What a lacks along k. The rest of a group is written row by row, that of a tile along the row.
@@ -372,7 +383,7 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
   zeroPadding(state, dot, acc, matrix);
   home = home.valid() ? home : allocBuffer(before, type.shape(), type.element());
   const auto [position, slice] = openSlices(state, dot, leading);
-  OperandPacker(state, dot, position, shape, packed, {}, slice).run();
+  OperandPacker(state, dot, position, shape, packed, {}, slice).run({});
   const LaneChoice choice{1, lanesFor(state, std::array{start}, shape.n)};
   using Indices = ElementBuilder::Indices;
   emitNest(state, position, matrix.shape(), choice,
@@ -381,7 +392,7 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
                             elements.element(start, sliceIndices(slice, indices[0], indices[1])));
            });
   Builder inside(fn, position);
-  emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)));
+  emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)), {});
   emitNest(state, position, matrix.shape(), choice,
            [&](ElementBuilder &elements, const Indices &indices) {
              elements.write(home, sliceIndices(slice, indices[0], indices[1]),
@@ -434,18 +445,21 @@ PackedOperands allocPacked(NestState &state, OpId position, const ContractShape 
 }
 
 void packOperands(NestState &state, OpId dot, OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ValueId column) {
-  OperandPacker(state, dot, position, shape, packed, column).run();
+                  const PackedOperands &packed, ValueId column, ValueId inPlace) {
+  OperandPacker(state, dot, position, shape, packed, column).run(inPlace);
 }
 
 void emitContract(NestState &state, OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ValueId acc, ValueId k) {
+                  const PackedOperands &packed, ValueId acc, ValueId k, ValueId direct) {
   Builder before(state.fn, position);
   if (!shape.fallback.empty()) {
     state.fn.fallbacks.push_back(state.fn.locationOf(position).place().str() + ": " + shape.fallback);
   }
-  const OpId contract =
-      before.op(Opcode::Contract, std::array{packed.a, packed.b, acc, k});
+  Values operands{packed.a, packed.b, acc, k};
+  if (packed.rows.valid()) {
+    operands.append({packed.rows, direct});
+  }
+  const OpId contract = before.op(Opcode::Contract, operands);
   state.fn.setAttr(contract, Attr::unit, AttrValue(shape.unit.name));
   state.fn.setAttr(contract, Attr::block_m, AttrValue(int64_t{shape.blockM}));
   state.fn.setAttr(contract, Attr::block_n, AttrValue(int64_t{shape.blockN}));
@@ -462,7 +476,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
   }
   const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
   const PackedOperands packed = allocPacked(state, dot, *shape, k);
-  packOperands(state, dot, dot, *shape, packed, {});
+  packOperands(state, dot, dot, *shape, packed, {}, {});
   const Type type = fn.type(fn.result(dot));
   const ValueId start = fn.operand(dot, 2);
   if (!home.valid()) {
@@ -478,7 +492,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
     });
   }
   Builder before(fn, dot);
-  emitContract(state, dot, *shape, packed, home, before.i32(shape->packedK(k)));
+  emitContract(state, dot, *shape, packed, home, before.i32(shape->packedK(k)), {});
   state.buffer.set(fn.result(dot), home);
 }
 

@@ -26,14 +26,16 @@ struct PackedShapes {
 // Scratch for the packed operands of reductions over up to `k` elements, rows of padding zeroed.
 struct PackedOperands {
   ir::ValueId a, b;
+  ir::ValueId rows; // addresses of a's rows, where they are read in place (rows_in_place.h); else invalid
 };
 [[nodiscard]] PackedOperands allocPacked(NestState &state, ir::OpId position,
                                          const ContractShape &shape, int32_t k);
 // Nests that pack the dot's operands behind the first `column` elements of the reduction (an i32,
-// of whole groups; invalid: 0).
+// of whole groups; invalid: 0). With `inPlace`, an i1, a is packed where that does not hold.
 void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ir::ValueId column);
+                  const PackedOperands &packed, ir::ValueId column, ir::ValueId inPlace);
+// Of the first k elements; of those `direct` are read in place, if there are rows.
 void emitContract(NestState &state, ir::OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ir::ValueId acc, ir::ValueId k);
+                  const PackedOperands &packed, ir::ValueId acc, ir::ValueId k, ir::ValueId direct);
 
 } // namespace libtile::passes

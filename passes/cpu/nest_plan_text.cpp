@@ -3,6 +3,8 @@
 #include "ir/printer.h"
 #include "passes/cpu/lower_dot.h"
 
+#include <algorithm>
+
 namespace libtile::passes {
 
 using namespace ir;
@@ -93,9 +95,11 @@ private:
     const int32_t k = fn_.type(fn_.operand(dot, 0)).shape().back();
     const int32_t columns = shape.packedK(k) * (inChunks ? chunks->second.iterations : 1);
     const PackedShapes packed = packedShapes(shape, columns);
+    const bool inPlace = inChunks && std::ranges::find(chunks->second.inPlace, dot) != chunks->second.inPlace.end();
     return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
            sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
-           " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run");
+           " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run") +
+           (inPlace ? ", rows of a in place where nothing is masked off" : "");
   }
 
   const Function &fn_;

@@ -7,6 +7,7 @@
 #include "passes/cpu/make_nests.h"
 #include "passes/cpu/nest_costs.h"
 #include "passes/cpu/plan_tiles.h"
+#include "passes/cpu/rows_in_place.h"
 #include "passes/cpu/sink_loops.h"
 
 #include <algorithm>
@@ -114,14 +115,18 @@ int32_t pinnedChunk(const Function &fn, const CpuPlan &plan, OpId loop, std::spa
   return int32_t(chunk);
 }
 
-void planChunks(const Function &fn, const Target &target, CpuPlan &plan) {
+void planChunks(const Function &fn, const Facts &facts, const Target &target, CpuPlan &plan) {
   for (OpId loop : fn.walk()) {
     const std::vector<OpId> dots = dotsOf(fn, plan, loop);
     const int32_t chunk = fn.hasAttr(loop, Attr::chunk) ? pinnedChunk(fn, plan, loop, dots)
                           : dots.empty()                ? 0
                                                         : chunkOf(fn, target, plan, loop, dots);
     if (chunk > 1) {
-      plan.chunks[loop] = {dots, chunk};
+      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}};
+      std::ranges::copy_if(dots, std::back_inserter(planned.inPlace), [&](OpId dot) {
+        return plan.tiles[fn.operand(dot, 0)].keep == Keep::inline_ &&
+               haveRowsInPlace(fn, facts, target, loop, dot, plan.contracts.at(dot));
+      });
     }
   }
 }
@@ -143,7 +148,7 @@ CpuPlan planNests(const Function &fn, const Facts &facts, const Target &target) 
   planContracts(fn, target, plan);
   planSunkLoops(fn, plan);
   planTiles(fn, facts, plan);
-  planChunks(fn, target, plan);
+  planChunks(fn, facts, target, plan);
   planShapes(fn, facts, target, plan);
   return plan;
 }

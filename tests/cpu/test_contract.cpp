@@ -14,13 +14,14 @@ namespace {
 
 using ir::Elem;
 
+// `direct` numbers of each row of a are read in place; less than 0: the contract has no such rows.
 struct Shape {
-  int m, n, k, blockM, blockN;
+  int m, n, k, blockM, blockN, direct = -1;
 };
 
 struct Layout {
-  size_t a, b, acc, end;
-  int rowA, rowB;
+  size_t a, b, acc, rows, inPlace, end;
+  int rowA, rowB, rowInPlace;
 };
 
 Layout layoutOf(const ir::ContractUnit &unit, const Shape &shape) {
@@ -30,7 +31,10 @@ Layout layoutOf(const ir::ContractUnit &unit, const Shape &shape) {
   layout.rowB = shape.n + 16;
   layout.b = up(size_t(shape.m) * layout.rowA * ir::byteSize(unit.packed));
   layout.acc = layout.b + up(size_t(shape.k + unit.group) * layout.rowB * ir::byteSize(unit.packed));
-  layout.end = layout.acc + up(size_t(shape.m) * shape.n * ir::byteSize(unit.accumulator));
+  layout.rows = layout.acc + up(size_t(shape.m) * shape.n * ir::byteSize(unit.accumulator));
+  layout.inPlace = layout.rows + up(size_t(shape.m) * 8);
+  layout.rowInPlace = std::max(shape.direct, 0) + 5;
+  layout.end = layout.inPlace + up(size_t(shape.m) * layout.rowInPlace * ir::byteSize(unit.packed));
   return layout;
 }
 
@@ -40,11 +44,12 @@ std::string kernel(const ir::ContractUnit &unit, const Shape &shape) {
   const auto word = [](int64_t number) { return std::to_string(number); };
   const std::string b = word(shape.k / unit.group + 1) + "x" + word(layout.rowB) + "x" +
                         (unit.group > 1 ? "i32" : packed);
-  return "func @f stage=nested warps=4 stages=3 arena=" + word(layout.end) + " (%k: i32) {\n" +
+  return "func @f stage=nested warps=4 stages=3 arena=" + word(layout.end) + " (%k: i32, %direct: i32) {\n" +
+         "  %rows = alloc {offset=" + word(layout.rows) + "} : buffer<" + word(shape.m) + "xi64>\n" +
          "  %a = alloc {offset=0} : buffer<" + word(shape.m) + "x" + word(layout.rowA) + "x" +
          packed + ">\n" + "  %b = alloc {offset=" + word(layout.b) + "} : buffer<" + b + ">\n" +
          "  %c = alloc {offset=" + word(layout.acc) + "} : buffer<" + word(shape.m) + "x" +
-         word(shape.n) + "x" + sum + ">\n  contract %a, %b, %c, %k {unit=\"" + unit.name +
+         word(shape.n) + "x" + sum + ">\n  contract %a, %b, %c, %k" + (shape.direct < 0 ? "" : ", %rows, %direct") + " {unit=\"" + unit.name +
          "\", block_m=" + word(shape.blockM) +
          ", block_n=" + word(shape.blockN) + "}\n  return\n}\n";
 }
@@ -67,6 +72,13 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
     std::memcpy(contract.arena() + base + index * ir::byteSize(elem), &bits, ir::byteSize(elem));
   };
   std::memset(contract.arena(), 0, layout.end);
+  // What is read in place lies at odd places, in rows from the last to the first; in the buffer there is something else.
+  const auto placeInRows = [&](int m, int k) { return size_t(shape.m - 1 - m) * layout.rowInPlace + 1 + k; };
+  for (int m = 0; m < shape.m; ++m) {
+    const uint8_t *row = contract.arena() + layout.inPlace + placeInRows(m, 0) * ir::byteSize(unit.packed);
+    const uint64_t address = slot(row);
+    std::memcpy(contract.arena() + layout.rows + 8 * m, &address, 8);
+  }
   const bool floats = ir::isFloat(unit.accumulator);
   std::vector<int> a(shape.m * shape.k), b(shape.k * shape.n), acc(shape.m * shape.n);
   const auto number = [&] {
@@ -79,7 +91,11 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
   for (int m = 0; m < shape.m; ++m) {
     for (int k = 0; k < shape.k; ++k) {
       a[m * shape.k + k] = number();
-      put(0, unit.packed, size_t(m) * layout.rowA + k, a[m * shape.k + k] + unit.bias);
+      const bool inPlace = k < shape.direct;
+      put(0, unit.packed, size_t(m) * layout.rowA + k, inPlace ? 99 : a[m * shape.k + k] + unit.bias);
+      if (inPlace) {
+        put(layout.inPlace, unit.packed, placeInRows(m, k), a[m * shape.k + k]);
+      }
     }
     for (int n = 0; n < shape.n; ++n) {
       put(layout.acc, unit.accumulator, size_t(m) * shape.n + n, acc[m * shape.n + n] = floats ? number() : int(random()));
@@ -90,7 +106,7 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
       put(layout.b, unit.packed, placeInB(unit, layout, k, n), b[k * shape.n + n] = number());
     }
   }
-  contract.run({slot(shape.k)});
+  contract.run({slot(shape.k), slot(shape.direct)});
   for (int m = 0; m < shape.m; ++m) {
     for (int n = 0; n < shape.n; ++n) {
       int64_t want = acc[m * shape.n + n];
@@ -126,6 +142,11 @@ TEST(Contract, EveryUnit) {
         checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes});
         checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes});
         checkUnit(target, unit, {3, lanes, k, 1, lanes});
+        const int vector = codegen::findTarget(target).vectorBytes / int(ir::byteSize(unit.packed));
+        for (int direct = 0; unit.bias == 0 && direct <= k; direct += vector) {
+          checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes, direct});
+          checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes, direct});
+        }
       }
     }
   }
@@ -175,7 +196,7 @@ void checkTiny(const std::string &target, const ir::ContractUnit &unit) {
                                number(-4, n % 2 == 0 ? 2 : 12));
     }
   }
-  contract.run({slot(shape.k)});
+  contract.run({slot(shape.k), slot(shape.direct)});
   for (int m = 0; m < shape.m; ++m) {
     for (int n = 0; n < shape.n; ++n) {
       const long double start = acc[m * shape.n + n];
@@ -256,6 +277,26 @@ TEST(Contract, AccumulatorsStayInRegisters) {
         EXPECT_EQ(countOf(widened, "%rsp"), 0) << widened;
       }
     }
+  }
+}
+
+// Rows in place take a register each, and nothing is read again.
+TEST(Contract, RowsInPlaceStayInRegisters) {
+  const ir::Target &target = codegen::findTarget("avx512bf16");
+  codegen::CodeOptions options;
+  options.keepAssembly = true;
+  for (const ir::ContractUnit &unit : target.contractUnits) {
+    if (unit.bias != 0) {
+      continue;
+    }
+    const Shape shape{12, 8 * unit.lanes, 64, 6, 4 * unit.lanes, 64};
+    const codegen::Code code = codegen::generate(ir::parse(kernel(unit, shape)), target, options);
+    const std::string instruction = unit.group > 1 ? unit.name : "vfmadd";
+    const std::string inPlace = code.assembly.substr(0, code.assembly.rfind("\t.p2align", code.assembly.rfind("\t" + instruction)));
+    const std::string loop = innerLoop(inPlace, instruction);
+    EXPECT_EQ(countOf(loop, instruction), 24) << loop;
+    EXPECT_EQ(std::count(loop.begin(), loop.end(), '('), 4 + 6) << loop;
+    EXPECT_EQ(countOf(loop, "%rsp"), 0) << loop;
   }
 }
 

@@ -82,3 +82,32 @@ def test_each_step_ends_where_it_likes(device, dtype, others):
     with np.errstate(invalid="ignore"):
         want = x @ y
     np.testing.assert_array_equal(on.back(out), want)
+
+
+@libtile.jit
+def wrapped(a, b, out, m, K, BLOCK_M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
+    rows, cols, k = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, N)[None, :], tl.arange(0, STEP)
+    x_ptrs, y_ptrs = a + (rows % m)[:, None] * K + k[None, :], b + k[:, None] * N + cols
+    acc = tl.zeros((BLOCK_M, N), tl.float32)
+    for start in range(0, K, STEP):
+        acc = tl.dot(tl.load(x_ptrs, mask=k[None, :] < K - start, other=0), tl.load(y_ptrs, mask=k[:, None] < K - start, other=0), acc)
+        x_ptrs += STEP
+        y_ptrs += STEP * N
+    tl.store(out + rows[:, None] * N + cols, acc, mask=rows[:, None] < m)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [BF16, F32])
+@pytest.mark.parametrize("k", [64, 128, 640, 700, 1101])
+@pytest.mark.parametrize("unit", [1.0, 2.0**-128])
+def test_rows_read_in_place(device, dtype, k, unit):
+    """Whole steps are read where they lie, the last one is not; also numbers that vdpbf16ps would take for 0."""
+    rng = np.random.default_rng(k)
+    m, block, n = 41, 24, 64
+    a, b = rng.integers(-9, 9, (m, k)) * unit, rng.integers(-9, 9, (k, n)) / unit
+    on = OnDevice(device)
+    out = on(poisoned((m, n), F32))
+    kernel = wrapped[(-(-m // block),)](on(a.astype(dtype)), on((b * 2.0**-20).astype(dtype)), out, m, k, block, n, STEP)
+    np.testing.assert_array_equal(on.back(out), a @ b * 2.0**-20)
+    if device == "cpu" and dtype == F32:
+        assert "rows of a in place" in kernel.asm["plan"]
