@@ -22,8 +22,8 @@
 // A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
 // halves of the pairs are widened, multiplied and added one after the other, in the same blocks of columns.
 //
-// Rows that are read in place take one address each in place of one for all, and come before those that are packed; the
-// sums go through acc in between.
+// Rows that are read in place have one address each in place of one for all. Where a contract has some, all have: the same
+// code goes over what is read in place, then over what is packed; the sums go through acc in between.
 //
 // Blocks that begin behind the ends of rows and columns are left out, since nobody reads what they would sum up.
 //
@@ -100,20 +100,32 @@ void Emitter::emitContract(ir::OpId op) {
     return plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
   };
   plan.steps = stepsOf(3);
-  if (firstEnd > kRows) {
-    Contraction inPlace = plan;
-    inPlace.rowsOfA = scalar(fn_.operand(op, kRows));
-    inPlace.steps = stepsOf(kRows + 1);
-    contractColumns(inPlace, unit);
+  firstEnd > kRows ? contractParts(plan, scalar(fn_.operand(op, kRows)), stepsOf(kRows + 1), unit)
+                   : contractColumns(plan, unit);
+}
+
+// What is read in place, then what is packed, by the same code: the rows of the buffer get addresses as well.
+void Emitter::contractParts(const Contraction &whole, Value *rows, Value *direct, const ir::ContractUnit &unit) {
+  std::vector<Value *> none;
+  countedLoop({0, 2, 1}, whole.effects, none, [&](Value *turn) {
+    Contraction plan = whole;
+    const auto of = [&](Value *inPlace, Value *packed) { return builder_.CreateSelect(plan.inPlace, inPlace, packed); };
     const auto behind = [&](Value *base, int64_t stepBytes) {
-      Value *bytes = builder_.CreateMul(inPlace.steps, builder_.getInt64(stepBytes));
-      return builder_.CreateGEP(builder_.getInt8Ty(), base, bytes);
+      Value *bytes = builder_.CreateMul(direct, builder_.getInt64(stepBytes));
+      return of(base, builder_.CreateGEP(builder_.getInt8Ty(), base, bytes));
     };
-    plan.a = behind(plan.a, plan.groupBytes());
-    plan.b = behind(plan.b, plan.rowB);
-    plan.steps = builder_.CreateSub(plan.steps, inPlace.steps);
-  }
-  contractColumns(plan, unit);
+    plan.inPlace = builder_.CreateICmpEQ(turn, builder_.getInt64(0));
+    plan.a = behind(whole.a, whole.groupBytes());
+    plan.b = behind(whole.b, whole.rowB);
+    plan.steps = of(direct, builder_.CreateSub(whole.steps, direct));
+    branch(plan.inPlace, [] {}, [&] {
+      restLoop(builder_.getInt64(0), rowsOf(plan), 1, plan.effects, none, [&](Value *m) {
+        builder_.CreateStore(startsOfA(plan, m)[0], builder_.CreateGEP(builder_.getInt64Ty(), rows, m));
+      });
+    });
+    plan.rowsOfA = rows;
+    contractColumns(plan, unit);
+  });
 }
 
 // By blocks of columns, if there is a step along k.
@@ -123,20 +135,20 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
   const auto inBuffer = [&] {
     Contraction packed = plan;
     packed.rowsOfA = nullptr;
-    if (plan.rowsOfA == nullptr) {
-      return packed;
-    }
-    Contraction row = plan;
-    row.blockM = 1;
-    Value *bytes = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
-    restLoop(builder_.getInt64(0), rowsOf(plan), 1, plan.effects, none, [&](Value *m) {
+    const auto copy = [&](Value *m) {
+      Contraction row = plan;
+      row.blockM = 1;
       Value *from = startsOfA(row, m)[0], *to = startsOfA(packed, m)[0];
+      Value *bytes = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
       restLoop(builder_.getInt64(0), bytes, target_.vectorBytes, plan.effects, none, [&](Value *offset) {
         llvm::Type *byte = builder_.getInt8Ty(), *vector = Elementwise::widen(byte, target_.vectorBytes);
         Value *numbers = builder_.CreateAlignedLoad(vector, builder_.CreateGEP(byte, from, offset), llvm::Align(1));
         builder_.CreateAlignedStore(numbers, builder_.CreateGEP(byte, to, offset), llvm::Align(1));
       });
-    });
+    };
+    if (plan.rowsOfA != nullptr) {
+      branch(plan.inPlace, [&] { restLoop(builder_.getInt64(0), rowsOf(plan), 1, plan.effects, none, copy); }, [] {});
+    }
     return packed;
   };
   const auto blocks = [&] {

@@ -281,7 +281,7 @@ private:
 
   // ---- contract.cpp, contract_tiles.cpp, tiny_numbers.cpp
   void emitContract(ir::OpId op);
-  void contractColumns(Contraction plan, const ir::ContractUnit &unit);
+  void contractParts(const Contraction &whole, llvm::Value *rows, llvm::Value *direct, const ir::ContractUnit &unit), contractColumns(Contraction plan, const ir::ContractUnit &unit);
   void contractRows(const Contraction &plan, llvm::Value *n);
   llvm::SmallVector<llvm::Value *, 6> startsOfA(const Contraction &plan, llvm::Value *m), biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);

@@ -89,7 +89,8 @@ struct Address {
 // A contract (contract.cpp), as its unit takes it.
 struct Contraction {
   llvm::Value *a, *b, *acc; // addresses of the buffers
-  llvm::Value *rowsOfA;     // that of the addresses of rows of a that are read in place; null: a is packed
+  llvm::Value *rowsOfA;     // that of the addresses of a's rows; null: they lie in the buffer
+  llvm::Value *inPlace;     // with rowsOfA, an i1: they lie elsewhere, and the buffer has room for them
   llvm::Value *steps;       // i64: groups along k; at least 1
   ir::MultiplyAdd instruction;
   ir::Elem packed, accumulator;

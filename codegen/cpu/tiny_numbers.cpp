@@ -68,29 +68,33 @@ Value *Emitter::leastFieldOfA(const Contraction &plan) {
   Value *k = builder_.CreateShl(plan.steps, builder_.getInt64(1));
   Value *whole = builder_.CreateAnd(builder_.CreateAdd(k, builder_.getInt64(lanes - 1)),
                                     builder_.getInt64(-int64_t{lanes}));
-  if (plan.rowsOfA != nullptr) { // whole vectors
+  const auto maskAt = [&](Value *column) {
+    Value *left = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, builder_.CreateSub(k, column),
+                                                 builder_.getInt64(lanes));
+    Value *end = splat(builder_.CreateTrunc(left, builder_.getInt16Ty()), lanes);
+    return builder_.CreateICmpULT(builder_.CreateStepVector(vector), end);
+  };
+  if (plan.rowsOfA != nullptr) {
     restLoop(builder_.getInt64(0), rowsOf(plan), plan.blockM, plan.effects, least, [&](Value *m) {
       const auto starts = startsOfA(plan, m);
-      restLoop(builder_.getInt64(0), k, lanes, plan.effects, least, [&](Value *column) {
+      restLoop(builder_.getInt64(0), whole, lanes, plan.effects, least, [&](Value *column) {
+        Value *mask = maskAt(column);
         for (Value *start : starts) {
           Value *place = builder_.CreateGEP(builder_.getInt16Ty(), start, column);
-          least[0] = leastOf(builder_, builder_.CreateAlignedLoad(vector, place, llvm::Align(2)), least[0], nullptr);
+          least[0] = leastOf(builder_, builder_.CreateAlignedLoad(vector, place, llvm::Align(2)), least[0], mask);
         }
       });
     });
     return leastField(least[0]);
   }
   restLoop(builder_.getInt64(0), whole, lanes, plan.effects, least, [&](Value *column) {
-    Value *left = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, builder_.CreateSub(k, column),
-                                                 builder_.getInt64(lanes));
-    Value *end = splat(builder_.CreateTrunc(left, builder_.getInt16Ty()), lanes);
     Panel panel{};
     panel.base = builder_.CreateGEP(builder_.getInt16Ty(), plan.a, column);
     panel.bytes = builder_.CreateMul(rowsOf(plan), builder_.getInt64(plan.rowA));
     panel.rowBytes = plan.blockM * plan.rowA;
     panel.copies = plan.blockM;
     panel.copyBytes = plan.rowA;
-    panel.mask = builder_.CreateICmpULT(builder_.CreateStepVector(vector), end);
+    panel.mask = maskAt(column);
     least[0] = leastOfPanel(plan, panel, least[0]);
   });
   return leastField(least[0]);
