@@ -7,6 +7,7 @@
 #include <llvm/Support/ErrorHandling.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 
 namespace libtile::codegen {
@@ -17,9 +18,21 @@ namespace {
   throw LlvmFatalError{reason != nullptr ? reason : "unknown"};
 }
 
-void installHandler() {
+// LLVM frees at a kernel's end what it took for it. glibc then hands the end of the heap to the system, which gives it out again
+// page by page for the next kernel, unless it knows that blocks of such a size come and go: it keeps twice the largest one that
+// it has mapped and seen freed. Nothing touches this one, and volatile keeps the compiler from leaving it out.
+void keepFreedMemory() {
+  constexpr size_t kBytes = size_t{16} << 20U;
+  void *volatile block = std::malloc(kBytes);
+  std::free(block);
+}
+
+void prepare() {
   static std::once_flag once;
-  std::call_once(once, [] { llvm::install_fatal_error_handler(throwFatal, nullptr); });
+  std::call_once(once, [] {
+    llvm::install_fatal_error_handler(throwFatal, nullptr);
+    keepFreedMemory();
+  });
 }
 
 // The host's own is a row of none.
@@ -43,7 +56,7 @@ struct Keep {
 } // namespace
 
 Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options) {
-  installHandler();
+  prepare();
   Keep keep;
   try {
     return backendOf(target).generate(fn, target, options, keep.objects);
