@@ -146,13 +146,7 @@ void AmdEmitter::storeGroup(ir::OpId op, const RegGroup &group, const AccessAddr
     elements.push_back(regs(value)[static_cast<size_t>(reg)]);
   }
   const Regs words = packWords(element, elements, wordBytes(element.elementBytes(), group.size()));
-  llvm::Value *stored = words[0];
-  if (words.size() > 1) {
-    stored = llvm::PoisonValue::get(llvm::FixedVectorType::get(words[0]->getType(), static_cast<unsigned>(words.size())));
-    for (size_t i = 0; i < words.size(); ++i) {
-      stored = builder_.CreateInsertElement(stored, words[i], uint64_t{i});
-    }
-  }
+  llvm::Value *stored = words.size() > 1 ? vectorOf(words) : words[0];
   if (const auto place = bufferPlace(op, group[0], isTrue(on) ? nullptr : on)) {
     return storeBuffer(*place, stored);
   }
@@ -164,12 +158,7 @@ void AmdEmitter::storeGroup(ir::OpId op, const RegGroup &group, const AccessAddr
 
 void AmdEmitter::storeWords(llvm::Value *pointer, const Regs &words, unsigned bytes, llvm::Value *predicate) {
   static_cast<void>(where(predicate, {}, [&]() -> Regs {
-    llvm::Value *vector = llvm::PoisonValue::get(
-        llvm::FixedVectorType::get(builder_.getIntNTy(8 * bytes), static_cast<unsigned>(words.size())));
-    for (size_t i = 0; i < words.size(); ++i) {
-      vector = builder_.CreateInsertElement(vector, words[i], uint64_t{i});
-    }
-    builder_.CreateAlignedStore(vector, pointer, llvm::Align(bytes * words.size()));
+    builder_.CreateAlignedStore(vectorOf(words), pointer, llvm::Align(bytes * words.size()));
     return {};
   }));
 }

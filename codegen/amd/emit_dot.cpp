@@ -31,11 +31,11 @@ private:
     for (const ir::Coords &offset : offsets_[2]) {
       places.push_back(registerAt(2, at(corner, corner[row_] + offset[0], corner[row_ + 1] + offset[1])));
     }
-    auto *type = llvm::FixedVectorType::get(sums[static_cast<size_t>(places[0])]->getType(), static_cast<unsigned>(places.size()));
-    llvm::Value *acc = llvm::PoisonValue::get(type);
-    for (unsigned i = 0; i < places.size(); ++i) {
-      acc = b.CreateInsertElement(acc, sums[static_cast<size_t>(places[i])], i);
+    Regs parts;
+    for (const int32_t place : places) {
+      parts.push_back(sums[static_cast<size_t>(place)]);
     }
+    llvm::Value *acc = e_.vectorOf(parts);
     for (int32_t group = 0; group < unit_.groups; ++group) {
       acc = call(operandAt(0, corner, k, group), operandAt(1, corner, k, group), acc);
     }
@@ -89,13 +89,7 @@ private:
     }
     const unsigned wordBytes = std::max(4U, static_cast<unsigned>(element.elementBytes()));
     const Regs words = e_.packWords(element, elements, wordBytes);
-    llvm::Value *all = words[0];
-    if (words.size() > 1) {
-      all = llvm::PoisonValue::get(llvm::FixedVectorType::get(words[0]->getType(), static_cast<unsigned>(words.size())));
-      for (unsigned i = 0; i < words.size(); ++i) {
-        all = b.CreateInsertElement(all, words[i], i);
-      }
-    }
+    llvm::Value *all = words.size() > 1 ? e_.vectorOf(words) : words[0];
     return b.CreateBitCast(all, operandType(words.size() * wordBytes * 8));
   }
 

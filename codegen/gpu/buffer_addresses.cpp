@@ -142,12 +142,7 @@ void Emitter::storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *>
     return;
   }
   if (predicate == nullptr) {
-    llvm::Value *vector = llvm::PoisonValue::get(
-        llvm::FixedVectorType::get(builder_.getIntNTy(8 * wordBytes), words.size()));
-    for (size_t i = 0; i < words.size(); ++i) {
-      vector = builder_.CreateInsertElement(vector, words[i], uint64_t{i});
-    }
-    builder_.CreateAlignedStore(vector, pointer, llvm::Align(total));
+    builder_.CreateAlignedStore(vectorOf(words), pointer, llvm::Align(total));
     return;
   }
   storeWords(pointer, words, wordBytes, predicate);

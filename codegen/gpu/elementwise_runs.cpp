@@ -162,9 +162,7 @@ void Emitter::pairs(ir::OpId op, size_t first, size_t end) {
     llvm::SmallVector<llvm::Value *, 3> operands;
     for (const ir::ValueId operand : fn_.operands(op)) {
       llvm::Value *a = registerOf(operand, first), *b = registerOf(operand, first + 1);
-      llvm::Value *pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(a->getType(), 2));
-      pair = builder_.CreateInsertElement(pair, a, uint64_t{0});
-      operands.push_back(builder_.CreateInsertElement(pair, b, uint64_t{1}));
+      operands.push_back(vectorOf({a, b}));
     }
     llvm::Value *both = elementwise_.emit(fn_, op, operands);
     out[first] = builder_.CreateExtractElement(both, uint64_t{0});

@@ -169,6 +169,8 @@ protected:
   // Dynamic shared memory of the program, ptr addrspace(3).
   llvm::Value *sharedBase();
   // Elements (register form) as `count` words of `wordBytes`, and back.
+  // What has been a vector before is that vector.
+  llvm::Value *vectorOf(llvm::ArrayRef<llvm::Value *> parts);
   Regs packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elements, unsigned wordBytes);
   Regs unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> words, unsigned wordBytes, unsigned count);
 

@@ -88,6 +88,18 @@ llvm::Value *Emitter::sharedBase() {
 
 llvm::Value *Emitter::joinBytes(const std::array<WordByte, 4> &) { return nullptr; }
 
+llvm::Value *Emitter::vectorOf(llvm::ArrayRef<llvm::Value *> parts) {
+  auto *type = llvm::FixedVectorType::get(parts[0]->getType(), static_cast<unsigned>(parts.size()));
+  if (llvm::Value *before = unpackedFrom(parts)) {
+    return builder_.CreateBitCast(before, type);
+  }
+  llvm::Value *vector = llvm::PoisonValue::get(type);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    vector = builder_.CreateInsertElement(vector, parts[i], uint64_t{i});
+  }
+  return vector;
+}
+
 // Both go through the memory form, whose elements lie side by side in a vector.
 Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elements,
                         unsigned wordBytes) {
@@ -125,12 +137,7 @@ Regs Emitter::packWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> elem
         part = llvm::cast<llvm::BitCastInst>(part)->getOperand(0);
       }
     }
-    llvm::Value *vector =
-        llvm::PoisonValue::get(llvm::FixedVectorType::get(parts[0]->getType(), perWord));
-    for (unsigned i = 0; i < perWord; ++i) {
-      vector = builder_.CreateInsertElement(vector, parts[i], uint64_t{i});
-    }
-    words.push_back(builder_.CreateBitCast(vector, builder_.getIntNTy(8 * wordBytes)));
+    words.push_back(builder_.CreateBitCast(vectorOf(parts), builder_.getIntNTy(8 * wordBytes)));
   }
   return words;
 }
@@ -142,11 +149,13 @@ Regs Emitter::unpackWords(const ir::Type &type, llvm::ArrayRef<llvm::Value *> wo
   llvm::Type *memory = elementwise_.memoryType(type);
   const unsigned perWord = std::max(1u, wordBytes / bytes);
   Regs out;
+  llvm::Value *vector = nullptr;
   for (unsigned i = 0; i < count; ++i) {
     llvm::Value *word = words[i / perWord];
     if (perWord > 1) {
-      word = builder_.CreateBitCast(word, llvm::FixedVectorType::get(whole, perWord));
-      word = builder_.CreateExtractElement(word, uint64_t{i % perWord});
+      // One for all of its elements, by which they are known to be the word.
+      vector = i % perWord == 0 ? builder_.CreateBitCast(word, llvm::FixedVectorType::get(whole, perWord)) : vector;
+      word = builder_.CreateExtractElement(vector, uint64_t{i % perWord});
     }
     word = memory->isPointerTy() ? builder_.CreateIntToPtr(word, memory)
                                  : builder_.CreateBitCast(word, memory);
