@@ -10,6 +10,7 @@
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Transforms/Scalar.h>
 
+#include <array>
 #include <mutex>
 
 namespace libtile::codegen::amd {
@@ -43,9 +44,29 @@ void setOptions() {
   setOption("disable-licm-promotion", "true");
 }
 
+// LLVM's passes that are left out: what they look for is a language's or a graphics driver's, or registers that no target here
+// has, or memory of a thread's own, and no kernel has that before registers are spilled.
+constexpr std::array<llvm::StringLiteral, 14> kLeftOut = {
+    "AMDGPU Remove Incompatible Functions",
+    "AMDGPU Printf lowering",
+    "Lower ctors and dtors for AMDGPU",
+    "AMDGPU Image Intrinsic Optimizer",
+    "Externalize enqueued block runtime handles",
+    "AMDGPU lowering of execution synchronization",
+    "AMDGPU Software lowering of LDS",
+    "AMDGPU Promote Alloca",
+    "Lower buffer fat pointer operations to buffer resources",
+    "AMDGPU Preload Kernel Arguments",
+    "AMDGPU Preload Kernel Arguments Prolog",
+    "GCN NSA Reassign",
+    "AMDGPU Lower VGPR Encoding",
+    // No value is frozen; and it calls itself for each loop in front of a loop.
+    "Canonicalize Freeze Instructions in Loops",
+};
+
 // Addresses that differ by a constant become one, with offsets that instructions have room for.
 std::unique_ptr<llvm::legacy::PassManager> addressPasses(llvm::TargetMachine &machine) {
-  auto passes = std::make_unique<llvm::legacy::PassManager>();
+  auto passes = std::make_unique<gpu::Passes>(kLeftOut);
   passes->add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
   passes->add(llvm::createSeparateConstOffsetFromGEPPass());
   passes->add(llvm::createEarlyCSEPass());

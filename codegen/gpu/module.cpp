@@ -3,17 +3,50 @@
 
 #include "codegen/llvm_compat.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/Pass.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <array>
 #include <cctype>
 #include <map>
 
 namespace libtile::codegen::gpu {
 
 namespace {
+
+// They look for what no kernel has: a collector's roots, exceptions, calls of the C library, masked or reducing intrinsics,
+// instrumentation, constants that take several instructions, slots of a stack in what an emitter wrote. Each takes its time to
+// be scheduled, and some have analyses computed that nothing else asks for.
+constexpr std::array<llvm::StringLiteral, 24> kWithoutWork = {
+    "Lower Garbage Collection Instructions",
+    "Shadow Stack GC Lowering",
+    "Analyze Machine Code For Garbage Collection",
+    "Fixup Statepoint Caller Saved",
+    "Lower invoke and unwind, for unwindless code generators",
+    "Prepare callbr",
+    "ObjC ARC contraction",
+    "Safe Stack instrumentation pass",
+    "Insert stack protectors",
+    "Merge disjoint stack slots",
+    "Merge contiguous icmps into a memcmp",
+    "Expand memcmp() to load/stores",
+    "Replace intrinsics with calls to vector library",
+    "Partially inline calls to library functions",
+    "Expand variadic functions",
+    "Scalarize Masked Memory Intrinsics",
+    "Expand reduction intrinsics",
+    "Instrument function entry/exit with calls to e.g. mcount() (post inlining)",
+    "Insert fentry calls",
+    "Insert XRay ops",
+    "Machine Sanitizer Binary Metadata",
+    "Remove Loads Into Fake Uses",
+    "Stack Frame Layout Analysis",
+    "Constant Hoisting",
+};
 
 // The first error; without a handler LLVM ends the process.
 void keepError(const llvm::DiagnosticInfo *info, void *text) {
@@ -76,6 +109,15 @@ void finish(const llvm::Module &module, const ir::Function &fn, const CodeOption
     llvm::raw_string_ostream stream(code.llvm);
     module.print(stream, nullptr);
   }
+}
+
+void Passes::add(llvm::Pass *pass) {
+  const llvm::StringRef name = pass->getPassName();
+  if (llvm::is_contained(kWithoutWork, name) || llvm::is_contained(leftOut_, name)) {
+    delete pass;
+    return;
+  }
+  PassManager::add(pass);
 }
 
 Emitted emit(llvm::TargetMachine &machine, llvm::Module &module, std::unique_ptr<llvm::legacy::PassManager> given,

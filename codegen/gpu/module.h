@@ -25,6 +25,16 @@ namespace libtile::codegen::gpu {
 // Throws InternalError if it is not well formed; `code` gets its text if that is wanted.
 void finish(const llvm::Module &module, const ir::Function &fn, const CodeOptions &options, Code &code);
 
+// A backend's passes, without those of these names and without those that look for what no kernel has.
+class Passes : public llvm::legacy::PassManager {
+public:
+  explicit Passes(llvm::ArrayRef<llvm::StringLiteral> leftOut) : leftOut_(leftOut) {}
+  void add(llvm::Pass *pass) override;
+
+private:
+  llvm::ArrayRef<llvm::StringLiteral> leftOut_;
+};
+
 struct Emitted {
   std::string bytes;
   std::string error; // the first one that LLVM found; "": none

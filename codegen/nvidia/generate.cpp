@@ -50,49 +50,24 @@ constexpr std::array<llvm::StringLiteral, 9> kLeftOut = {
     "Peephole Optimizations",
 };
 
-// And those that look for what no kernel has: a collector's roots, exceptions, calls of the C library, masked or
-// reducing intrinsics, instrumentation, constants that take several instructions. Each takes its time to be
-// scheduled, and some have analyses computed that nothing else asks for.
-constexpr std::array<llvm::StringLiteral, 19> kWithoutWork = {
-    "Lower Garbage Collection Instructions",
-    "Shadow Stack GC Lowering",
-    "Analyze Machine Code For Garbage Collection",
-    "Fixup Statepoint Caller Saved",
-    "Lower invoke and unwind, for unwindless code generators",
-    "Prepare callbr",
-    "ObjC ARC contraction",
-    "Safe Stack instrumentation pass",
-    "Merge contiguous icmps into a memcmp",
-    "Expand memcmp() to load/stores",
-    "Replace intrinsics with calls to vector library",
-    "Partially inline calls to library functions",
-    "Scalarize Masked Memory Intrinsics",
-    "Expand reduction intrinsics",
-    "Instrument function entry/exit with calls to e.g. mcount() (post inlining)",
-    "Insert fentry calls",
-    "Insert XRay ops",
-    "Machine Sanitizer Binary Metadata",
-    "Constant Hoisting",
-};
-
 // Finds what blocks compute again. Whatever it finds, it looks at all uses of the first one: quadratic in long
 // code, which goes without. ptxas finds the same: SASS is as long then, from PTX that is up to a third longer.
 constexpr llvm::StringLiteral kQuadratic = "Machine Common Subexpression Elimination";
 constexpr unsigned kLongest = 20000; // instructions: below, it takes less than a tenth of the backend's time
 
-class Passes final : public llvm::legacy::PassManager {
+class Passes final : public gpu::Passes {
 public:
-  explicit Passes(const llvm::Module &module) : isLong_(module.getInstructionCount() > kLongest) {}
+  explicit Passes(const llvm::Module &module) : gpu::Passes(kLeftOut), isLong_(module.getInstructionCount() > kLongest) {}
   void add(llvm::Pass *pass) override {
-    const llvm::StringRef name = pass->getPassName();
-    if (name == kQuadratic) {
+    const bool isQuadratic = pass->getPassName() == kQuadratic;
+    if (isQuadratic) {
       PassManager::add(makeForwardCopies());
     }
-    if (llvm::is_contained(kLeftOut, name) || llvm::is_contained(kWithoutWork, name) || (name == kQuadratic && isLong_)) {
+    if (isQuadratic && isLong_) {
       delete pass;
       return;
     }
-    PassManager::add(pass);
+    gpu::Passes::add(pass);
   }
 
 private:
