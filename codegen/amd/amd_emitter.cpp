@@ -25,6 +25,7 @@ AmdEmitter::AmdEmitter(const ir::Function &fn, const ir::Target &target, const C
     : Emitter(fn, target, options, module, elements_) {
   elements_.setFlushes(options.flushes);
   elements_.setPacks(addsPairs(target));
+  elements_.setJoins(joinsPairs(target));
 }
 
 void AmdEmitter::markKernel() {

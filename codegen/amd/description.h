@@ -15,5 +15,7 @@ namespace libtile::codegen::amd {
 
 // Its instructions add and multiply two f32.
 [[nodiscard]] bool addsPairs(const ir::Target &target);
+// Two operations on f32 are one instruction of its (VOPD) where each operand's two registers lie in different banks.
+[[nodiscard]] bool joinsPairs(const ir::Target &target);
 
 } // namespace libtile::codegen::amd

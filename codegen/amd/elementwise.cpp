@@ -65,6 +65,10 @@ bool AmdElementwise::takesPairs(const ir::Function &fn, ir::OpId op) const {
   return std::ranges::none_of(fn.operands(op), isWidened) && std::ranges::none_of(fn.uses(fn.result(op)), isNarrowed);
 }
 
+bool AmdElementwise::turnsFactors(const ir::Function &fn, ir::OpId op) const {
+  return joins_ && fn.opcode(op) == ir::Opcode::Mul && fn.type(fn.result(op)).elem() == ir::Elem::F32;
+}
+
 // e^x = 2^n 2^f with n the integer next to x log2(e), kept where 2^n is a number or rounds to one, and f in two steps, so
 // that the error does not grow with x. Beyond, f takes what is left, infinities too, and so does a NaN. What v_exp_f32
 // takes for 0 is a power of 1 or a product that is 0.

@@ -15,10 +15,13 @@ public:
   llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
   llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
   [[nodiscard]] bool takesPairs(const ir::Function &fn, ir::OpId op) const override;
+  [[nodiscard]] bool turnsFactors(const ir::Function &fn, ir::OpId op) const override;
   // Whether exp2 of f32 gives 0 in place of numbers below the least normal one: one instruction, else six.
   void setFlushes(bool flushes) { flushes_ = flushes; }
   // Instructions add and multiply two f32.
   void setPacks(bool packs) { packs_ = packs; }
+  // Two operations on f32 are one instruction where each operand's two registers lie in different banks.
+  void setJoins(bool joins) { joins_ = joins; }
 
 protected:
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
@@ -33,6 +36,7 @@ private:
 
   bool flushes_ = true;
   bool packs_ = false;
+  bool joins_ = false;
 };
 
 } // namespace libtile::codegen::amd

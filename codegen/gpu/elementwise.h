@@ -12,6 +12,9 @@ public:
   using Elementwise::integerMinMax;
   // Operands may be pairs, and best are, since an instruction does two: what converts codes does so for all vendors.
   [[nodiscard]] virtual bool takesPairs(const ir::Function &fn, ir::OpId op) const;
+  // In every other register factors change places: two neighbours' products have to read them from different banks to be one
+  // instruction, and a factor that all share is then read by either of its ways.
+  [[nodiscard]] virtual bool turnsFactors(const ir::Function &, ir::OpId) const { return false; }
   struct SharedDivisor {
     llvm::Value *divisor = nullptr;
     llvm::Value *scale = nullptr;      // a power of two

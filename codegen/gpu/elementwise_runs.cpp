@@ -221,6 +221,9 @@ llvm::Value *Emitter::element(ir::OpId op, size_t r, const Regs &dividends) {
   if (!dividends.empty()) {
     operands[0] = dividends[r];
   }
+  if (r % 2 != 0 && elementwise_.turnsFactors(fn_, op)) {
+    std::swap(operands[0], operands[1]);
+  }
   return elementwise_.emit(fn_, op, operands);
 }
 

@@ -334,6 +334,14 @@ def test_two_sums_an_instruction(target, kind):
     assert bool(re.search("v_pk_add_f32", text)) == (kind == "fp32" and WAVES[target] == 64)
 
 
+@pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
+def test_products_of_one_factor_are_joined(name):
+    """Attention's sums of a row are multiplied by one number, which two of them read as different operands."""
+    made = importlib.import_module("06_attention").attention.warmup(*["*fp16:16"] * 4, "*fp32:16", "i32:16", "fp32", D=128, BLOCK_M=128,
+                                                                    BLOCK_N=32, CAUSAL=False, target=name, grid=(1,), num_warps=8)
+    assert len(re.findall("v_dual_mul_f32 .*:: v_dual_mul_f32", made.asm["asm"])) >= 8
+
+
 def test_what_a_workgroup_has(target):
     with pytest.raises(libtile.OutOfResources, match=f"{target} has 1024 a program"):
         add.warmup("*fp32", "*fp32", "*fp32", "i32", B=4096, target=target, grid=(1,), num_warps=2048 // WAVES[target])
