@@ -13,9 +13,9 @@ using ir::Attr;
 
 namespace {
 
-// What an instruction on boxes takes: `on`, where the scalar is true; the buffer's start; descriptor; coordinates.
+// What an instruction on boxes takes: the buffer's start; descriptor; coordinates.
 struct BoxText {
-  std::string on, start, descriptor;
+  std::string start, descriptor;
   std::vector<std::string> coordinates;
 };
 
@@ -44,6 +44,17 @@ std::string onParts(const passes::BoxParts &parts, const BoxText &box, bool isRo
 // The one thread that the hardware names: the assembler makes a loop over threads of any other condition.
 std::string byOneThread(const std::string &on) {
   return ".reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, " + on + ";\n\t";
+}
+
+// The next or previous copy of a box under the same condition, if between them only scalars are computed, which takes no time.
+ir::OpId copyBeside(const ir::Function &fn, ir::OpId op, ir::OpId (ir::Function::*step)(ir::OpId) const) {
+  const auto isTile = [&](ir::ValueId value) { return fn.type(value).isTile(); };
+  ir::OpId other = (fn.*step)(op);
+  while (other.valid() && fn.effects(other).pure() && llvm::none_of(fn.results(other), isTile)) {
+    other = (fn.*step)(other);
+  }
+  const bool joins = other.valid() && fn.opcode(other) == ir::Opcode::CopyBox && fn.operand(other, 2) == fn.operand(op, 2);
+  return joins ? other : ir::OpId{};
 }
 
 // The parts of a buffer, if they are the boxes of the map.
@@ -84,13 +95,12 @@ void NvidiaEmitter::lowerArrive(ir::OpId op) {
            true);
 }
 
-// The counters are seen by all behind the barrier. ptxas has to see that the branch is one of whole warps.
+// The counters are seen by all behind the barrier.
 void NvidiaEmitter::lowerProducer(ir::OpId op) {
   assembly("bar.sync 0;", "", builder_.getVoidTy(), {}, true, true);
   llvm::BasicBlock *body = newBlock("producer");
   llvm::BasicBlock *others = newBlock("consumers");
-  llvm::Value *warp = assembly("shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", builder_.getInt32Ty(),
-                               {builder_.CreateUDiv(thread_, i32(target_.warpSize))}, true, true);
+  llvm::Value *warp = warpNumber();
   llvm::BasicBlock *team = newBlock("producer.team"), *idle = newBlock("producer.end");
   const auto setRegisters = [&](const char *which, int64_t number) {
     assembly("setmaxnreg." + std::string(which) + ".sync.aligned.u32 " + std::to_string(number) + ";", "", builder_.getVoidTy(),
@@ -123,8 +133,32 @@ void NvidiaEmitter::lowerArrivalsWait(ir::OpId op) {
            true);
 }
 
-// cp.async.bulk.tensor for each part of the buffer; the counter expects the bytes of all before.
+// Copies that begin one after the other under one condition begin together, in one branch of the thread that starts them: other
+// threads go by them at once, and the assembler computes descriptors and counters in uniform registers then.
 void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
+  const auto *known = llvm::dyn_cast<llvm::ConstantInt>(scalar(fn_.operand(op, 2)));
+  const bool never = known != nullptr && known->isZero(); // of a loop with fewer iterations than stages
+  if (never || copyBeside(fn_, op, &ir::Function::next).valid()) {
+    return;
+  }
+  std::vector<ir::OpId> copies;
+  for (ir::OpId copy = op; copy.valid(); copy = copyBeside(fn_, copy, &ir::Function::prev)) {
+    copies.push_back(copy);
+  }
+  llvm::Value *valid = scalar(fn_.operand(op, 2));
+  AssemblyOperands operands;
+  const std::string on = operands.use(
+      passes::producerAround(fn_, op).valid() ? valid : both(isFirstWarp(), valid), "b");
+  std::string text;
+  for (const ir::OpId copy : llvm::reverse(copies)) {
+    text += copyText(copy, operands);
+  }
+  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(on) + "@!one bra DONE_${:uid};\n\t" + text + "DONE_${:uid}: }",
+           operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
+}
+
+// cp.async.bulk.tensor for each part of the buffer; the counter expects the bytes of all before.
+std::string NvidiaEmitter::copyText(ir::OpId op, AssemblyOperands &operands) {
   const ir::ValueId buffer = fn_.operand(op, 0);
   const ir::Type type = fn_.type(buffer);
   const auto index = static_cast<unsigned>(fn_.getInt(op, Attr::map));
@@ -132,14 +166,7 @@ void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
   if (!parts) {
     throw ir::UserError("the buffer is not laid out as the boxes of its map", fn_.locationOf(op));
   }
-  llvm::Value *valid = scalar(fn_.operand(op, 2));
-  if (const auto *known = llvm::dyn_cast<llvm::ConstantInt>(valid); known != nullptr && known->isZero()) {
-    return; // of a loop with fewer iterations than stages
-  }
-  llvm::Value *predicate = passes::producerAround(fn_, op).valid() ? valid : both(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), valid);
-  AssemblyOperands operands;
   BoxText box;
-  box.on = operands.use(predicate, "b");
   const std::string counter = operands.use(sharedAddress(scalar(fn_.operand(op, 1))), "r");
   box.start = operands.use(sharedAddress(scalar(buffer)), "r");
   box.descriptor = operands.use(kernel_->getArg(static_cast<unsigned>(fn_.params.size()) + index), "l");
@@ -149,10 +176,8 @@ void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
   const int64_t all = static_cast<int64_t>(parts->parts.size()) * parts->fast * parts->slow * type.elementBytes();
   const std::string before = "cp.async.bulk.tensor." + std::to_string(box.coordinates.size()) +
                              "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [at], ";
-  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(box.on) + "@!one bra DONE_${:uid};\n\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [" +
-               counter + "], " + std::to_string(all) + ";\n\t" + onParts(*parts, box, type.rank() == 1, before, ", [" + counter + "]") +
-               "DONE_${:uid}: }",
-           operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
+  return "mbarrier.arrive.expect_tx.shared::cta.b64 _, [" + counter + "], " + std::to_string(all) + ";\n\t" +
+         onParts(*parts, box, type.rank() == 1, before, ", [" + counter + "]");
 }
 
 // One group: it is the thread's that waits for it.
@@ -166,21 +191,21 @@ void NvidiaEmitter::lowerReduceBox(ir::OpId op) {
   }
   AssemblyOperands operands;
   BoxText box;
-  box.on = operands.use(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), "b");
+  const std::string on = operands.use(isFirstWarp(), "b");
   box.start = operands.use(sharedAddress(scalar(buffer)), "r");
   box.descriptor = operands.use(kernel_->getArg(static_cast<unsigned>(fn_.params.size()) + index), "l");
   for (unsigned i = 1; i < fn_.numOperands(op); ++i) {
     box.coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
   }
   const std::string before = "cp.reduce.async.bulk.tensor." + std::to_string(box.coordinates.size()) + "d.global.shared::cta.add.tile.bulk_group ";
-  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(box.on) + "@!one bra DONE_${:uid};\n\t" +
+  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(on) + "@!one bra DONE_${:uid};\n\t" +
                onParts(*parts, box, type.rank() == 1, before, ", [at]") + "cp.async.bulk.commit_group;\n\tDONE_${:uid}: }",
            operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
 }
 
 void NvidiaEmitter::lowerReduceWait(ir::OpId op) {
   AssemblyOperands operands;
-  const std::string on = operands.use(builder_.CreateICmpULT(thread_, i32(target_.warpSize)), "b");
+  const std::string on = operands.use(isFirstWarp(), "b");
   const std::string wait = fn_.getBool(op, Attr::whole) ? "cp.async.bulk.wait_group 0;" : "cp.async.bulk.wait_group.read 0;";
   assembly("{ " + byOneThread(on) + "@!one bra DONE_${:uid};\n\t" + wait + "\n\tDONE_${:uid}: }", operands.constraints(),
            builder_.getVoidTy(), operands.values(), true, true);

@@ -124,7 +124,7 @@ public:
       others += "l,";
       llvm::Value *address = e.sharedAddress(e.scalar(e.fn_.operand(op, operand)));
       if (std::ranges::any_of(code.warps[operand], [](int32_t bytes) { return bytes != 0; })) {
-        address = e.builder_.CreateAdd(address, warpOffset(e, code.warps[operand]));
+        address = e.builder_.CreateAdd(address, e.linear(e.warpNumber(), code.warps[operand]));
       }
       llvm::Value *units = e.builder_.CreateZExt(e.builder_.CreateLShr(address, 4), e.builder_.getInt64Ty());
       operands.push_back(
@@ -140,22 +140,6 @@ public:
   }
 
 private:
-  // What the warp's number adds to an address; one value for the whole warp, which ptxas sees.
-  static llvm::Value *warpOffset(NvidiaEmitter &e, const std::vector<int32_t> &columns) {
-    std::string key = "warp offset";
-    for (const int32_t column : columns) {
-      key += " " + std::to_string(column);
-    }
-    llvm::Value *&known = e.threadValues_[key];
-    if (known == nullptr) {
-      llvm::IRBuilder<>::InsertPointGuard guard(e.builder_);
-      e.builder_.SetInsertPoint(e.prologue_->getTerminator());
-      known = e.assembly("shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", e.builder_.getInt32Ty(),
-                         {e.linear(e.warp_, columns)}, true, true);
-    }
-    return known;
-  }
-
   // The fragments from k to `end`, and zeros behind it if the instruction is deeper.
   void multiply(Regs &out, const ir::Coords &corner, int32_t k, int32_t end) override {
     AssemblyOperands operands;

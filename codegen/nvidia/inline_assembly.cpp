@@ -80,7 +80,7 @@ llvm::Value *NvidiaEmitter::assembly(const std::string &text, const AssemblyOper
 // Named barriers, from the third on, one a team: where it waits, those arrive who give it the turn.
 void NvidiaEmitter::turnBarrier(const char *instruction, int32_t teamsOn) {
   const int32_t threads = target_.registerTeam * target_.warpSize, teams = fn_.numWarps / target_.registerTeam;
-  llvm::Value *team = builder_.CreateUDiv(thread_, i32(threads));
+  llvm::Value *team = builder_.CreateUDiv(warpNumber(), i32(target_.registerTeam));
   team = builder_.CreateURem(builder_.CreateAdd(team, i32(teamsOn)), i32(teams));
   assembly("bar." + std::string(instruction) + " $0, " + std::to_string(2 * threads) + ";", "r", builder_.getVoidTy(),
            {builder_.CreateAdd(team, i32(2))}, true, true);
@@ -89,7 +89,7 @@ void NvidiaEmitter::turnBarrier(const char *instruction, int32_t teamsOn) {
 void NvidiaEmitter::lowerBeginTurns(ir::OpId) {
   const int32_t last = fn_.numWarps - target_.registerTeam;
   llvm::BasicBlock *given = newBlock("turns.begin"), *after = newBlock("turns");
-  builder_.CreateCondBr(builder_.CreateICmpUGE(thread_, i32(last * target_.warpSize)), given, after);
+  builder_.CreateCondBr(builder_.CreateICmpUGE(warpNumber(), i32(last)), given, after);
   builder_.SetInsertPoint(given);
   turnBarrier("arrive", 1);
   builder_.CreateBr(after);

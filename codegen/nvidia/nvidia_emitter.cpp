@@ -59,6 +59,24 @@ llvm::Value *NvidiaEmitter::specialRegister(llvm::Intrinsic::ID id) {
 
 llvm::Value *NvidiaEmitter::threadIndex() { return specialRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x); }
 
+// Lane 0's, of which ptxas knows that all lanes have it: what is computed of it lies in uniform registers, and a branch on it keeps
+// warps together. Behind one on the thread's number all addresses and descriptors would be each lane's own.
+llvm::Value *NvidiaEmitter::warpNumber() {
+  if (passes::blockWarps(fn_) == 1) {
+    return i32(0);
+  }
+  llvm::Value *&known = threadValues_["warp"];
+  if (known == nullptr) {
+    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
+    builder_.SetInsertPoint(prologue_->getTerminator());
+    known = assembly("shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", builder_.getInt32Ty(),
+                     {builder_.CreateUDiv(thread_, i32(target_.warpSize))}, true, true);
+  }
+  return known;
+}
+
+llvm::Value *NvidiaEmitter::isFirstWarp() { return builder_.CreateICmpEQ(warpNumber(), i32(0)); }
+
 llvm::Value *NvidiaEmitter::programIndex(int64_t axis) {
   constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
                                           llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,

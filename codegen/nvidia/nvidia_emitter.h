@@ -67,6 +67,8 @@ private:
   void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from, std::pair<llvm::Value *, int32_t> to);
   void readMatrices(ir::OpId op, const passes::BufferAccess &access) override;
   Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
+  // ---- emit_boxes.cpp
+  std::string copyText(ir::OpId op, AssemblyOperands &operands);
   // ---- emit_messages.cpp
   llvm::Value *constantText(const std::string &text) override;
   void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) override;
@@ -77,6 +79,8 @@ private:
 #define VENDORS(Name) void lower##Name(ir::OpId op) override;
 #include "codegen/gpu/ops.def"
 
+  llvm::Value *warpNumber(); // of the block, a producer's among them
+  llvm::Value *isFirstWarp();
   // An intrinsic without operands: tid, ctaid, ...
   llvm::Value *specialRegister(llvm::Intrinsic::ID id);
   // ---- inline_assembly.cpp

@@ -2,6 +2,7 @@
 #include "passes/gpu/loop_rings.h"
 
 #include "ir/ops.h"
+#include "passes/gpu/carry_place.h"
 #include "passes/gpu/plan_boxes.h"
 #include "passes/gpu/shared_layouts.h"
 #include "passes/polynomial_code.h"
@@ -141,7 +142,6 @@ ValueId LoopRings::nextParity(Builder &builder, ValueId parity, ValueId wraps) {
 }
 
 Builder LoopRings::makePlaces(Builder &before, Builder &after) const {
-  const OpId loop = plan_.loop;
   const auto wait = [&](Builder &builder, size_t count) {
     fn_.setAttr(builder.op(Opcode::DotWait, {}), Attr::count, ir::AttrValue(static_cast<int64_t>(count)));
   };
@@ -149,18 +149,7 @@ Builder LoopRings::makePlaces(Builder &before, Builder &after) const {
   wait(behind, plan_.underWay.size());
   wait(after, 0);
   for (const OpId dot : plan_.underWay) {
-    const unsigned carried = fn_.defIndex(fn_.operand(dot, 2)) - 1;
-    const Type tile = fn_.type(fn_.result(dot));
-    const Type place = Type::place(tile.shape(), tile.elem(), tile.layout());
-    const ValueId init = fn_.operand(loop, 3 + carried), sum = fn_.result(loop, carried);
-    before.loc = after.loc = fn_.loc(dot);
-    const ValueId value = after.make(Opcode::PlaceRead, {sum}, tile);
-    fn_.replaceAllUses(sum, value);
-    fn_.setOperand(fn_.def(value), 0, sum);
-    fn_.setOperand(loop, 3 + carried, before.make(Opcode::PlaceWrite, {init}, place));
-    for (const ValueId handed : {sum, fn_.operand(dot, 2), fn_.result(dot)}) {
-      fn_.setType(handed, place);
-    }
+    carryPlace(fn_, dot, before, after);
   }
   return behind;
 }

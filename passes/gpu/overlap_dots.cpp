@@ -4,6 +4,7 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/allocate_shared.h"
+#include "passes/gpu/carry_place.h"
 #include "passes/gpu/live_tiles.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
@@ -273,6 +274,11 @@ public:
 
 private:
   void start(Builder &front, OpId dot) {
+    if (carriesSums(fn_, dot)) {
+      const OpId loop = fn_.parentOp(fn_.block(dot));
+      Builder before(fn_, loop), after(fn_, fn_.next(loop));
+      return carryPlace(fn_, dot, before, after);
+    }
     const Type sums = fn_.type(fn_.result(dot));
     front.loc = fn_.loc(dot);
     const ValueId place = front.make(Opcode::PlaceWrite, {fn_.operand(dot, 2)}, Type::place(sums.shape(), sums.elem(), sums.layout()));
@@ -287,6 +293,9 @@ private:
     last_ = wait;
     for (const OpId dot : end.dots) {
       const ValueId place = fn_.result(dot);
+      if (fn_.isArg(fn_.operand(dot, 2))) {
+        continue; // the loop carries it
+      }
       const Type type = fn_.type(place);
       builder.loc = fn_.loc(dot);
       // The read itself takes the place's name last, so that it keeps its use of it.

@@ -15,6 +15,7 @@
 //   - a dot whose sums the loop only hands on starts behind the next one, if that stands close by: its sums are not waited for
 //   - each dot ends in front of the first op that looks at its sums, or writes what it reads; an `arrive` of a slot that it
 //     reads goes behind that. All end within the iteration.
+// Sums that the loop carries from a dot to the same dot are one place all along (carry_place.h).
 // A loop in which nothing would stand between a dot's start and its end stays as it is. So does one in which a dot adds to sums
 // that threads make in the iteration: the machine's assembler lets no dot be under way while they are written. `behind` 0 of a
 // dot forbids it.

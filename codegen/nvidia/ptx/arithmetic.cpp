@@ -302,6 +302,13 @@ Operand FunctionWriter::selected(Operand on, Operand a, Operand b, const llvm::T
 }
 
 void FunctionWriter::visitSelectInst(llvm::SelectInst &it) {
+  const Operand place = wanted_.lookup(&it), on = place ? whole(it.getCondition()) : Operand();
+  if (on.isRegister()) {
+    const Operand a = whole(it.getTrueValue()), b = whole(it.getFalseValue());
+    text_.line("selp.f32 ", place, ", ", a, ", ", b, ", ", on);
+    made_.clear(); // what was made of the register before is not what would be made now
+    return hold(it, place);
+  }
   byLanes(it, [&](unsigned i) {
     return selected(lane(it.getCondition(), i), lane(it.getTrueValue(), i), lane(it.getFalseValue(), i),
                     it.getType()->getScalarType());

@@ -97,6 +97,7 @@ private:
   void holdPhis();
   Operand registerOf(const llvm::PHINode &phi);
   void changeInPlace(const llvm::PHINode &phi);
+  void selectInPlace(const llvm::Value &value, const llvm::PHINode &phi, const llvm::Value *otherwise);
   [[nodiscard]] bool escapes(const llvm::Value &value, const llvm::DenseSet<const llvm::BasicBlock *> &blocks) const;
   [[nodiscard]] const llvm::Value *ownResult(const llvm::CallInst &assembly, unsigned result) const;
   [[nodiscard]] const llvm::PHINode *phiFor(const llvm::CallInst &assembly, unsigned result, const llvm::Instruction &at) const;
@@ -191,7 +192,7 @@ private:
   llvm::DenseMap<const llvm::Value *, llvm::SmallVector<const llvm::Instruction *, 2>> readers_;
   // The registers that results of assembly are written to, by their place among its results: of phis that may have them so.
   llvm::DenseMap<std::pair<const llvm::Value *, unsigned>, Operand> inPlace_;
-  llvm::DenseMap<const llvm::Value *, Operand> wanted_; // the registers that products are to be computed in
+  llvm::DenseMap<const llvm::Value *, Operand> wanted_; // the registers that products and selected values are to be computed in
   // What is written at the beginning of another block than it stands in, last first; and where each of them is.
   llvm::DenseMap<const llvm::BasicBlock *, std::vector<const llvm::Instruction *>> sunk_;
   llvm::DenseMap<const llvm::Instruction *, const llvm::BasicBlock *> sunkTo_;

@@ -141,21 +141,33 @@ void FunctionWriter::changeInPlace(const llvm::PHINode &phi) {
     return;
   }
   for (const unsigned side : {0U, 1U}) {
-    const auto *part = llvm::dyn_cast<llvm::ExtractValueInst>(phi.getIncomingValue(side));
-    const auto *made = part != nullptr ? llvm::dyn_cast<llvm::CallInst>(part->getAggregateOperand()) : nullptr;
+    const auto *value = llvm::dyn_cast<llvm::Instruction>(phi.getIncomingValue(side));
+    const auto *part = llvm::dyn_cast_or_null<llvm::ExtractValueInst>(value);
+    const auto *made = llvm::dyn_cast_or_null<llvm::CallInst>(part != nullptr ? part->getAggregateOperand() : value);
     const llvm::BasicBlock *other = phi.getIncomingBlock(1 - side);
-    if (made == nullptr || !made->isInlineAsm() || part->getParent() != branch || made->getParent() != branch || other == branch ||
+    if (made == nullptr || !made->isInlineAsm() || value->getParent() != branch || made->getParent() != branch || other == branch ||
         other->getSinglePredecessor() != branch) {
       continue;
     }
-    const bool diesHere = llvm::all_of(readers_.lookup(part), [&](const llvm::Instruction *reader) {
+    const bool diesHere = llvm::all_of(readers_.lookup(value), [&](const llvm::Instruction *reader) {
       return reader == &phi || reader->getParent() == other;
     });
-    const auto key = std::pair<const llvm::Value *, unsigned>(made, part->getIndices()[0]);
-    if (diesHere && isOwnResult(*part) && !inPlace_.contains(key)) {
+    const auto key = std::pair<const llvm::Value *, unsigned>(made, part != nullptr ? part->getIndices()[0] : 0);
+    if (diesHere && isOwnResult(*value) && !inPlace_.contains(key)) {
       inPlace_[key] = held_[&phi].whole;
+      selectInPlace(*value, phi, phi.getIncomingValue(1 - side));
       return;
     }
+  }
+}
+
+// Where the other side selects between the value and something else, which is all that reads the value, it does so in that register.
+void FunctionWriter::selectInPlace(const llvm::Value &value, const llvm::PHINode &phi, const llvm::Value *otherwise) {
+  const auto *selected = llvm::dyn_cast<llvm::SelectInst>(otherwise);
+  const auto onlyThese = [&](const llvm::Instruction *reader) { return reader == &phi || reader == selected; };
+  if (selected != nullptr && selected->getType()->isFloatTy() && !sunkTo_.contains(selected) &&
+      readers_.lookup(selected).size() == 1 && llvm::all_of(readers_.lookup(&value), onlyThese)) {
+    wanted_[selected] = held_[&phi].whole;
   }
 }
 
