@@ -2,6 +2,7 @@
 // A staged function as an object of AMD's: LLVM IR, and LLVM's backend, which ends in machine code.
 #include "codegen/amd/amd_emitter.h"
 #include "codegen/amd/code_object.h"
+#include "codegen/amd/machine.h"
 #include "codegen/backends.h"
 #include "codegen/gpu/module.h"
 
@@ -66,7 +67,7 @@ constexpr std::array<llvm::StringLiteral, 14> kLeftOut = {
 
 // Addresses that differ by a constant become one, with offsets that instructions have room for.
 std::unique_ptr<llvm::legacy::PassManager> addressPasses(llvm::TargetMachine &machine) {
-  auto passes = std::make_unique<gpu::Passes>(kLeftOut);
+  auto passes = std::make_unique<Passes>(kLeftOut);
   passes->add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
   passes->add(llvm::createSeparateConstOffsetFromGEPPass());
   passes->add(llvm::createEarlyCSEPass());
@@ -90,8 +91,8 @@ void initialise() {
 Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, Kept &keep) {
   ir::check(fn.stage == ir::Stage::Staged, "the AMD generator takes a staged function");
   initialise();
-  llvm::TargetMachine &machine = gpu::machineFor(target);
-  const auto module = gpu::newModule(fn, target, options, machine, keep);
+  llvm::TargetMachine &machine = machineFor(target);
+  const auto module = gpu::newModule(fn, target, options, machine.createDataLayout(), keep);
   module->addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
 
   Code code;
@@ -105,7 +106,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   gpu::finish(*module, fn, options, code);
   const bool asText = options.keepAssembly;
   const auto [bytes, error] =
-      gpu::emit(machine, *module, addressPasses(machine),
+      emit(machine, *module, addressPasses(machine),
                 asText ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
   if (!error.empty()) {
     throw ir::Unsupported("LLVM makes no code for " + target.name + " of this kernel: " + error);

@@ -3,82 +3,15 @@
 
 #include "codegen/llvm_compat.h"
 
-#include <llvm/ADT/STLExtras.h>
-#include <llvm/IR/DiagnosticInfo.h>
-#include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/Verifier.h>
-#include <llvm/Pass.h>
 #include <llvm/Support/raw_ostream.h>
 
-#include <array>
 #include <cctype>
-#include <map>
 
 namespace libtile::codegen::gpu {
 
-namespace {
-
-// They look for what no kernel has: a collector's roots, exceptions, calls of the C library, masked or reducing intrinsics,
-// instrumentation, constants that take several instructions, slots of a stack in what an emitter wrote. Each takes its time to
-// be scheduled, and some have analyses computed that nothing else asks for.
-constexpr std::array<llvm::StringLiteral, 24> kWithoutWork = {
-    "Lower Garbage Collection Instructions",
-    "Shadow Stack GC Lowering",
-    "Analyze Machine Code For Garbage Collection",
-    "Fixup Statepoint Caller Saved",
-    "Lower invoke and unwind, for unwindless code generators",
-    "Prepare callbr",
-    "ObjC ARC contraction",
-    "Safe Stack instrumentation pass",
-    "Insert stack protectors",
-    "Merge disjoint stack slots",
-    "Merge contiguous icmps into a memcmp",
-    "Expand memcmp() to load/stores",
-    "Replace intrinsics with calls to vector library",
-    "Partially inline calls to library functions",
-    "Expand variadic functions",
-    "Scalarize Masked Memory Intrinsics",
-    "Expand reduction intrinsics",
-    "Instrument function entry/exit with calls to e.g. mcount() (post inlining)",
-    "Insert fentry calls",
-    "Insert XRay ops",
-    "Machine Sanitizer Binary Metadata",
-    "Remove Loads Into Fake Uses",
-    "Stack Frame Layout Analysis",
-    "Constant Hoisting",
-};
-
-// The first error; without a handler LLVM ends the process.
-void keepError(const llvm::DiagnosticInfo *info, void *text) {
-  auto &kept = *static_cast<std::string *>(text);
-  if (info->getSeverity() == llvm::DS_Error && kept.empty()) {
-    llvm::raw_string_ostream stream(kept);
-    llvm::DiagnosticPrinterRawOStream printer(stream);
-    info->print(printer);
-  }
-}
-
-} // namespace
-
-llvm::TargetMachine &machineFor(const ir::Target &target) {
-  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
-  std::unique_ptr<llvm::TargetMachine> &machine = machines[target.name];
-  if (machine == nullptr) {
-    std::string error;
-    const llvm::Target *found = compat::lookupTarget(target.triple, error);
-    if (found == nullptr) {
-      throw ir::Unsupported("this build's LLVM has no backend for " + target.name + ": " + error);
-    }
-    llvm::TargetOptions options;
-    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-    machine = compat::createTargetMachine(*found, target.triple, target.cpu, target.features, options,
-                                          llvm::CodeGenOptLevel::Default);
-  }
-  return *machine;
-}
-
 std::shared_ptr<llvm::Module> newModule(const ir::Function &fn, const ir::Target &target, const CodeOptions &options,
-                                        llvm::TargetMachine &machine, std::vector<std::shared_ptr<void>> &keep) {
+                                        const llvm::DataLayout &layout, std::vector<std::shared_ptr<void>> &keep) {
   auto context = std::make_shared<llvm::LLVMContext>();
   keep.push_back(context);
   context->setDiscardValueNames(!options.keepLlvm);
@@ -86,7 +19,7 @@ std::shared_ptr<llvm::Module> newModule(const ir::Function &fn, const ir::Target
   std::shared_ptr<llvm::Module> module(new llvm::Module(fn.name, *context), [context](llvm::Module *held) { delete held; });
   keep.push_back(module);
   compat::setTriple(*module, target.triple);
-  module->setDataLayout(machine.createDataLayout());
+  module->setDataLayout(layout);
   return module;
 }
 
@@ -109,32 +42,6 @@ void finish(const llvm::Module &module, const ir::Function &fn, const CodeOption
     llvm::raw_string_ostream stream(code.llvm);
     module.print(stream, nullptr);
   }
-}
-
-void Passes::add(llvm::Pass *pass) {
-  const llvm::StringRef name = pass->getPassName();
-  if (llvm::is_contained(kWithoutWork, name) || llvm::is_contained(leftOut_, name)) {
-    delete pass;
-    return;
-  }
-  PassManager::add(pass);
-}
-
-Emitted emit(llvm::TargetMachine &machine, llvm::Module &module, std::unique_ptr<llvm::legacy::PassManager> given,
-             llvm::CodeGenFileType type) {
-  Emitted made;
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream stream(text);
-  const auto passes = std::move(given); // which hold the stream to their end
-  if (machine.addPassesToEmitFile(*passes, stream, nullptr, type)) {
-    throw ir::InternalError("LLVM's backend does not write such a file");
-  }
-  llvm::LLVMContext &context = module.getContext();
-  context.setDiagnosticHandlerCallBack(keepError, &made.error);
-  passes->run(module);
-  context.setDiagnosticHandlerCallBack(nullptr, nullptr);
-  made.bytes = std::string(text);
-  return made;
 }
 
 } // namespace libtile::codegen::gpu

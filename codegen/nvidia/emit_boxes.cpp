@@ -4,7 +4,9 @@
 #include "codegen/nvidia/nvidia_emitter.h"
 #include "ir/ops.h"
 
+#include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_boxes.h"
+#include "passes/gpu/plan_dots.h"
 #include "passes/gpu/shared_accesses.h"
 
 namespace libtile::codegen::nvidia {
@@ -46,15 +48,18 @@ std::string byOneThread(const std::string &on) {
   return ".reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, " + on + ";\n\t";
 }
 
-// The next or previous copy of a box under the same condition, if between them only scalars are computed, which takes no time.
-ir::OpId copyBeside(const ir::Function &fn, ir::OpId op, ir::OpId (ir::Function::*step)(ir::OpId) const) {
+// The op in front of it or behind it, but for scalars, which take no time.
+ir::OpId neighbour(const ir::Function &fn, ir::OpId op, ir::OpId (ir::Function::*step)(ir::OpId) const) {
   const auto isTile = [&](ir::ValueId value) { return fn.type(value).isTile(); };
-  ir::OpId other = (fn.*step)(op);
-  while (other.valid() && fn.effects(other).pure() && llvm::none_of(fn.results(other), isTile)) {
-    other = (fn.*step)(other);
-  }
-  const bool joins = other.valid() && fn.opcode(other) == ir::Opcode::CopyBox && fn.operand(other, 2) == fn.operand(op, 2);
-  return joins ? other : ir::OpId{};
+  do {
+    op = (fn.*step)(op);
+  } while (op.valid() && fn.effects(op).pure() && llvm::none_of(fn.results(op), isTile));
+  return op;
+}
+
+// Both begin under one condition.
+bool beginTogether(const ir::Function &fn, ir::OpId copy, ir::OpId other) {
+  return other.valid() && fn.opcode(other) == ir::Opcode::CopyBox && fn.operand(copy, 2) == fn.operand(other, 2);
 }
 
 // The parts of a buffer, if they are the boxes of the map.
@@ -134,21 +139,36 @@ void NvidiaEmitter::lowerArrivalsWait(ir::OpId op) {
 }
 
 // Copies that begin one after the other under one condition begin together, in one branch of the thread that starts them: other
-// threads go by them at once, and the assembler computes descriptors and counters in uniform registers then.
+// threads go by them at once, and the assembler computes descriptors and counters in uniform registers then. In front of a dot that
+// the unit does by itself they wait for its start (emit_dot.cpp): it has what it needs.
 void NvidiaEmitter::lowerCopyBox(ir::OpId op) {
-  const auto *known = llvm::dyn_cast<llvm::ConstantInt>(scalar(fn_.operand(op, 2)));
-  const bool never = known != nullptr && known->isZero(); // of a loop with fewer iterations than stages
-  if (never || copyBeside(fn_, op, &ir::Function::next).valid()) {
-    return;
+  const ir::OpId behind = neighbour(fn_, op, &ir::Function::next);
+  const bool isForDot = behind.valid() && fn_.opcode(behind) == ir::Opcode::Dot && passes::readsByItself(passes::unitOf(fn_, behind, target_));
+  if (!isForDot && !beginTogether(fn_, op, behind)) {
+    startCopies(op);
+  }
+}
+
+void NvidiaEmitter::startCopiesBefore(ir::OpId dot) {
+  const ir::OpId last = neighbour(fn_, dot, &ir::Function::prev);
+  if (last.valid() && fn_.opcode(last) == ir::Opcode::CopyBox) {
+    startCopies(last);
+  }
+}
+
+// It and those that begin together with it.
+void NvidiaEmitter::startCopies(ir::OpId last) {
+  llvm::Value *valid = scalar(fn_.operand(last, 2));
+  if (const auto *known = llvm::dyn_cast<llvm::ConstantInt>(valid); known != nullptr && known->isZero()) {
+    return; // of a loop with fewer iterations than stages
   }
   std::vector<ir::OpId> copies;
-  for (ir::OpId copy = op; copy.valid(); copy = copyBeside(fn_, copy, &ir::Function::prev)) {
+  for (ir::OpId copy = last, before; copy.valid(); copy = beginTogether(fn_, copy, before) ? before : ir::OpId{}) {
     copies.push_back(copy);
+    before = neighbour(fn_, copy, &ir::Function::prev);
   }
-  llvm::Value *valid = scalar(fn_.operand(op, 2));
   AssemblyOperands operands;
-  const std::string on = operands.use(
-      passes::producerAround(fn_, op).valid() ? valid : both(isFirstWarp(), valid), "b");
+  const std::string on = operands.use(passes::producerAround(fn_, last).valid() ? valid : both(isFirstWarp(), valid), "b");
   std::string text;
   for (const ir::OpId copy : llvm::reverse(copies)) {
     text += copyText(copy, operands);

@@ -133,6 +133,10 @@ public:
     others.pop_back();
     llvm::Type *type = starts ? e.builder_.getVoidTy() : llvm::StructType::get(e.context_, types);
     llvm::Value *sums = e.assembly(code.text, results + inputs + others, type, operands, true, true);
+    e.startCopiesBefore(op);
+    if (!starts) {
+      e.waitForDots(0);
+    }
     for (size_t i = 0; i < code.registers.size(); ++i) {
       out[static_cast<size_t>(code.registers[i])] = e.builder_.CreateExtractValue(sums, static_cast<unsigned>(i));
     }
@@ -275,9 +279,11 @@ void NvidiaEmitter::lowerPlaceRead(ir::OpId op) {
   set(value, std::move(elements));
 }
 
-void NvidiaEmitter::lowerDotWait(ir::OpId op) {
-  assembly("wgmma.wait_group.sync.aligned " + std::to_string(fn_.getInt(op, ir::Attr::count)) + ";", "",
-           builder_.getVoidTy(), {}, true, true);
+void NvidiaEmitter::lowerDotWait(ir::OpId op) { waitForDots(fn_.getInt(op, ir::Attr::count)); }
+
+// For all but so many. What reads their sums stands behind it, and is written there.
+void NvidiaEmitter::waitForDots(int64_t left) {
+  assembly("wgmma.wait_group.sync.aligned " + std::to_string(left) + ";", "", builder_.getVoidTy(), {}, true, true);
 }
 
 } // namespace libtile::codegen::nvidia

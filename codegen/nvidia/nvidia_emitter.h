@@ -68,12 +68,15 @@ private:
   void readMatrices(ir::OpId op, const passes::BufferAccess &access) override;
   Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
   // ---- emit_boxes.cpp
+  void startCopiesBefore(ir::OpId dot); // that waited for its start
+  void startCopies(ir::OpId last);
   std::string copyText(ir::OpId op, AssemblyOperands &operands);
   // ---- emit_messages.cpp
   llvm::Value *constantText(const std::string &text) override;
   void printLine(llvm::Value *format, Regs arguments, llvm::Value *predicate) override;
   // ---- emit_assembly.cpp
   // ---- emit_dot.cpp
+  void waitForDots(int64_t left);
   friend class MatrixDot;
 
 #define VENDORS(Name) void lower##Name(ir::OpId op) override;

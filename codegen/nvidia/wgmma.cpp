@@ -106,8 +106,7 @@ public:
     moveWarps();
     code_.text = "{ .reg .b64 a, b;\n\t.reg .pred adds, starts;\n\tsetp.eq.b32 adds, 0, 0;\n\t" +
                  std::string(fromZero_ ? "setp.ne.b32 starts, 0, 0;\n\t" : "") + "wgmma.fence.sync.aligned;\n\t" +
-                 steps_ + "wgmma.commit_group.sync.aligned;" +
-                 (place_.empty() ? "\n\twgmma.wait_group.sync.aligned 0; }" : " }");
+                 steps_ + "wgmma.commit_group.sync.aligned; }";
     return std::move(code_);
   }
 

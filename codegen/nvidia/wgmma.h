@@ -12,9 +12,9 @@
 namespace libtile::codegen::nvidia {
 
 struct WgmmaCode {
-  // One after the other, then the wait for their end; $0, $1, ... are accumulators, then come these again as
+  // One after the other, which nobody waits for; $0, $1, ... are accumulators, then come these again as
   // they were (not if the dot starts from zero), the words of a if registers hold it, and the descriptors of what lies in
-  // shared memory. Into a place there is no wait, and the words of a come first.
+  // shared memory. Into a place the words of a come first.
   std::string text;
   std::vector<int32_t> registers; // the accumulator's, in the order of $0, $1, ...; of a place none
   std::vector<int32_t> fragments; // a's registers, in the order of the words, as many neighbours each as have room
