@@ -144,12 +144,13 @@ Operand FunctionWriter::floats(const llvm::BinaryOperator &it, unsigned i) {
   const llvm::Type *type = it.getType()->getScalarType();
   const std::string suffix = floatType(type);
   const Size size = sizeOf(type);
+  const bool isNarrow = size == Size::B16; // which take no numbers
   if (const auto sum = fusedSum(it)) {
     const auto signedBy = [&](const llvm::Value *value, bool negates) {
-      const Operand operand = whole(value);
-      return negates ? made(size, "neg" + suffix, {inRegister(operand)}) : operand;
+      const Operand operand = isNarrow || negates ? inRegister(value) : whole(value);
+      return negates ? made(size, "neg" + suffix, {operand}) : operand;
     };
-    return made(size, "fma.rn" + suffix, {signedBy(sum->a, sum->negatesProduct), whole(sum->b), signedBy(sum->c, sum->negatesSum)});
+    return made(size, "fma.rn" + suffix, {signedBy(sum->a, sum->negatesProduct), signedBy(sum->b, false), signedBy(sum->c, sum->negatesSum)});
   }
   const unsigned opcode = it.getOpcode();
   if (opcode == Op::FRem) {
@@ -163,7 +164,6 @@ Operand FunctionWriter::floats(const llvm::BinaryOperator &it, unsigned i) {
   const char *name = opcode == Op::FAdd ? "add" : opcode == Op::FSub ? "sub" : opcode == Op::FMul ? "mul" : "div";
   // Without a rounding ptxas may fuse a product and a sum.
   const char *rounding = it.hasAllowContract() && opcode != Op::FDiv ? "" : ".rn";
-  const bool isNarrow = size == Size::B16; // which take no numbers
   return made(size, name + (rounding + suffix), {isNarrow ? inRegister(a) : a, isNarrow ? inRegister(b) : b});
 }
 

@@ -49,7 +49,7 @@ std::string FunctionWriter::address(const llvm::Value *pointer, int64_t bytes) {
     Text::append(text, held.whole);
     sum = static_cast<int32_t>(held.bytes) + sum;
   }
-  return text + (sum == 0 ? "]" : (sum > 0 ? "+" : "") + std::to_string(sum) + "]");
+  return text + (sum == 0 ? "]" : "+" + std::to_string(sum) + "]");
 }
 
 Operand FunctionWriter::scaled(const llvm::Value *index, int64_t size) {

@@ -71,9 +71,28 @@ const char *floatName(const llvm::Type *type) {
 
 // ---- constants
 
+namespace {
+
+// Of a number in a register of the type.
+Operand::Kind kindOf(const llvm::Type *type) {
+  return type->isFloatTy() ? Operand::Kind::Float : type->isDoubleTy() ? Operand::Kind::Double : Operand::Kind::Integer;
+}
+
+// A number's bits as a number of that type: how it is written depends on that.
+Operand retyped(Operand operand, const llvm::Type *type) {
+  if (operand.isRegister() || kindOf(type) == operand.kind) {
+    return operand;
+  }
+  const bool isInteger = kindOf(type) == Operand::Kind::Integer, isWord = operand.size == Size::B32;
+  const uint64_t bits = !isWord ? operand.bits : isInteger ? static_cast<uint64_t>(llvm::SignExtend64<32>(operand.bits)) : llvm::Lo_32(operand.bits);
+  return {kindOf(type), operand.size, bits};
+}
+
+} // namespace
+
 Operand FunctionWriter::constant(const llvm::Constant *value) {
   const llvm::Type *type = value->getType();
-  const auto kind = type->isFloatTy() ? Operand::Kind::Float : type->isDoubleTy() ? Operand::Kind::Double : Operand::Kind::Integer;
+  const Operand::Kind kind = kindOf(type);
   if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(value)) {
     return Operand::integer(sizeOf(type), number->getValue().getBitWidth() == 1 ? number->isOne() : number->getSExtValue());
   }
@@ -318,10 +337,10 @@ void FunctionWriter::visitBitCastInst(llvm::BitCastInst &it) {
   const auto *target = llvm::dyn_cast<llvm::FixedVectorType>(it.getType());
   const unsigned bits = bitsOf(it.getType());
   if (source != nullptr && target != nullptr && source->getNumElements() == target->getNumElements()) {
-    return byLanes(it, [&](unsigned i) { return element(from, i); });
+    return byLanes(it, [&](unsigned i) { return retyped(element(from, i), target->getElementType()); });
   }
   if (bits <= 64) {
-    return hold(it, whole(from));
+    return hold(it, retyped(whole(from), it.getType()));
   }
   // Wider ones are held by elements, of which several are one or one is several.
   const unsigned fromBits = bitsOf(source->getElementType()), toBits = bitsOf(target->getElementType());
@@ -354,13 +373,10 @@ void FunctionWriter::visitInsertElementInst(llvm::InsertElementInst &it) {
   }
   const uint64_t at = elementIndex(it.getOperand(2));
   const llvm::Value *before = it.getOperand(0);
-  const bool isEmpty = llvm::isa<llvm::UndefValue>(before);
   Operands elements;
   const auto *type = llvm::cast<llvm::FixedVectorType>(it.getType());
   for (unsigned i = 0; i < type->getNumElements(); ++i) {
-    elements.push_back(i == at   ? whole(it.getOperand(1))
-                       : isEmpty ? Operand::integer(sizeOf(type->getElementType()), 0)
-                                 : element(before, i));
+    elements.push_back(i == at ? whole(it.getOperand(1)) : element(before, i));
   }
   hold(it, std::move(elements));
 }
@@ -370,7 +386,7 @@ void FunctionWriter::visitShuffleVectorInst(llvm::ShuffleVectorInst &it) {
   byLanes(it, [&](unsigned i) {
     const int picked = it.getMaskValue(i);
     const unsigned count = from->getNumElements();
-    return picked < 0 ? Operand::integer(sizeOf(from->getElementType()), 0)
+    return picked < 0 ? constant(llvm::UndefValue::get(from->getElementType()))
                       : element(it.getOperand(static_cast<unsigned>(picked) / count), static_cast<unsigned>(picked) % count);
   });
 }
