@@ -13,7 +13,8 @@
 namespace libtile::codegen::nvidia::ptx {
 
 FunctionWriter::FunctionWriter(const llvm::Function &fn, SourceFiles &files)
-    : fn_(fn), layout_(fn.getDataLayout()), files_(files), dominators_(const_cast<llvm::Function &>(fn)) {}
+    : fn_(fn), layout_(fn.getDataLayout()), files_(files), dominators_(const_cast<llvm::Function &>(fn)),
+      loops_(dominators_) {}
 
 std::string FunctionWriter::body() {
   orderBlocks();
@@ -77,7 +78,7 @@ const llvm::BasicBlock *FunctionWriter::placeOf(const llvm::Instruction &it) con
 }
 
 // Behind a loop, if all that use it are there; else null.
-const llvm::BasicBlock *FunctionWriter::sinkingPlace(const llvm::Instruction &it, const llvm::LoopInfo &loops) const {
+const llvm::BasicBlock *FunctionWriter::sinkingPlace(const llvm::Instruction &it) const {
   const llvm::BasicBlock *place = nullptr;
   const auto add = [&](const llvm::BasicBlock *used) {
     place = place == nullptr ? used : dominators_.findNearestCommonDominator(place, used);
@@ -93,13 +94,13 @@ const llvm::BasicBlock *FunctionWriter::sinkingPlace(const llvm::Instruction &it
     }
   }
   const llvm::BasicBlock *from = it.getParent();
-  if (place == nullptr || place == from || loops.getLoopFor(place) != loops.getLoopFor(from)) {
+  if (place == nullptr || place == from || loops_.getLoopFor(place) != loops_.getLoopFor(from)) {
     return nullptr;
   }
   const unsigned first = places_.lookup(from), last = places_.lookup(place);
   for (unsigned i = first; i < last; ++i) {
-    const llvm::Loop *loop = loops.getLoopFor(order_[i]);
-    if (loop != nullptr && loop != loops.getLoopFor(from)) {
+    const llvm::Loop *loop = loops_.getLoopFor(order_[i]);
+    if (loop != nullptr && loop != loops_.getLoopFor(from)) {
       return place;
     }
   }
@@ -108,11 +109,10 @@ const llvm::BasicBlock *FunctionWriter::sinkingPlace(const llvm::Instruction &it
 
 // What is only needed behind a loop would take registers in it.
 void FunctionWriter::sink() {
-  const llvm::LoopInfo loops(dominators_);
   for (const llvm::BasicBlock *block : llvm::reverse(order_)) {
     for (const llvm::Instruction &it : llvm::reverse(*block)) {
       const bool isPure = !hasEffects(it) && !llvm::isa<llvm::PHINode, llvm::LoadInst, llvm::AllocaInst, llvm::CallInst, llvm::ExtractValueInst>(it);
-      const llvm::BasicBlock *place = isPure && live_.contains(&it) ? sinkingPlace(it, loops) : nullptr;
+      const llvm::BasicBlock *place = isPure && live_.contains(&it) ? sinkingPlace(it) : nullptr;
       if (place != nullptr) {
         sunk_[place].push_back(&it);
         sunkTo_[&it] = place;

@@ -69,7 +69,7 @@ private:
   void findLive();
   void orderBlocks();
   void sink();
-  [[nodiscard]] const llvm::BasicBlock *sinkingPlace(const llvm::Instruction &it, const llvm::LoopInfo &loops) const;
+  [[nodiscard]] const llvm::BasicBlock *sinkingPlace(const llvm::Instruction &it) const;
   [[nodiscard]] const llvm::BasicBlock *placeOf(const llvm::Instruction &it) const;
   void loadArguments();
   void block(const llvm::BasicBlock &block);
@@ -97,8 +97,9 @@ private:
   void holdPhis();
   Operand registerOf(const llvm::PHINode &phi);
   void changeInPlace(const llvm::PHINode &phi);
-  void selectInPlace(const llvm::Value &value, const llvm::PHINode &phi, const llvm::Value *otherwise);
+  void selectInPlace(const llvm::Value &value, const llvm::PHINode &phi, const llvm::BasicBlock &other);
   [[nodiscard]] bool escapes(const llvm::Value &value, const llvm::DenseSet<const llvm::BasicBlock *> &blocks) const;
+  [[nodiscard]] bool areAsOften(const llvm::Instruction &a, const llvm::Instruction &b) const;
   [[nodiscard]] const llvm::Value *ownResult(const llvm::CallInst &assembly, unsigned result) const;
   [[nodiscard]] const llvm::PHINode *phiFor(const llvm::CallInst &assembly, unsigned result, const llvm::Instruction &at) const;
   Operand placeOfResult(const llvm::CallInst &assembly, unsigned result, const llvm::Value *before);
@@ -210,6 +211,7 @@ private:
   };
   llvm::DenseMap<std::pair<unsigned, uint64_t>, Part> partOf_; // by keyOf
   llvm::DominatorTree dominators_;
+  llvm::LoopInfo loops_;
   const llvm::BasicBlock *next_ = nullptr; // which the block that is being written falls into
   std::string locals_;                     // declarations of local memory
   unsigned numLocals_ = 0, calls_ = 0, statements_ = 0; // of local memory, calls, inline assembly

@@ -155,20 +155,25 @@ void FunctionWriter::changeInPlace(const llvm::PHINode &phi) {
     const auto key = std::pair<const llvm::Value *, unsigned>(made, part != nullptr ? part->getIndices()[0] : 0);
     if (diesHere && isOwnResult(*value) && !inPlace_.contains(key)) {
       inPlace_[key] = held_[&phi].whole;
-      selectInPlace(*value, phi, phi.getIncomingValue(1 - side));
+      selectInPlace(*value, phi, *other);
       return;
     }
   }
 }
 
-// Where the other side selects between the value and something else, which is all that reads the value, it does so in that register.
-void FunctionWriter::selectInPlace(const llvm::Value &value, const llvm::PHINode &phi, const llvm::Value *otherwise) {
-  const auto *selected = llvm::dyn_cast<llvm::SelectInst>(otherwise);
+// Where the other block selects between the value and something else, which is all that reads the value, it does so in that register.
+void FunctionWriter::selectInPlace(const llvm::Value &value, const llvm::PHINode &phi, const llvm::BasicBlock &other) {
+  const auto *selected = llvm::dyn_cast<llvm::SelectInst>(phi.getIncomingValueForBlock(&other));
   const auto onlyThese = [&](const llvm::Instruction *reader) { return reader == &phi || reader == selected; };
-  if (selected != nullptr && selected->getType()->isFloatTy() && !sunkTo_.contains(selected) &&
+  if (selected != nullptr && selected->getType()->isFloatTy() && selected->getParent() == &other && !sunkTo_.contains(selected) &&
       readers_.lookup(selected).size() == 1 && llvm::all_of(readers_.lookup(&value), onlyThese)) {
     wanted_[selected] = held_[&phi].whole;
   }
+}
+
+// In one loop, and in none inside of it. Else what one has written the other would change again and again.
+bool FunctionWriter::areAsOften(const llvm::Instruction &a, const llvm::Instruction &b) const {
+  return loops_.getLoopFor(a.getParent()) == loops_.getLoopFor(b.getParent());
 }
 
 // What the assembly's result is taken as, if it has a register of its own; else null.
@@ -184,12 +189,13 @@ const llvm::Value *FunctionWriter::ownResult(const llvm::CallInst &assembly, uns
   return value != nullptr && isOwnResult(*value) ? value : nullptr;
 }
 
-// The phi of a loop that goes on with the result and that all have read before `at`, or at it; null: there is none.
+// The phi of a loop that goes on with the result, and with none of another way round, and that all have read before `at`, or at it;
+// null: there is none.
 const llvm::PHINode *FunctionWriter::phiFor(const llvm::CallInst &assembly, unsigned result, const llvm::Instruction &at) const {
   const llvm::Value *value = ownResult(assembly, result);
   for (const llvm::Instruction *reader : readers_.lookup(value)) {
     const auto *phi = llvm::dyn_cast<llvm::PHINode>(reader);
-    if (value != nullptr && phi != nullptr && held_.lookup(phi).whole && isReadBefore(*phi, at)) {
+    if (value != nullptr && phi != nullptr && phi->getNumIncomingValues() == 2 && held_.lookup(phi).whole && isReadBefore(*phi, at)) {
       return phi;
     }
   }
@@ -204,7 +210,8 @@ Operand FunctionWriter::placeOfResult(const llvm::CallInst &assembly, unsigned r
   }
   const llvm::Value *own = ownResult(assembly, result);
   const auto *phi = llvm::dyn_cast_or_null<llvm::PHINode>(before);
-  const bool isOnlyReader = own != nullptr && before != nullptr && readers_.lookup(before).size() == 1;
+  const auto *maker = llvm::dyn_cast_or_null<llvm::Instruction>(before);
+  const bool isOnlyReader = own != nullptr && maker != nullptr && readers_.lookup(before).size() == 1 && areAsOften(*maker, assembly);
   if (isOnlyReader && phi != nullptr && llvm::is_contained(phi->incoming_values(), own)) {
     return held_[phi].whole;
   }
@@ -229,7 +236,7 @@ void FunctionWriter::wantInPlace(const llvm::CallInst &assembly, unsigned result
 // Whether all that read the phi of a loop, or what may be the same register, come before that instruction in an iteration, or are it.
 // Assembly may read it when it has written results.
 bool FunctionWriter::isReadBefore(const llvm::PHINode &phi, const llvm::Instruction &at) const {
-  if (!dominators_.dominates(phi.getParent(), at.getParent())) {
+  if (!dominators_.dominates(phi.getParent(), at.getParent()) || !areAsOften(phi, at)) {
     return false;
   }
   llvm::SmallVector<const llvm::Value *, 4> pending = {&phi};
