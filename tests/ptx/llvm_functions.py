@@ -46,6 +46,7 @@ class Function(Written):
         super().__init__(seed)
         self.assembled, self.around = [], []  # results of assembly; phis of the loops around
         self.kinds = sorted(each for each in dir(self) if each.startswith("step_"))
+        self.kinds += ["step_assembly", "step_branch", "step_loop"] * self.rng.choice([1, 6])
         self.loads()
         self.some_steps(steps, 0)
         for value in self.values[-12:]:
@@ -55,7 +56,7 @@ class Function(Written):
     def some_steps(self, count, depth):
         for _ in range(count):
             kind = self.rng.choice(self.kinds)
-            if kind in ("step_loop", "step_branch") and (depth > 1 or self.rng.random() < 0.3):
+            if kind in ("step_loop", "step_branch") and (depth > 1 or len(self.blocks) > 30):
                 continue
             getattr(self, kind)(depth)
 
@@ -68,7 +69,7 @@ class Function(Written):
         self.emit(type, f"{name} $0, @1", [self.of(type), self.of(type)], by_lanes(BINARY[name](1)))
 
     def step_shift(self, _):
-        type, name = self.some_type(INTEGERS), self.rng.choice(list(SHIFTS))
+        type, name = self.some_type(INTEGERS + ("i1",)), self.rng.choice(list(SHIFTS))
         if self.rng.random() < 0.5:
             by = Value(type, "", tuple(self.rng.randrange(type.width) for _ in range(type.count)))
         else:
@@ -92,11 +93,11 @@ class Function(Written):
         return (self.rng.choice(some + [self.rng.getrandbits(width)] * 4) & ((1 << width) - 1)) or 1
 
     def step_extreme(self, _):
-        type, name = self.some_type(INTEGERS), self.rng.choice(list(EXTREMES))
+        type, name = self.some_type(INTEGERS + ("i1",)), self.rng.choice(list(EXTREMES))
         self.call(type, name, [self.of(type), self.of(type)], by_lanes(EXTREMES[name](type.width)))
 
     def step_count(self, _):
-        type, name = self.some_type(INTEGERS), self.rng.choice(list(COUNTS))
+        type, name = self.some_type(INTEGERS + ("i1",)), self.rng.choice(list(COUNTS))
         self.call(type, name, [self.of(type)], by_lanes(COUNTS[name](type.width)), ", i1 false" if name in ("ctlz", "abs") else "")
 
     def step_compare(self, _):
@@ -283,31 +284,47 @@ class Function(Written):
     def changed(self, type):
         """What assembly begins as: often a phi of a loop around it."""
         phis = [value for loop in self.around for value in loop if value.type == type]
-        return self.rng.choice(phis) if phis and self.rng.random() < 0.7 else self.of(type)
+        value = self.rng.choice(phis) if phis and self.rng.random() < 0.7 else self.of(type)
+        if type.scalar == "float" and self.rng.random() < 0.4:
+            value = self.emit(type, "fmul $0, @1", [value, self.of(type)], by_lanes(lambda a, b: n.floats("mul", "float", a, b)))
+        return value
 
     # ---- control
     def step_branch(self, depth):
+        kept = []  # results of assembly in front of the branch, which one side changes
+        if self.rng.random() < 0.4:
+            known = len(self.assembled)
+            self.step_assembly(depth)
+            kept = self.assembled[known:]
         on, before, known = self.of(Type("i1")), self.blocks[-1], len(self.values)
         self.loops += 1
         name, ends, values = f"b{self.loops}", [], []
-        types = [self.some_type(INTEGERS + FLOATS + ("i1", "half")) for _ in range(self.rng.randrange(4))]
+        types = [value.type for value in kept] + [self.some_type(INTEGERS + FLOATS + ("i1", "half")) for _ in range(self.rng.randrange(4))]
+        straight = self.rng.choice(["yes", "no", "", ""]) if not kept else self.rng.choice(["yes", "no"])
         ways = []
         for side in ("yes", "no"):
-            if side == "no" and self.rng.random() < 0.4:  # straight to what follows
+            if side == straight:  # to what follows
                 ways.append(f"{name}.end")
                 ends.append(before)
-            else:
-                ways.append(f"{name}.{side}")
-                self.blocks.append(Block(f"{name}.{side}"))
-                self.some_steps(self.rng.randrange(5), depth + 1)
-                ends.append(self.blocks[-1])
-            values.append([self.of(type) for type in types])
+                values.append(kept + [self.of(type) for type in types[len(kept):]])
+                continue
+            ways.append(f"{name}.{side}")
+            self.blocks.append(Block(f"{name}.{side}"))
+            self.some_steps(self.rng.randrange(5), depth + 1)
+            changed = [self.of_two(value) for value in kept]
+            ends.append(self.blocks[-1])
+            values.append(changed + [self.of(type) for type in types[len(kept):]])
             del self.values[known:]
         before.way = (on, *ways)
         for end in ends:
             end.way = end.way or (f"{name}.end",)
         self.blocks.append(Block(f"{name}.end"))
         self.phis(types, ends, values)
+
+    def of_two(self, value):
+        """The value or another one of its type."""
+        return self.emit(value.type, "select $0, $1, $2", [self.of(Type("i1")), value, self.of(value.type)],
+                         lambda on, a, b: a if on[0] else b)
 
     def phis(self, types, ends, values):
         made = [self.fresh(type) for type in types]
@@ -321,8 +338,9 @@ class Function(Written):
         name, i32 = f"l{self.loops}", Type("i32")
         types = [self.some_type(INTEGERS + FLOATS + ("i1", "half")) for _ in range(self.rng.randrange(1, 4))]
         types += types[:1] + [i32, Type("float")] * self.rng.randrange(3)
-        before, starts, trips = self.blocks[-1], [self.of(type) for type in types], self.rng.randrange(1, 4)
-        before.way = (name,)
+        before, starts, trips, known = self.blocks[-1], [self.of(type) for type in types], self.rng.randrange(1, 4), len(self.values)
+        guard = self.of(Type("i1")) if self.rng.random() < 0.4 else None  # whether the loop runs at all
+        before.way = (guard, name, f"{name}.end") if guard else (name,)
         self.blocks.append(Block(name))
         header = self.blocks[-1]
         made = self.phis([i32, *types], [before], [[Value(i32, "", (0,)), *starts]])
@@ -331,15 +349,18 @@ class Function(Written):
         self.around.pop()
         ends = [self.of(type) for type in types]
         for i in range(len(ends)):
-            known = [value for value in self.assembled if value.type == types[i] and value in self.values]
-            if known and self.rng.random() < 0.6:
-                ends[i] = self.rng.choice(known[-4:])
+            results = [value for value in self.assembled if value.type == types[i] and value in self.values]
+            if results and self.rng.random() < 0.6:
+                ends[i] = self.rng.choice(results[-4:])
             elif self.rng.random() < 0.3:
                 ends[i] = self.rng.choice([value for value in made if value.type == types[i]])
         after = self.emit(i32, "add $0, 1", [made[0]], lambda a: (a[0] + 1,))
         on = self.emit(Type("i1"), f"icmp ult $0, {trips}", [after], lambda a: (int(a[0] < trips),))
         latch = self.blocks[-1]
         latch.way = (on, name, f"{name}.end")
-        for (_, ways), value in zip(header.phis[:len(ends) + 1], [after, *ends]):
+        for (_, ways), value in zip(header.phis, [after, *ends]):
             ways[latch.name] = value
         self.blocks.append(Block(f"{name}.end"))
+        if guard:
+            del self.values[known:]
+            self.phis(types, [before, latch], [starts, ends])

@@ -130,13 +130,14 @@ class Written:
 
     def load(self, type, offset, pointer):
         address = self.address(pointer, offset)
-        align = 16 if type.lanes else type.width // 8
-        if type.lanes and type.width * type.lanes < 128:
-            align = type.width * type.lanes // 8
         result = self.fresh(type)
-        self.blocks[-1].lines.append(Instruction(f"{result.name} = load {type}, ptr addrspace(1) {address}, align {align}", result,
+        self.blocks[-1].lines.append(Instruction(f"{result.name} = load {type}, ptr addrspace(1) {address}, align {self.alignment(type)}", result,
                                                  [], ("load", offset)))
         self.values.append(result)
+
+    def alignment(self, type):
+        least, most = type.width // 8, min(16, type.width * type.count // 8)
+        return self.rng.choice([most, most, least, max(least, 4) if most > 4 else least])
 
     def address(self, pointer, offset):
         self.count += 1
@@ -156,8 +157,7 @@ class Written:
         if type.scalar == "i1":
             value = self.emit(Type("i32"), "sext $0 to i32", [value], lambda a: ((1 << 32) - 1 if a[0] else 0,))
             type = value.type
-        size = type.width * type.count // 8
-        self.plain(f"store {type} {self.written(value)}, ptr addrspace(1) {self.address('out', at)}, align {min(16, size)}")
+        self.plain(f"store {type} {self.written(value)}, ptr addrspace(1) {self.address('out', at)}, align {self.alignment(type)}")
         self.stored.append(value)
 
     # ---- the whole

@@ -77,6 +77,16 @@ case("before_a_pointer", [5], [5], """
   ret void
 """)
 
+case("shifts_of_single_bits", [5], [1], """
+  %on = icmp eq i32 %n, 5
+  %by = icmp eq i32 %n, 4
+  %shifted = shl i1 %on, %by
+  %again = lshr i1 %shifted, %by
+  %stored = zext i1 %again to i32
+  store i32 %stored, ptr addrspace(1) %out
+  ret void
+""")
+
 # Assembly that changes what it begins as, in a loop inside of the one where that lives.
 LOOPS = """
   br label %outer

@@ -6,6 +6,9 @@ import pytest
 import test_lessons_ptx
 import test_ptx
 
+import libtile
+import libtile.language as tl
+
 LISTS = {"spine": test_ptx, "lessons": test_lessons_ptx}
 CASES = [(which, name) for which, module in LISTS.items() for name in module.KERNELS]
 
@@ -37,3 +40,19 @@ def test_sums_of_matrices_keep_their_registers(name):
     ptx = text("spine", name, "sm_90a")
     loop = ptx[ptx.index("wgmma.mma_async"):]
     assert len(re.findall(r"mov\.b32 %r\d+, %r\d+;", loop[:loop.index("bra ")])) < 32
+
+
+@libtile.jit
+def single_bits(x, y, out):
+    i = tl.arange(0, 32)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, tl.minimum(a, b))
+    tl.store(out + 32 + i, tl.maximum(a, b))
+    tl.store(out + 64 + i, a << b)
+
+
+def test_single_bits(tmp_path):
+    """Minima of bools are logic, and what is shifted by False stays."""
+    ptx = single_bits.warmup("*i1", "*i1", "*i1", grid=(1,), target="sm_90a").asm["ptx"]
+    assert test_lessons_ptx.assemble(ptx, "sm_90a", tmp_path) == 0
+    assert len(re.findall(r"and\.pred", ptx)) >= 2

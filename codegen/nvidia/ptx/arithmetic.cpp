@@ -36,8 +36,14 @@ Operand FunctionWriter::negated(Operand predicate) {
   return made(Size::Predicate, "not.pred", {predicate});
 }
 
-Operand FunctionWriter::logic(const llvm::BinaryOperator &it, Operand a, Operand b) {
-  const unsigned opcode = it.getOpcode();
+// Of single bits. They are only shifted by 0, and divided by 1.
+Operand FunctionWriter::logic(unsigned opcode, Operand a, Operand b) {
+  if (opcode == Op::URem || opcode == Op::SRem) {
+    return Operand::integer(Size::Predicate, 0);
+  }
+  if (opcode != Op::And && opcode != Op::Or && opcode != Op::Xor && opcode != Op::Add && opcode != Op::Sub && opcode != Op::Mul) {
+    return a;
+  }
   const bool isXor = opcode == Op::Xor || opcode == Op::Add || opcode == Op::Sub, isOr = opcode == Op::Or;
   if (!a.isRegister()) {
     std::swap(a, b);
@@ -177,7 +183,7 @@ Operand FunctionWriter::binary(const llvm::BinaryOperator &it, unsigned i) {
   }
   const Operand a = lane(it.getOperand(0), i), b = lane(it.getOperand(1), i);
   const llvm::Type *type = it.getType()->getScalarType();
-  return type->isIntegerTy(1) ? logic(it, a, b) : integers(it.getOpcode(), bitsOf(type), a, b);
+  return type->isIntegerTy(1) ? logic(it.getOpcode(), a, b) : integers(it.getOpcode(), bitsOf(type), a, b);
 }
 
 void FunctionWriter::visitBinaryOperator(llvm::BinaryOperator &it) {

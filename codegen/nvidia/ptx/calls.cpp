@@ -233,6 +233,9 @@ Operand FunctionWriter::function(const llvm::IntrinsicInst &it, unsigned i) {
   const ID id = it.getIntrinsicID();
   const llvm::Type *type = it.getType()->getScalarType(), *from = it.getArgOperand(0)->getType()->getScalarType();
   const unsigned bits = bitsOf(type);
+  if (from->isIntegerTy(1)) {
+    return ofSingleBits(it, i);
+  }
   if (id == llvm::Intrinsic::fptosi_sat || id == llvm::Intrinsic::fptoui_sat) {
     return toInteger(lane(it.getArgOperand(0), i), from, bits, id == llvm::Intrinsic::fptosi_sat);
   }
@@ -255,6 +258,26 @@ Operand FunctionWriter::function(const llvm::IntrinsicInst &it, unsigned i) {
     std::swap(operands[0], operands[1]);
   }
   return made(operands[0].size, name + llvm::Twine(std::max(16U, bits)), operands);
+}
+
+// True is a signed -1.
+Operand FunctionWriter::ofSingleBits(const llvm::IntrinsicInst &it, unsigned i) {
+  const Operand a = lane(it.getArgOperand(0), i);
+  switch (it.getIntrinsicID()) {
+  case llvm::Intrinsic::smax:
+  case llvm::Intrinsic::umin:
+    return logic(llvm::Instruction::And, a, lane(it.getArgOperand(1), i));
+  case llvm::Intrinsic::smin:
+  case llvm::Intrinsic::umax:
+    return logic(llvm::Instruction::Or, a, lane(it.getArgOperand(1), i));
+  case llvm::Intrinsic::ctlz:
+    return negated(a);
+  case llvm::Intrinsic::abs:
+  case llvm::Intrinsic::ctpop:
+  case llvm::Intrinsic::bitreverse:
+    return a;
+  }
+  throw ir::Unsupported("no PTX is known for LLVM's " + it.getCalledFunction()->getName().str() + " of single bits");
 }
 
 // Of integers, in words of 32 or 64 bits; what is found of a shorter number is moved to its bits.

@@ -138,7 +138,7 @@ private:
 
   // ---- arithmetic.cpp
   Operand binary(const llvm::BinaryOperator &it, unsigned i);
-  Operand logic(const llvm::BinaryOperator &it, Operand a, Operand b);
+  Operand logic(unsigned opcode, Operand a, Operand b);
   Operand integers(unsigned opcode, unsigned bits, Operand a, Operand b);
   Operand simple(unsigned opcode, unsigned bits, Operand a, Operand b); // one instruction
   Operand floats(const llvm::BinaryOperator &it, unsigned i);
@@ -180,6 +180,7 @@ private:
   void assembly(const llvm::CallInst &it);
   void intrinsic(const llvm::IntrinsicInst &it);
   Operand function(const llvm::IntrinsicInst &it, unsigned i);
+  Operand ofSingleBits(const llvm::IntrinsicInst &it, unsigned i);
   Operand bitFunction(const llvm::IntrinsicInst &it, unsigned i);
   void call(const llvm::CallInst &it);
 
