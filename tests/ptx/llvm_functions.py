@@ -21,6 +21,10 @@ def of_signed(compute):
     return lambda width: lambda a, b: compute(n.signed(a, width), n.signed(b, width)) & ((1 << width) - 1)
 
 
+def wraps_one(width, less):
+    return lambda a: ((a[0] - less) & ((1 << width) - 1),)
+
+
 # Of integers, by name: what a width makes of two of them.
 BINARY = {"add": wraps(lambda a, b: a + b), "sub": wraps(lambda a, b: a - b), "mul": wraps(lambda a, b: a * b),
           "and": wraps(lambda a, b: a & b), "or": wraps(lambda a, b: a | b), "xor": wraps(lambda a, b: a ^ b)}
@@ -241,6 +245,30 @@ class Function(Written):
         type = self.some_type(INTEGERS + FLOATS + ("i1",))
         self.emit(type, "freeze $0", [self.of(type)], lambda a: a)
 
+    def step_lanes(self, _):
+        """Comparisons of vectors, and what is selected by them."""
+        type = self.some_type(INTEGERS, 1)
+        a, b, name = self.of(type), self.of(type), self.rng.choice(COMPARISONS)
+        of = (lambda x: n.signed(x, type.width)) if name[0] == "s" else (lambda x: x)
+        on = self.emit(Type("i1", type.lanes), f"icmp {name} $0, @1", [a, b], by_lanes(lambda a, b: int(n.compared(name, of(a), of(b)))))
+        self.values.pop()
+        if self.rng.random() < 0.5:
+            return self.emit(type, f"sext $0 to {type}", [on], by_lanes(lambda a: (1 << type.width) - 1 if a else 0))
+        return self.emit(type, "select $0, $1, $2", [on, self.of(type), self.of(type)], by_lanes(lambda on, a, b: a if on else b))
+
+    def step_index(self, _):
+        """A load with an index of any width, which may be negative."""
+        type, of = Type(self.rng.choice(INTEGERS)), Type(self.rng.choice(["i8", "i16", "i32", "float"]))
+        index = self.emit(type, "and $0, 7", [self.of(type)], lambda a: (a[0] & 7,))
+        index = self.emit(type, "sub $0, 4", [index], wraps_one(type.width, 4))
+        self.count += 1
+        p, result = f"%i{self.count}", self.fresh(of)
+        self.plain(f"{p}b = getelementptr i8, ptr addrspace(1) %in, i64 64")
+        self.plain(f"{p} = getelementptr {of}, ptr addrspace(1) {p}b, {type} {index.name}")
+        self.blocks[-1].lines.append(Instruction(f"{result.name} = load {of}, ptr addrspace(1) {p}, align {of.width // 8}", result,
+                                                 [index], ("load", 64)))
+        self.values.append(result)
+
     def step_shared(self, _):
         """A word of shared memory that was just written, at an address of sums and products."""
         index = self.emit(Type("i32"), "and $0, 511", [self.of(Type("i32"))], lambda a: (a[0] & 511,))
@@ -251,6 +279,10 @@ class Function(Written):
         moved = self.emit(Type("i32"), "add $0, @1", [moved, Value(Type("i32"), "", (more,))], by_lanes(BINARY["add"](32)))
         value, read = self.of(Type("i16")), self.fresh(Type("i16"))
         self.plain(f"{p} = getelementptr i16, ptr addrspace(3) @memory, i32 {moved.name}")
+        if self.rng.random() < 0.3:  # of two addresses that are the same
+            self.plain(f"{p}b = getelementptr i16, ptr addrspace(3) @memory, i32 {moved.name}")
+            self.plain(f"{p}c = select i1 {self.written(self.of(Type('i1')))}, ptr addrspace(3) {p}, ptr addrspace(3) {p}b")
+            p += "c"
         self.plain(f"store i16 {self.written(value)}, ptr addrspace(3) {p}, align 2")
         self.plain(f"{q}b = getelementptr i8, ptr addrspace(3) @memory, i32 {2 * more - 32}")
         self.plain(f"{q}i = sub i32 {moved.name}, {more}")

@@ -39,7 +39,7 @@ class Instruction:
     text: str
     result: Value
     operands: list
-    compute: object  # of tuples of lanes, one an operand
+    compute: object  # of tuples of lanes, one an operand; ("load", offset): what is there, so many elements on
 
 
 @dataclass
@@ -184,6 +184,7 @@ class Written:
                 if isinstance(it.compute, tuple):
                     type, at = it.result.type, it.compute[1]
                     size = type.width // 8
+                    at += sum(size * n.signed(*get(index), index.type.width) for index in it.operands)
                     known[it.result.name] = tuple(int.from_bytes(memory[at + i * size:at + (i + 1) * size], "little") for i in range(type.count))
                 elif it.result is not None:
                     known[it.result.name] = it.compute(*map(get, it.operands))
