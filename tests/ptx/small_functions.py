@@ -111,6 +111,25 @@ exit:
 case("phi_of_a_loop_around", [0], [12], LOOPS.format('%r = call i32 asm sideeffect "add.s32 $0, $1, 1;", "=r,0"(i32 %p)'))
 case("phi_that_is_read_again", [0], [43], LOOPS.format(
     '%q = add i32 %p, %p\n  %r = call i32 asm sideeffect "add.s32 $0, $1, 1;", "=r,r"(i32 %q)'))
+case("sum_that_is_an_operand", [0], [7 + 3], """
+  br label %loop
+loop:
+  %j = phi i32 [0, %entry], [%j1, %loop]
+  %p = phi i32 [7, %entry], [%r, %loop]
+  %s = phi i32 [0, %entry], [%s1, %loop]
+  %v = insertelement <4 x i32> zeroinitializer, i32 %p, i32 0
+  %w = insertelement <4 x i32> zeroinitializer, i32 %n, i32 1
+  %both = add <4 x i32> %v, %w
+  %r = call i32 asm sideeffect "mov.b32 $0, 3;", "=r"()
+  %before = extractelement <4 x i32> %both, i32 0
+  %s1 = add i32 %s, %before
+  %j1 = add i32 %j, 1
+  %again = icmp ult i32 %j1, 2
+  br i1 %again, label %loop, label %exit
+exit:
+  store i32 %s1, ptr addrspace(1) %out
+  ret void
+""")
 case("result_from_before_a_loop", [0], [18], """
   %p = call i32 asm "mov.b32 $0, 5;", "=r"()
   br label %loop

@@ -7,6 +7,7 @@
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 
 namespace libtile::codegen::nvidia::ptx {
 
@@ -27,12 +28,11 @@ Blocks blocksOfLoop(const llvm::BasicBlock *header, const llvm::BasicBlock *latc
   return found;
 }
 
-// Whether the result may be the register of an operand.
+// Whether the result may be the register of an operand: of integers what is added to 0, say, in one lane of several.
 bool mayBeOperand(const llvm::Instruction &it) {
-  const auto *binary = llvm::dyn_cast<llvm::BinaryOperator>(&it);
   return llvm::isa<llvm::CastInst, llvm::InsertElementInst, llvm::ExtractElementInst, llvm::ShuffleVectorInst, llvm::ExtractValueInst,
                    llvm::FreezeInst, llvm::SelectInst, llvm::GetElementPtrInst>(it) ||
-         (binary != nullptr && (llvm::isa<llvm::Constant>(binary->getOperand(0)) || llvm::isa<llvm::Constant>(binary->getOperand(1))));
+         (llvm::isa<llvm::BinaryOperator, llvm::IntrinsicInst>(it) && it.getType()->isIntOrIntVectorTy());
 }
 
 // Its register is its own: a result of assembly that nothing else takes.
