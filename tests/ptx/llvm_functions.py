@@ -130,6 +130,17 @@ class Function(Written):
         type = self.some_type(FLOATS)
         self.call(type, "fma", [self.of(type) for _ in range(3)], by_lanes(lambda a, b, c: n.floats("fma", type.scalar, a, b, c)))
 
+    def step_fused(self, _):
+        """Of small whole numbers, so that it is all the same whether the product is rounded."""
+        type = self.some_type(FLOATS + ("half",), 0)
+        a, b, c = (self.emit(type, f"uitofp $0 to {type}", [self.emit(Type("i16"), "and $0, 15", [self.of(Type("i16"))], lambda a: (a[0] & 15,))],
+                             lambda a: (n.rounded(n.Fraction(a[0]), type.scalar),)) for _ in range(3))
+        if self.rng.random() < 0.3:
+            b = Value(type, "", (n.rounded(3.0, type.scalar),))
+        product = self.emit(type, "fmul contract $0, @1", [a, b], by_lanes(lambda a, b: n.floats("mul", type.scalar, a, b)))
+        name, operands = self.rng.choice(["fadd", "fsub"]), [product, c] if self.rng.random() < 0.5 else [c, product]
+        self.emit(type, f"{name} contract $0, @1", operands, by_lanes(lambda a, b: n.floats(ARITHMETIC[name], type.scalar, a, b)))
+
     def step_signs(self, _):
         type = self.some_type(FLOATS)
         top = 1 << (type.width - 1)
@@ -376,6 +387,12 @@ class Function(Written):
         self.blocks.append(Block(name))
         header = self.blocks[-1]
         made = self.phis([i32, *types], [before], [[Value(i32, "", (0,)), *starts]])
+        tested = self.rng.random() < 0.4  # in front of each iteration
+        if tested:
+            on = self.emit(Type("i1"), f"icmp ult $0, {trips}", [made[0]], lambda a: (int(a[0] < trips),))
+            known = known if guard else len(self.values)
+            header.way = (on, f"{name}.body", f"{name}.end")
+            self.blocks.append(Block(f"{name}.body"))
         self.around.append(made)
         self.some_steps(self.rng.randrange(1, 9), depth + 1)
         self.around.pop()
@@ -387,12 +404,16 @@ class Function(Written):
             elif self.rng.random() < 0.3:
                 ends[i] = self.rng.choice([value for value in made if value.type == types[i]])
         after = self.emit(i32, "add $0, 1", [made[0]], lambda a: (a[0] + 1,))
-        on = self.emit(Type("i1"), f"icmp ult $0, {trips}", [after], lambda a: (int(a[0] < trips),))
         latch = self.blocks[-1]
-        latch.way = (on, name, f"{name}.end")
+        if tested:
+            latch.way = (name,)
+        else:
+            on = self.emit(Type("i1"), f"icmp ult $0, {trips}", [after], lambda a: (int(a[0] < trips),))
+            latch.way = (on, name, f"{name}.end")
         for (_, ways), value in zip(header.phis, [after, *ends]):
             ways[latch.name] = value
         self.blocks.append(Block(f"{name}.end"))
-        if guard:
+        if guard or tested:
             del self.values[known:]
-            self.phis(types, [before, latch], [starts, ends])
+        if guard:
+            self.phis(types, [before, header if tested else latch], [starts, made[1:] if tested else ends])
