@@ -147,6 +147,27 @@ exit:
 """)
 
 
+case("block_that_no_way_leads_to", [5], [20], """
+  %b = mul i32 %n, %n
+  br label %loop
+loop:
+  %j = phi i32 [0, %entry], [%j1, %loop]
+  %j1 = add i32 %j, 1
+  %again = icmp ult i32 %j1, %n
+  br i1 %again, label %loop, label %exit
+nowhere:
+  %c = add i32 %b, 1
+  br label %exit
+exit:
+  %r = phi i32 [%j1, %loop], [%b, %nowhere]
+  %q = phi i32 [0, %loop], [%c, %nowhere]
+  %d = sub i32 %b, %r
+  %s = add i32 %d, %q
+  store i32 %s, ptr addrspace(1) %out
+  ret void
+""")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("writer")

@@ -81,6 +81,9 @@ const llvm::BasicBlock *FunctionWriter::placeOf(const llvm::Instruction &it) con
 const llvm::BasicBlock *FunctionWriter::sinkingPlace(const llvm::Instruction &it) const {
   const llvm::BasicBlock *place = nullptr;
   const auto add = [&](const llvm::BasicBlock *used) {
+    if (!places_.contains(used)) { // no way leads there
+      return;
+    }
     place = place == nullptr ? used : dominators_.findNearestCommonDominator(place, used);
   };
   for (const llvm::Instruction *reader : readers_.lookup(&it)) {
