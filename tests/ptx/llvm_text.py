@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import bits as n
 
-WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, **n.WIDTHS}
+WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, **n.WIDTHS}
 VECTORS = {"i8": (2, 4, 8, 16), "i16": (2, 4, 8), "i32": (2, 4), "i64": (2,), "half": (2, 4), "float": (2, 4), "double": (2,)}
 
 

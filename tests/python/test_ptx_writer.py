@@ -56,3 +56,16 @@ def test_single_bits(tmp_path):
     ptx = single_bits.warmup("*i1", "*i1", "*i1", grid=(1,), target="sm_90a").asm["ptx"]
     assert test_lessons_ptx.assemble(ptx, "sm_90a", tmp_path) == 0
     assert len(re.findall(r"and\.pred", ptx)) >= 2
+
+
+@libtile.jit
+def high_products(x, out, NUMBER: tl.constexpr):
+    i = tl.arange(0, 32)
+    number = tl.full((32,), NUMBER, x.dtype.element_ty)
+    tl.store(out + i, tl.umulhi(number, tl.load(x + i)))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_high_products_of_numbers(bits):
+    ptx = high_products.warmup(f"*u{bits}", f"*u{bits}", NUMBER=0x9E3779B9, grid=(1,), target="sm_90a").asm["ptx"]
+    assert f"mul.hi.u{bits}" in ptx

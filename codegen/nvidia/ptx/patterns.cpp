@@ -9,23 +9,34 @@
 
 namespace libtile::codegen::nvidia::ptx {
 
+namespace {
+
+// A product's operands, of which a number is the second.
+std::pair<const llvm::Value *, const llvm::Value *> factors(const llvm::BinaryOperator &product) {
+  const llvm::Value *a = product.getOperand(0), *b = product.getOperand(1);
+  return llvm::isa<llvm::ConstantInt>(a) ? std::pair(b, a) : std::pair(a, b);
+}
+
+} // namespace
+
 std::optional<WideProduct> wideProduct(const llvm::BinaryOperator &it) {
   const unsigned bits = it.getType()->isIntegerTy() ? it.getType()->getIntegerBitWidth() : 0;
-  const auto *extension = llvm::dyn_cast<llvm::CastInst>(it.getOperand(0));
+  const auto [first, second] = factors(it);
+  const auto *extension = llvm::dyn_cast<llvm::CastInst>(first);
   if (it.getOpcode() != llvm::Instruction::Mul || (bits != 64 && bits != 32) || extension == nullptr ||
       (!llvm::isa<llvm::SExtInst>(extension) && !llvm::isa<llvm::ZExtInst>(extension)) ||
       extension->getSrcTy()->getIntegerBitWidth() != bits / 2) {
     return std::nullopt;
   }
   const bool isSigned = llvm::isa<llvm::SExtInst>(extension);
-  if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(it.getOperand(1))) {
+  if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(second)) {
     const llvm::APInt &value = number->getValue();
     if (isSigned ? value.isSignedIntN(bits / 2) : value.isIntN(bits / 2)) {
       return WideProduct{extension->getOperand(0), nullptr, value.trunc(bits / 2).getSExtValue(), isSigned};
     }
     return std::nullopt;
   }
-  const auto *other = llvm::dyn_cast<llvm::CastInst>(it.getOperand(1));
+  const auto *other = llvm::dyn_cast<llvm::CastInst>(second);
   if (other == nullptr || other->getOpcode() != extension->getOpcode() || other->getSrcTy() != extension->getSrcTy()) {
     return std::nullopt;
   }
@@ -45,12 +56,13 @@ std::optional<HighProduct> highProduct(const llvm::TruncInst &it) {
       product == nullptr || product->getOpcode() != llvm::Instruction::Mul) {
     return std::nullopt;
   }
-  const auto *a = llvm::dyn_cast<llvm::CastInst>(product->getOperand(0)), *b = llvm::dyn_cast<llvm::CastInst>(product->getOperand(1));
+  const auto [first, second] = factors(*product);
+  const auto *a = llvm::dyn_cast<llvm::CastInst>(first), *b = llvm::dyn_cast<llvm::CastInst>(second);
   if (a == nullptr || a->getSrcTy() != type || (!llvm::isa<llvm::SExtInst>(a) && !llvm::isa<llvm::ZExtInst>(a))) {
     return std::nullopt;
   }
   const bool isSigned = llvm::isa<llvm::SExtInst>(a);
-  if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(product->getOperand(1))) {
+  if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(second)) {
     const llvm::APInt &value = number->getValue();
     const bool fits = isSigned ? value.isSignedIntN(bits) : value.isIntN(bits);
     return fits ? std::optional(HighProduct{a->getOperand(0), nullptr, value.trunc(bits).getSExtValue(), isSigned}) : std::nullopt;
