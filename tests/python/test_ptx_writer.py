@@ -69,3 +69,14 @@ def high_products(x, out, NUMBER: tl.constexpr):
 def test_high_products_of_numbers(bits):
     ptx = high_products.warmup(f"*u{bits}", f"*u{bits}", NUMBER=0x9E3779B9, grid=(1,), target="sm_90a").asm["ptx"]
     assert f"mul.hi.u{bits}" in ptx
+
+
+@libtile.jit
+def libtile_fmod_f32(x, y, out):
+    i = tl.arange(0, 32)
+    tl.store(out + i, tl.load(x + i) % tl.load(y + i))
+
+
+def test_a_kernel_named_like_a_function_that_it_calls(tmp_path):
+    ptx = libtile_fmod_f32.warmup("*fp32", "*fp32", "*fp32", grid=(1,), target="sm_90a").asm["ptx"]
+    assert test_lessons_ptx.assemble(ptx, "sm_90a", tmp_path) == 0

@@ -42,7 +42,7 @@ std::string SourceFiles::directives() const {
 std::string nameOf(const llvm::GlobalValue &global) {
   std::string name;
   for (const char c : global.getName()) {
-    name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' ? c : '_';
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' ? std::string(1, c) : "_$_";
   }
   return name;
 }
