@@ -29,7 +29,8 @@ std::string symbolFor(const std::string &name) {
     const auto byte = static_cast<unsigned char>(c);
     out += byte < 0x80 && std::isalnum(byte) != 0 ? std::string(1, c) : std::string("_");
   }
-  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) != 0 ? "_" + out : out;
+  const bool isTaken = out == kSharedMemory;
+  return out.empty() || isTaken || std::isdigit(static_cast<unsigned char>(out[0])) != 0 ? "_" + out : out;
 }
 
 void finish(const llvm::Module &module, const ir::Function &fn, const CodeOptions &options, Code &code) {

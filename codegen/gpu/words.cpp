@@ -2,6 +2,7 @@
 // Shared memory as a whole, and elements as words.
 #include "codegen/gpu/emitter.h"
 
+#include "codegen/gpu/module.h"
 #include "ir/ops.h"
 
 namespace libtile::codegen::gpu {
@@ -72,14 +73,13 @@ uint64_t arenaAlignment(const ir::Function &fn) {
 } // namespace
 
 llvm::Value *Emitter::sharedBase() {
-  constexpr const char *kName = "libtile_shared";
-  llvm::GlobalVariable *base = module_.getGlobalVariable(kName, true);
+  llvm::GlobalVariable *base = module_.getGlobalVariable(kSharedMemory, true);
   if (base == nullptr) {
     const int64_t bytes = sharedExtent();
     llvm::Type *type = llvm::ArrayType::get(builder_.getInt8Ty(), static_cast<uint64_t>(bytes));
     base = new llvm::GlobalVariable(module_, type, false,
                                     bytes == 0 ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
-                                    bytes == 0 ? nullptr : llvm::PoisonValue::get(type), kName, nullptr,
+                                    bytes == 0 ? nullptr : llvm::PoisonValue::get(type), kSharedMemory, nullptr,
                                     llvm::GlobalValue::NotThreadLocal, 3);
     base->setAlignment(llvm::Align(arenaAlignment(fn_)));
   }

@@ -224,6 +224,21 @@ def test_kernels_named_like_functions_of_the_driver(kernel, tmp_path):
 
 
 @libtile.jit
+def libtile_shared(x, out):
+    i = tl.arange(0, 256)
+    a = tl.load(x + i)
+    tl.store(out + i, tl.sort(a) - tl.sum(a, 0))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_a_kernel_named_like_shared_memory(target):
+    """Of which there is one."""
+    compiled = libtile_shared.warmup("*i32", "*i32", target=target, num_warps=4)
+    assert compiled.metadata["symbol"] == "_libtile_shared"
+    assert len(re.findall(r"^@.* addrspace\(3\) global", compiled.asm["llvm"], re.MULTILINE)) == 1
+
+
+@libtile.jit
 def float8_casts(x, out, F: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     a = tl.load(x + i).to(F, bitcast=True).to(tl.float32)
