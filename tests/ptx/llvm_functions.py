@@ -198,10 +198,10 @@ class Function(Written):
 
     def step_precision(self, _):
         source, target, name = self.rng.choice([("half", "float", "fpext"), ("half", "double", "fpext"), ("float", "double", "fpext"),
-                                                ("bfloat", "float", "fpext"), ("double", "float", "fptrunc"), ("float", "half", "fptrunc"),
+                                                ("bfloat", "float", "fpext"), ("bfloat", "double", "fpext"), ("double", "float", "fptrunc"), ("float", "half", "fptrunc"),
                                                 ("double", "half", "fptrunc"), ("float", "bfloat", "fptrunc")])
         self.emit(Type(target), f"{name} $0 to {target}", [self.of(Type(source))],
-                  lambda a: (a[0] << 16 if source == "bfloat" else n.rounded(n.number(a[0], source), target),))
+                  lambda a: (a[0] << 16 if (source, target) == ("bfloat", "float") else n.rounded(n.number(a[0], source), target),))
 
     def step_pair(self, _):
         """Two floats that are rounded to halves of a word."""

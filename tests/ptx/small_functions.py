@@ -168,6 +168,23 @@ exit:
 """)
 
 
+case("three_words", [5, 6, 7], [5, 6, 7], """
+  %v = load <3 x i32>, ptr addrspace(1) %in, align 16
+  store <3 x i32> %v, ptr addrspace(1) %out, align 16
+  ret void
+""")
+
+# What no emitter makes has no text: bodies.
+REFUSED = {
+    "not_aligned": "%v = load i32, ptr addrspace(1) %in, align 2\n  store i32 %v, ptr addrspace(1) %out",
+    "atomic": "%v = load atomic i32, ptr addrspace(1) %in acquire, align 4\n  store i32 %v, ptr addrspace(1) %out",
+    "single_bit": "%v = load i1, ptr addrspace(1) %in\n  store i1 %v, ptr addrspace(1) %out",
+    "wide_number": "%v = load <2 x i64>, ptr addrspace(1) %in\n  %w = bitcast <2 x i64> %v to i128\n  store i128 %w, ptr addrspace(1) %out",
+    "function_of_bf16": "%v = load bfloat, ptr addrspace(1) %in\n  %w = call bfloat @llvm.floor.bf16(bfloat %v)\n"
+                        "  store bfloat %w, ptr addrspace(1) %out",
+}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("writer")
@@ -187,7 +204,14 @@ def main():
         except (AssertionError, RuntimeError) as error:
             failed += 1
             print(f"---- {name}: {error}\n{result.stdout}")
-    print(f"{len(CASES)} functions, {failed} wrong")
+    for name, body in REFUSED.items():
+        text = (f"declare bfloat @llvm.floor.bf16(bfloat)\ndefine ptx_kernel void @{name}(ptr addrspace(1) %in, ptr addrspace(1) %out) {{\n"
+                f"  {body}\n  ret void\n}}\n")
+        result = subprocess.run([options.writer, "sm_90a"], input=text, capture_output=True, text=True)
+        if result.returncode != 1 or "no PTX is known" not in result.stderr:
+            failed += 1
+            print(f"---- {name}: {result.stderr}\n{result.stdout}")
+    print(f"{len(CASES) + len(REFUSED)} functions, {failed} wrong")
     sys.exit(1 if failed else 0)
 
 

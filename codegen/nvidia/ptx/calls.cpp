@@ -239,6 +239,9 @@ Operand FunctionWriter::function(const llvm::IntrinsicInst &it, unsigned i) {
   if (id == llvm::Intrinsic::fptosi_sat || id == llvm::Intrinsic::fptoui_sat) {
     return toInteger(lane(it.getArgOperand(0), i), from, bits, id == llvm::Intrinsic::fptosi_sat);
   }
+  if (type->isBFloatTy()) {
+    throw ir::Unsupported("no PTX is known for functions of bf16");
+  }
   if (const char *rounding = roundingOf(id)) {
     const Operand value = inRegister(lane(it.getArgOperand(0), i));
     return made(value.size, "cvt." + llvm::Twine(rounding) + ".f" + llvm::Twine(bits) + ".f" + llvm::Twine(bits), {value});

@@ -113,7 +113,8 @@ void FunctionWriter::visitCastInst(llvm::CastInst &it) {
       return between(".rn", floatName(to), floatName(from));
     case Op::FPExt:
       if (from->isBFloatTy()) { // the upper half of a float
-        return joined({Operand::integer(Size::B16, 0), value}, 16);
+        const Operand wide = joined({Operand::integer(Size::B16, 0), value}, 16);
+        return to->isDoubleTy() ? made(Size::B64, "cvt.f64.f32", {wide}) : wide;
       }
       return between("", floatName(to), floatName(from));
     case Op::FPToSI:

@@ -5,6 +5,7 @@
 #include "ir/diagnostic.h"
 
 #include <llvm/IR/Operator.h>
+#include <llvm/Support/MathExtras.h>
 
 namespace libtile::codegen::nvidia::ptx {
 
@@ -30,7 +31,7 @@ Parts partsOf(const llvm::Type *type, uint64_t align) {
   if (all <= 64 && each < 32) {
     return align * 8 >= all ? Parts{1, all} : Parts{all / each, each};
   }
-  const unsigned bits = std::max(32U, each);
+  const unsigned bits = std::max(each, static_cast<unsigned>(std::min<uint64_t>(32, align * 8)));
   return {all / bits, bits};
 }
 
@@ -113,11 +114,18 @@ std::string listOf(llvm::ArrayRef<Operand> operands) {
   return text + (operands.size() > 1 ? "}" : "");
 }
 
+// Throws for what no emitter of ours makes.
+template <class Access> void check(const Access &it, const Parts &parts) {
+  if (it.isAtomic() || parts.bits < 8 || it.getAlign().value() * 8 < parts.bits) {
+    throw ir::Unsupported("no PTX is known for an access that is atomic, of single bits, or of words that are not aligned");
+  }
+}
+
 // Of so many bytes, in so many parts: how many go in one access.
 unsigned together(const Parts &parts, uint64_t align) {
   const unsigned most = 128 / parts.bits; // an access has 16 bytes at most
   unsigned count = std::min(parts.count, most);
-  while (count > 1 && (align * 8 < uint64_t{count} * parts.bits || parts.count % count != 0)) {
+  while (count > 1 && (!llvm::isPowerOf2_32(count) || align * 8 < uint64_t{count} * parts.bits || parts.count % count != 0)) {
     count /= 2;
   }
   return count;
@@ -128,6 +136,7 @@ unsigned together(const Parts &parts, uint64_t align) {
 void FunctionWriter::visitLoadInst(llvm::LoadInst &it) {
   const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(it.getType());
   const Parts parts = partsOf(it.getType(), it.getAlign().value());
+  check(it, parts);
   const unsigned each = together(parts, it.getAlign().value());
   const std::string name = std::string(it.isVolatile() ? "ld.volatile" : "ld") + spaceOf(it.getPointerOperand()) + vectorType(each, parts.bits);
   Operands loaded;
@@ -153,6 +162,7 @@ void FunctionWriter::visitStoreInst(llvm::StoreInst &it) {
   const llvm::Value *value = it.getValueOperand();
   const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
   const Parts parts = partsOf(value->getType(), it.getAlign().value());
+  check(it, parts);
   Operands stored;
   if (parts.count == 1) {
     stored.push_back(inRegister(value));

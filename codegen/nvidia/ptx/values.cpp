@@ -342,6 +342,9 @@ void FunctionWriter::visitBitCastInst(llvm::BitCastInst &it) {
   if (bits <= 64) {
     return hold(it, retyped(whole(from), it.getType()));
   }
+  if (source == nullptr || target == nullptr) {
+    unsupported("a number of " + std::to_string(bits) + " bits");
+  }
   // Wider ones are held by elements, of which several are one or one is several.
   const unsigned fromBits = bitsOf(source->getElementType()), toBits = bitsOf(target->getElementType());
   Operands elements;
