@@ -75,7 +75,16 @@ llvm::Value *NvidiaEmitter::warpNumber() {
   return known;
 }
 
-llvm::Value *NvidiaEmitter::isFirstWarp() { return builder_.CreateICmpEQ(warpNumber(), i32(0)); }
+llvm::Value *NvidiaEmitter::isFirstWarp() {
+  llvm::Value *const warp = warpNumber();
+  llvm::Value *&known = threadValues_["first warp"];
+  if (known == nullptr) {
+    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
+    builder_.SetInsertPoint(prologue_->getTerminator());
+    known = builder_.CreateICmpEQ(warp, i32(0));
+  }
+  return known;
+}
 
 llvm::Value *NvidiaEmitter::programIndex(int64_t axis) {
   constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,

@@ -110,12 +110,23 @@ const llvm::BasicBlock *FunctionWriter::sinkingPlace(const llvm::Instruction &it
   return nullptr;
 }
 
-// What is only needed behind a loop would take registers in it.
+bool FunctionWriter::maySink(const llvm::Instruction &it) const {
+  return !hasEffects(it) && live_.contains(&it) &&
+         !llvm::isa<llvm::PHINode, llvm::LoadInst, llvm::AllocaInst, llvm::CallInst, llvm::ExtractValueInst>(it);
+}
+
+// What is only needed behind a loop would take registers in it; but a few truths lie in registers of their own, where what they
+// compare would not.
 void FunctionWriter::sink() {
+  constexpr size_t kFew = 8; // about as many as the machine has registers for them
   for (const llvm::BasicBlock *block : llvm::reverse(order_)) {
+    size_t truths = 0;
+    const auto isTruth = [](const llvm::Instruction &it) { return it.getType()->isIntegerTy(1); };
+    for (const llvm::Instruction &it : *block) {
+      truths += isTruth(it) && maySink(it) && sinkingPlace(it) != nullptr ? 1 : 0;
+    }
     for (const llvm::Instruction &it : llvm::reverse(*block)) {
-      const bool isPure = !hasEffects(it) && !llvm::isa<llvm::PHINode, llvm::LoadInst, llvm::AllocaInst, llvm::CallInst, llvm::ExtractValueInst>(it);
-      const llvm::BasicBlock *place = isPure && live_.contains(&it) ? sinkingPlace(it) : nullptr;
+      const llvm::BasicBlock *place = maySink(it) && (!isTruth(it) || truths > kFew) ? sinkingPlace(it) : nullptr;
       if (place != nullptr) {
         sunk_[place].push_back(&it);
         sunkTo_[&it] = place;

@@ -69,6 +69,7 @@ private:
   void findLive();
   void orderBlocks();
   void sink();
+  [[nodiscard]] bool maySink(const llvm::Instruction &it) const;
   [[nodiscard]] const llvm::BasicBlock *sinkingPlace(const llvm::Instruction &it) const;
   [[nodiscard]] const llvm::BasicBlock *placeOf(const llvm::Instruction &it) const;
   void loadArguments();
