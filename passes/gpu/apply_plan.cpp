@@ -35,9 +35,9 @@ using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
-class Rewriter {
+class LoopRewriter {
 public:
-  Rewriter(ir::Function &fn, const LoopPlan &plan)
+  LoopRewriter(ir::Function &fn, const LoopPlan &plan)
       : fn_(fn), plan_(plan), loop_(plan.loop), body_(fn.region(plan.loop)), rings_(fn, plan) {}
 
   void run() {
@@ -342,7 +342,7 @@ void applyPlan(ir::Function &fn, const Plan &plan) {
   applyProducer(fn, plan);
   for (const LoopPlan &loop : plan.loops) {
     if (!loop.byProducer) {
-      Rewriter(fn, loop).run();
+      LoopRewriter(fn, loop).run();
     }
   }
 }

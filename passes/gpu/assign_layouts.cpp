@@ -24,9 +24,9 @@ using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
-class Rewriter {
+class LayoutRewriter {
 public:
-  Rewriter(ir::Function &fn, const PassContext &context, int32_t warps)
+  LayoutRewriter(ir::Function &fn, const PassContext &context, int32_t warps)
       : fn_(fn), context_(context), warps_(warps) {}
 
   void run(const LayoutProblem &problem, std::span<const Layout> layouts) {
@@ -224,7 +224,7 @@ bool assignLayouts(ir::Function &fn, const PassContext &context) {
   }
   const LayoutProblem problem = proposeLayouts(fn, facts, context, warps);
   const std::vector<Layout> layouts = chooseLayouts(fn, problem, warps, context.target.warpSize);
-  Rewriter(fn, context, warps).run(problem, layouts);
+  LayoutRewriter(fn, context, warps).run(problem, layouts);
   fn.numWarps = warps;
   fn.stage = ir::Stage::LaidOut;
   return true;

@@ -249,9 +249,9 @@ private:
   Schedule made_;
 };
 
-class Rewriter {
+class ScheduleRewriter {
 public:
-  Rewriter(ir::Function &fn, const Schedule &schedule) : fn_(fn), s_(schedule) {}
+  ScheduleRewriter(ir::Function &fn, const Schedule &schedule) : fn_(fn), s_(schedule) {}
 
   void run() {
     const OpId end = s_.order.back();
@@ -353,7 +353,7 @@ bool overlapDots(ir::Function &fn, const PassContext &context) {
     }
     if (const auto schedule = Scheduler(fn, op, context.target).run(registers)) {
       before = before ? std::move(before) : std::optional(fn.clone());
-      Rewriter(fn, *schedule).run();
+      ScheduleRewriter(fn, *schedule).run();
     }
   }
   // What dots read lives until they have ended, and may have no room then.
