@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <ranges>
 #include <set>
 
@@ -156,8 +157,15 @@ private:
     return found;
   }
 
-  // Indices, and numbers that are the same everywhere: threads make them from few.
+  // Indices, and numbers that are the same everywhere: threads make them from few. Asked once of a value, which many paths of ops may reach.
   [[nodiscard]] bool isMadeOfNumbers(ValueId value) const {
+    if (!ofNumbers_[value]) {
+      ofNumbers_.set(value, findWhetherMadeOfNumbers(value));
+    }
+    return *ofNumbers_[value];
+  }
+
+  [[nodiscard]] bool findWhetherMadeOfNumbers(ValueId value) const {
     const OpId op = fn_.def(value);
     if (!fn_.type(value).isTile()) {
       return true;
@@ -276,6 +284,7 @@ private:
 
   ir::Function &fn_;
   const std::set<uint32_t> &byElement_;
+  mutable ir::IndexMap<ValueId, std::optional<bool>> ofNumbers_;
 };
 
 int64_t programs(const ir::Function &fn, int64_t registers, const ir::Target &target) {

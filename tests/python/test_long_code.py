@@ -221,3 +221,31 @@ def test_accesses_in_branches(device, n):
     result, untouched = on.back(out), poisoned(x.shape, np.float32)
     np.testing.assert_array_equal(result[:n], x[:n] + np.arange(n, dtype=np.float32)[:, None])
     np.testing.assert_array_equal(result[n:], untouched[n:])
+
+
+@libtile.jit
+def blend(x, out, N: tl.constexpr):
+    """Each number is made of the two before it: as many ways lead to the first ones as Fibonacci's numbers say."""
+    i = tl.arange(0, 1024)
+    a, b = i * 0.5, i + 0.25
+    for _ in tl.static_range(N):
+        a, b = b, a * 0.5 + b * 0.5
+    row = tl.load(x + i)
+    tl.store(out + i, row - tl.sum(row, 0) * b)
+
+
+@everywhere
+def test_numbers_are_looked_at_once(device, n=60):
+    on = OnDevice(device)
+    x, out = np.ones(1024, np.float32), poisoned(1024, np.float32)
+    a, b = np.arange(1024) * 0.5, np.arange(1024) + 0.25
+    for _ in range(n):
+        a, b = b, a * 0.5 + b * 0.5
+    there = on(out)
+    blend[(1,)](on(x), there, n)
+    np.testing.assert_allclose(on.back(there), 1 - 1024 * b, rtol=(3 * n + 3) * 2.0**-24)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "gfx942", "gfx1100"])
+def test_numbers_are_looked_at_once_for_gpus(target):
+    assert blend.warmup("*fp32", "*fp32", 60, grid=(1,), target=target).target == target
