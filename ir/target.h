@@ -78,8 +78,9 @@ struct ContractUnit {
   int32_t lanes;           // accumulator elements in a vector register
   MultiplyAdd instruction = MultiplyAdd::Lanes;
   int32_t temporaries = 0; // vector registers that a multiply-add needs beside its operands and its sum
-  int32_t bias = 0;        // is added to a's numbers where they are packed, for an instruction that takes
-                           // them unsigned; the contract takes bias * (column sums of b) off the sums
+  int32_t bias = 0;        // is added to a's numbers, for an instruction that takes them unsigned; the contract takes
+                           // bias * (column sums of b) off the sums. A power of two
+  bool packsBias = false;  // where a is packed; else where its words are read, an instruction for each
   bool flushes = false;    // subnormal numbers are 0 to it: taken where there are none (f32 from bf16)
   int32_t leastM = 1;      // below, other units are faster
   int32_t rows = 1, words = 1; // of a and along k that an instruction takes
@@ -87,6 +88,8 @@ struct ContractUnit {
   int32_t inFlight = 8;    // with fewer sums they wait for each other: latency times instructions in a cycle
   std::string withheld;    // why this machine may not use it though it has it; empty: it may
   [[nodiscard]] bool ofTiles() const { return rows > 1; }
+  // What the packed numbers of a are larger by.
+  [[nodiscard]] int32_t packedBias() const { return packsBias ? bias : 0; }
   // What numbers of k are padded to.
   [[nodiscard]] int32_t stepK() const { return group * words; }
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant 20 of dots: shapes, elements and how warps share the accumulator (the list is in verifier.cpp).
+// Invariants 20 of dots, shapes, elements and how warps share the accumulator, and 30 of contracts (the list is in verifier.cpp).
 #include "ir/ops.h"
 #include "ir/verifier_impl.h"
+
+#include <algorithm>
 
 namespace libtile::ir {
 
@@ -58,6 +60,33 @@ void verifyDot(Checker &c, OpId op) {
   verifyWarps(c, op, acc.rank());
   c.require(c.fn.getInt(op, Attr::behind) >= 0 && c.fn.getInt(op, Attr::behind) <= 1, 20, op,
             "behind is 0 or 1");
+}
+
+void verifyContract(Checker &c, OpId op) {
+  const Function &fn = c.fn;
+  const Type i32 = Type::scalar(Elem::I32);
+  const Type a = c.operandType(op, 0), b = c.operandType(op, 1), acc = c.operandType(op, 2);
+  const bool words = b.elem() == Elem::I32 && a.elementBytes() < b.elementBytes();
+  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 && b.rank() == 2 && acc.rank() == 2 &&
+                  (a.element() == b.element() || words) && a.dim(0) >= acc.dim(0) && b.dim(1) >= acc.dim(1) && c.operandType(op, 3) == i32;
+  auto rest = fn.operands(op).subspan(std::min<size_t>(fn.numOperands(op), 4));
+  const auto takeRows = [&](Elem with) {
+    if (rest.size() < 2 || !fn.type(rest[0]).isBuffer() || fn.type(rest[1]) != Type::scalar(with)) {
+      return false;
+    }
+    const Type rows = fn.type(rest[0]);
+    c.require(rows.elem() == Elem::I64 && rows.rank() == 1 && rows.dim(0) >= acc.dim(0), 30, op,
+              "the addresses of rows are not a buffer of M of them");
+    rest = rest.subspan(2);
+    return true;
+  };
+  takeRows(Elem::I32);
+  const bool isAhead = takeRows(Elem::I1);
+  c.require(isAhead == (fn.getInt(op, Attr::ahead_bytes) > 0), 30, op, "rows ahead and the bytes of their elements come together");
+  const bool isEnded = rest.size() == 2 && fn.type(rest[0]) == i32 && fn.type(rest[1]) == i32;
+  c.require(rest.empty() || isEnded, 30, op, "the ends are not an i32 of rows and one of columns");
+  c.require(ok, 30, op, "the buffers are not MxK, KxN (or words of several rows) and MxN with an i32 k");
+  c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op, "register blocks are at least 1x1");
 }
 
 } // namespace libtile::ir

@@ -465,25 +465,7 @@ template <> void OpChecks::check<Opcode::ElementWrite>(OpId op) {
   }
 }
 
-template <> void OpChecks::check<Opcode::Contract>(OpId op) {
-  const Type a = c.operandType(op, 0);
-  const Type b = c.operandType(op, 1);
-  const Type acc = c.operandType(op, 2);
-  const bool words = b.elem() == Elem::I32 && a.elementBytes() < b.elementBytes();
-  const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 && b.rank() == 2 && acc.rank() == 2 &&
-                  (a.element() == b.element() || words) && a.dim(0) >= acc.dim(0) && b.dim(1) >= acc.dim(1) && c.operandType(op, 3) == kI32;
-  auto ends = fn.operands(op).subspan(std::min<size_t>(fn.numOperands(op), 4));
-  if (ends.size() >= 2 && fn.type(ends[0]).isBuffer()) {
-    const Type rows = fn.type(ends[0]);
-    const bool isTable = rows.elem() == Elem::I64 && rows.rank() == 1 && rows.dim(0) >= acc.dim(0) && fn.type(ends[1]) == kI32;
-    c.require(isTable, 30, op, "the rows in place are not a buffer of M addresses and an i32");
-    ends = ends.subspan(2);
-  }
-  const bool isEnded = ends.size() == 2 && fn.type(ends[0]) == kI32 && fn.type(ends[1]) == kI32;
-  c.require(ends.empty() || isEnded, 30, op, "the ends are not an i32 of rows and one of columns");
-  c.require(ok, 30, op, "the buffers are not MxK, KxN (or words of several rows) and MxN with an i32 k");
-  c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op, "register blocks are at least 1x1");
-}
+template <> void OpChecks::check<Opcode::Contract>(OpId op) { verifyContract(c, op); }
 
 } // namespace
 

@@ -25,7 +25,8 @@
 // Rows that are read in place have one address each in place of one for all. Where a contract has some, all have: the same
 // code goes over what is read in place, then over what is packed; the sums go through acc in between.
 //
-// Blocks that begin behind the ends of rows and columns are left out, since nobody reads what they would sum up.
+// Blocks that begin behind the ends of rows and columns are left out, since nobody reads what they would sum up. The last
+// columns, fewer than a block has, are taken one vector after the other.
 //
 // A unit of tiles has blocks of its own (contract_tiles.cpp).
 #include "codegen/cpu/emitter.h"
@@ -47,8 +48,7 @@ namespace {
 
 // Rows of a register block that takes the place of one of tiles, three vectors wide at most.
 constexpr unsigned kRowsForTiles = 8;
-// The operand that has the addresses of rows in place, if there are some.
-constexpr unsigned kRows = 4;
+constexpr int64_t kCacheLine = 64;
 
 Contraction widened(Contraction plan) {
   if (plan.tileRows > 1) {
@@ -100,8 +100,13 @@ void Emitter::emitContract(ir::OpId op) {
     return plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
   };
   plan.steps = stepsOf(3);
-  firstEnd > kRows ? contractParts(plan, scalar(fn_.operand(op, kRows)), stepsOf(kRows + 1), unit)
-                   : contractColumns(plan, unit);
+  if (const auto ahead = passes::rowsAheadOf(fn_, op)) {
+    plan.rowsAhead = scalar(fn_.operand(op, *ahead));
+    plan.soon = scalar(fn_.operand(op, *ahead + 1));
+    plan.aheadBytes = fn_.getInt(op, Attr::ahead_bytes);
+  }
+  const auto rows = passes::rowsInPlaceOf(fn_, op);
+  rows ? contractParts(plan, scalar(fn_.operand(op, *rows)), stepsOf(*rows + 1), unit) : contractColumns(plan, unit);
 }
 
 // What is read in place, then what is packed, by the same code: the rows of the buffer get addresses as well.
@@ -151,19 +156,30 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
     }
     return packed;
   };
+  Value *leastOfA = nullptr;
+  const auto block = [&](Value *n) {
+    if (unit.flushes) {
+      branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
+             [&] { contractRows(widened(inBuffer()), n); });
+      return;
+    }
+    if (unit.bias != 0) {
+      plan.biasSums = biasSums(plan, unit.bias, n);
+      plan.readBias = unit.packsBias ? nullptr : biasWord(plan, unit.bias);
+    }
+    contractRows(plan, n);
+  };
   const auto blocks = [&] {
-    Value *leastOfA = unit.flushes ? leastFieldOfA(plan) : nullptr;
-    countedLoop({0, plan.columns, plan.vectors * plan.lanes, plan.columnsEnd}, plan.effects, none, [&](Value *n) {
-      if (unit.flushes) {
-        branch(nothingToFlush(plan, leastOfA, n), [&] { contractRows(plan, n); },
-               [&] { contractRows(widened(inBuffer()), n); });
-      } else {
-        if (unit.bias != 0) {
-          plan.biasSums = biasSums(plan, unit.bias, n);
-        }
-        contractRows(plan, n);
-      }
-    });
+    leastOfA = unit.flushes ? leastFieldOfA(plan) : nullptr;
+    const int64_t width = int64_t{plan.vectors} * plan.lanes;
+    if (plan.columnsEnd == nullptr || plan.vectors == 1 || unit.ofTiles()) {
+      return countedLoop({0, plan.columns, width, plan.columnsEnd}, plan.effects, none, block);
+    }
+    Value *end = restEnd(plan.columnsEnd, plan.columns, plan.lanes);
+    Value *whole = builder_.CreateSub(end, builder_.CreateURem(end, builder_.getInt64(width)));
+    restLoop(builder_.getInt64(0), whole, width, plan.effects, none, block);
+    plan.vectors = 1;
+    restLoop(whole, end, plan.lanes, plan.effects, none, block);
   };
   branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)),
          [&] {
@@ -178,12 +194,19 @@ void Emitter::contractRows(const Contraction &plan, Value *n) {
               [&](Value *m) { plan.tileRows > 1 ? contractTiles(plan, m, n) : contractBlock(plan, m, n); });
 }
 
+// A word whose numbers are all the bias, in all lanes. That is their highest bit: adding it turns it over.
+Value *Emitter::biasWord(const Contraction &plan, int32_t bias) {
+  const llvm::APInt number(8 * unsigned(ir::byteSize(plan.packed)), uint64_t(bias));
+  ir::check(number.isSignMask(), "a bias is the highest bit of a's numbers");
+  return splat(builder_.getInt(llvm::APInt::getSplat(32, number)), plan.lanes);
+}
+
 // What the bias adds to the sums of a block of columns, whatever the row.
 llvm::SmallVector<Value *, 6> Emitter::biasSums(const Contraction &plan, int32_t bias, Value *n) {
   Contraction row = plan;
   row.blockM = 1;
-  const llvm::APInt number(8 * unsigned(ir::byteSize(plan.packed)), uint64_t(bias));
-  row.wordOfA = splat(builder_.getInt(llvm::APInt::getSplat(32, number)), plan.lanes);
+  row.wordOfA = biasWord(plan, bias);
+  row.readBias = nullptr;
   llvm::Type *vector = Elementwise::widen(elementwise_.registerType(plan.accumulator), plan.lanes);
   std::vector<Value *> sums(plan.vectors, llvm::Constant::getNullValue(vector));
   Value *column = builder_.CreateMul(n, builder_.getInt64(plan.groupBytes()));
@@ -212,10 +235,32 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
     sums.push_back(plan.biasSums.empty() ? sum
                                          : builder_.CreateSub(sum, plan.biasSums[i % plan.vectors]));
   }
+  askAhead(plan, m, n);
   contractLoop(plan, startsOfA(plan, m), at(plan.b, times(n, plan.groupBytes())), sums);
   for (unsigned i = 0; i < sums.size(); ++i) {
     builder_.CreateAlignedStore(sums[i], accAddress(i / plan.vectors, i % plan.vectors), align);
   }
+}
+
+// The lines that the block's sums are stored to soon: into the second cache, where they are for long enough.
+void Emitter::askAhead(const Contraction &plan, Value *m, Value *n) {
+  if (plan.rowsAhead == nullptr) {
+    return;
+  }
+  constexpr int kForReading = 0, kIntoSecondCache = 2, kData = 1;
+  branch(plan.soon, [&] {
+    Value *first = builder_.CreateGEP(builder_.getInt64Ty(), plan.rowsAhead, m);
+    Value *column = builder_.CreateMul(n, builder_.getInt64(plan.aheadBytes));
+    for (unsigned row = 0; row < plan.blockM; ++row) {
+      Value *begin = builder_.CreateLoad(builder_.getPtrTy(), builder_.CreateConstGEP1_64(builder_.getInt64Ty(), first, row));
+      Value *part = builder_.CreateGEP(builder_.getInt8Ty(), begin, column);
+      for (int64_t at = 0; at < plan.vectors * plan.lanes * plan.aheadBytes; at += kCacheLine) {
+        Value *line = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), part, at);
+        builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
+                                 {line, builder_.getInt32(kForReading), builder_.getInt32(kIntoSecondCache), builder_.getInt32(kData)});
+      }
+    }
+  }, [] {});
 }
 
 // Where the block of a begins: its first row in the buffer, or each row in place.
@@ -312,7 +357,13 @@ void Emitter::contractStep(const Contraction &plan, llvm::function_ref<Value *(u
     columns.push_back(numbersAt(vector, builder_.CreateConstGEP1_64(byte, rowOfB, offset)));
   }
   for (unsigned row = 0; row < plan.blockM; ++row) {
-    Value *number = plan.wordOfA != nullptr ? plan.wordOfA : splat(numbersAt(element, placeInA(row)), plan.lanes);
+    Value *number = plan.wordOfA;
+    if (number == nullptr) {
+      number = splat(numbersAt(element, placeInA(row)), plan.lanes);
+      if (plan.readBias != nullptr) {
+        number = builder_.CreateXor(number, plan.readBias);
+      }
+    }
     for (unsigned i = 0; i < plan.vectors; ++i) {
       Value *&sum = sums[row * plan.vectors + i];
       sum = multiplyAdd(builder_, plan.instruction, number, columns[i], sum);

@@ -62,11 +62,14 @@ ContractUnit pairsOfI16(const char *name, MultiplyAdd instruction, int32_t bytes
   return unit;
 }
 
-// a's bytes are unsigned to the instruction, so they are packed with a bias. What it adds is taken off by one
-// row more of the same instructions: with one row pairs are as fast.
-ContractUnit groupsOfI8() {
+// a's bytes are unsigned to the instruction, so they get a bias. What it adds is taken off by one row more of the same
+// instructions: with one row pairs are as fast. Zen has units free for an instruction more beside each word of a; Intel's
+// vpdpbusd have both, so there the bias is packed.
+ContractUnit groupsOfI8(bool packsBias) {
   ContractUnit unit = unitOf("vpdpbusd", Elem::I8, Elem::I8, Elem::I32, 4, 64, MultiplyAdd::Vpdpbusd512);
   unit.bias = 128;
+  unit.packsBias = packsBias;
+  unit.temporaries = packsBias ? 0 : 1; // the bias
   unit.leastM = 2;
   return unit;
 }
@@ -160,14 +163,14 @@ const std::vector<ir::Target> &rows() {
       x86("avx512", "x86-64-v4", "-prefer-256-bit", 64,
           {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd512, 64)}),
       x86("avx512vnni", "x86-64-v4", "-prefer-256-bit,+avx512vnni", 64,
-          {groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
+          {groupsOfI8(/*packsBias=*/true), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
-          {pairsOfBf16("vdpbf16ps", MultiplyAdd::Vdpbf16ps512, 64), groupsOfI8(),
+          {pairsOfBf16("vdpbf16ps", MultiplyAdd::Vdpbf16ps512, 64), groupsOfI8(/*packsBias=*/false),
            pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       // Of CPUs on which vdpbf16ps is slow (multipliesPairsSlowly).
       x86("amx", "x86-64-v4",
           "-prefer-256-bit,+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8", 64,
-          {tilesOfBf16(), tilesOfI8(), groupsOfI8(), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
+          {tilesOfBf16(), tilesOfI8(), groupsOfI8(/*packsBias=*/true), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
       aarch64("aarch64", "+neon,+fp-armv8", {}),
       aarch64("aarch64-dotprod", "+neon,+fp-armv8,+lse,+dotprod", {signedGroupsOfI8()}),
       aarch64("aarch64-bf16", "+neon,+fp-armv8,+lse,+dotprod,+bf16",

@@ -284,14 +284,14 @@ private:
   void contractParts(const Contraction &whole, llvm::Value *rows, llvm::Value *direct, const ir::ContractUnit &unit), contractColumns(Contraction plan, const ir::ContractUnit &unit);
   void contractRows(const Contraction &plan, llvm::Value *n);
   llvm::SmallVector<llvm::Value *, 6> startsOfA(const Contraction &plan, llvm::Value *m), biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
-  void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n);
+  void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n), askAhead(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   void contractLoop(const Contraction &plan, llvm::ArrayRef<llvm::Value *> startsOfA, llvm::Value *startB, Values &sums);
   void contractStep(const Contraction &plan, llvm::function_ref<llvm::Value *(unsigned row)> placeInA, llvm::Value *rowOfB, llvm::Value *shift, Values &sums);
   void withTiles(const Contraction &plan, llvm::function_ref<void()> body);
   void contractTiles(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
   llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
-  llvm::Value *rowsOf(const Contraction &plan);
+  llvm::Value *rowsOf(const Contraction &plan), *biasWord(const Contraction &plan, int32_t bias);
   llvm::Value *leastFieldOfA(const Contraction &plan);
   llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
   llvm::Value *leastField(llvm::Value *least);

@@ -92,6 +92,8 @@ struct Contraction {
   llvm::Value *rowsOfA;     // that of the addresses of a's rows; null: they lie in the buffer
   llvm::Value *inPlace;     // with rowsOfA, an i1: they lie elsewhere, and the buffer has room for them
   llvm::Value *steps;       // i64: groups along k; at least 1
+  llvm::Value *rowsAhead, *soon; // addresses of rows that the sums are stored to, if `soon`, an i1; null: they are not known
+  int64_t aheadBytes;            // of an element there
   ir::MultiplyAdd instruction;
   ir::Elem packed, accumulator;
   int32_t group;
@@ -104,6 +106,7 @@ struct Contraction {
   unsigned tileRegisters;
   // Of a block of columns, one vector each: what the bias of a adds to every row's sums. Without one, empty.
   llvm::SmallVector<llvm::Value *, 6> biasSums;
+  llvm::Value *readBias = nullptr; // what a's words lack of the bias, in all lanes; null: they have it
   llvm::Value *wordOfA = nullptr; // a's word in all lanes, where it is one along all of k; else it is read
   // What a and b hold for a step along k, in one row or column.
   [[nodiscard]] int64_t groupBytes() const { return group * ir::byteSize(packed); }

@@ -146,7 +146,7 @@ struct Place {
 
 class NestBounder {
 public:
-  explicit NestBounder(Function &fn) : fn_(fn) {}
+  NestBounder(Function &fn, const Target &target) : fn_(fn), target_(target) {}
 
   bool run() {
     std::vector<OpId> ops;
@@ -348,11 +348,13 @@ private:
             (isOffBehind(nest, fn_.operand(op, 0), ends) || isOffBehind(nest, fn_.operand(op, 1), ends)));
   }
 
-  // What a contract reads of a, b and acc at once.
+  // What a contract reads of a, b and acc at once where the last block ends: the last columns it takes by vectors.
   int64_t blockOf(const Place &place) const {
-    return fn_.opcode(place.op) != Opcode::Contract
-               ? 1
-               : fn_.getInt(place.op, place.axis == 0 ? Attr::block_m : Attr::block_n);
+    if (fn_.opcode(place.op) != Opcode::Contract) {
+      return 1;
+    }
+    const ContractUnit &unit = contractUnitOf(fn_, place.op, target_);
+    return place.axis == 0 ? fn_.getInt(place.op, Attr::block_m) : unit.ofTiles() ? fn_.getInt(place.op, Attr::block_n) : unit.lanes;
   }
 
   bool isInFront(ValueId value, OpId op) const {
@@ -440,12 +442,13 @@ private:
   }
 
   Function &fn_;
+  const Target &target_;
   IndexMap<OpId, uint32_t> order_;
   std::map<Place, Bounds> ends_;
 };
 
 } // namespace
 
-bool boundNests(Function &fn, const PassContext &) { return NestBounder(fn).run(); }
+bool boundNests(Function &fn, const PassContext &context) { return NestBounder(fn, context.target).run(); }
 
 } // namespace libtile::passes

@@ -7,7 +7,7 @@
 // that changes nothing any more: the `other` of a load, say, 0 in a sum or -inf in a maximum, or what
 // is computed from it: exp(-inf - most) is 0, or NaN, in a sum (masked_numbers.h). Scratch that is written
 // along the way need not be where nobody reads it, and a product need not be there either: its contract leaves out
-// blocks of rows and columns, and its operands are packed up to the last block. A load whose bounds are checked (mark_accesses.h) has to be
+// blocks of rows and columns, and its operands are packed up to the last block of rows and the last vector of columns. A load whose bounds are checked (mark_accesses.h) has to be
 // masked off there as well.
 //
 //   nest {extents=[1024]} {              %end = clamp(n - start, 0, 1024)

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/cpu/mask_ends.h"
 #include "passes/cpu/rows_in_place.h"
+#include "passes/cpu/sums_ahead.h"
 
 #include <algorithm>
 #include <limits>
@@ -37,6 +38,7 @@ public:
         Builder before(fn_, loop_);
         dot.packed.rows = allocBuffer(before, std::array{dot.shape.paddedM}, kI64);
       }
+      lookAhead(dot);
     }
     makeOuterLoop();
     carryColumns();
@@ -48,6 +50,16 @@ private:
   // Elements of the reduction in one iteration, padding included.
   int32_t stepOf(const ChunkedDot &dot) const {
     return dot.shape.packedK(fn_.type(fn_.operand(dot.dot, 0)).dim(1));
+  }
+
+  void lookAhead(ChunkedDot &dot) {
+    if (const auto planned = planned_.stores.find(dot.dot); planned != planned_.stores.end()) {
+      const OpId store = planned->second;
+      Builder before(fn_, loop_);
+      dot.packed.ahead = allocBuffer(before, std::array{dot.shape.paddedM}, kI64);
+      dot.packed.aheadBytes = fn_.type(fn_.operand(store, 1)).elementBytes();
+      tabulateStore(state_, store, loop_, dot.packed.ahead);
+    }
   }
 
   // hi > lo ? (hi - lo - 1) / step + 1 : 0, unsigned.
@@ -102,6 +114,7 @@ private:
     const ValueId size = inside.constInt(ivType_, chunk_);
     const ValueId left = inside.make(Opcode::Sub, {trips_, first});
     const ValueId more = inside.cmp(CmpPred::ugt, left, size);
+    isLast_ = inside.cmp(CmpPred::ule, left, size);
     const ValueId end = inside.make(Opcode::Add, {lo, inside.make(Opcode::Mul, {size, step})});
     const ValueId hi = inside.make(Opcode::Select, {more, end, fn_.operand(loop_, 1)});
     fn_.setOperand(loop_, 0, lo);
@@ -179,7 +192,7 @@ private:
     for (size_t i = 0; i < chunked_.size(); ++i) {
       const ChunkedDot &dot = chunked_[i];
       emitContract(state_, yield, dot.shape, dot.packed, accumulatorOf(dot.dot),
-                   columns_[i], direct_[i]);
+                   columns_[i], direct_[i], isLast_);
     }
   }
 
@@ -197,6 +210,7 @@ private:
   ChunkedLoop chunked_;
   TileHomes accumulators_;
   ValueId trips_;
+  ValueId isLast_; // an i1 in the outer loop: no chunk comes behind this one
   OpId outer_;
   Values columns_, direct_; // what the inner loop carried, by dot
   std::vector<unsigned> scalars_;

@@ -16,7 +16,7 @@ using ir::Elem;
 namespace {
 
 constexpr int32_t kLineBytes = 64;
-constexpr unsigned kOperandsPacked = 4; // of a contract that reads no rows in place
+constexpr unsigned kOperandsPacked = 4; // of a contract that has no addresses
 
 int32_t roundUp(int32_t value, int32_t to) { return (value + to - 1) / to * to; }
 
@@ -106,10 +106,21 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   return int32_t(std::max<int64_t>(1, wanted / packed));
 }
 
+std::optional<unsigned> rowsInPlaceOf(const ir::Function &fn, ir::OpId contract) {
+  const bool hasRows = fn.numOperands(contract) > kOperandsPacked + 1 &&
+                       fn.type(fn.operand(contract, kOperandsPacked)).isBuffer() &&
+                       fn.type(fn.operand(contract, kOperandsPacked + 1)).elem() == Elem::I32;
+  return hasRows ? std::optional(kOperandsPacked) : std::nullopt;
+}
+
+std::optional<unsigned> rowsAheadOf(const ir::Function &fn, ir::OpId contract) {
+  const unsigned place = rowsInPlaceOf(fn, contract) ? kOperandsPacked + 2 : kOperandsPacked;
+  const bool hasRows = fn.numOperands(contract) > place && fn.type(fn.operand(contract, place)).isBuffer();
+  return hasRows ? std::optional(place) : std::nullopt;
+}
+
 unsigned firstEndOf(const ir::Function &fn, ir::OpId contract) {
-  const bool hasRows =
-      fn.numOperands(contract) > kOperandsPacked && fn.type(fn.operand(contract, kOperandsPacked)).isBuffer();
-  return hasRows ? kOperandsPacked + 2 : kOperandsPacked;
+  return kOperandsPacked + (rowsInPlaceOf(fn, contract) ? 2 : 0) + (rowsAheadOf(fn, contract) ? 2 : 0);
 }
 
 const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
@@ -138,7 +149,7 @@ const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
   if (unit->ofTiles() && registersOf(rows, vectors, *unit) > registersFor(*unit, target)) {
     fail("the register blocks of a contract have more tiles than the unit " + name);
   }
-  if (firstEndOf(fn, contract) != kOperandsPacked && (unit->ofTiles() || unit->bias != 0)) {
+  if (rowsInPlaceOf(fn, contract).has_value() && (unit->ofTiles() || unit->packedBias() != 0)) {
     fail("the unit " + name + " reads no rows in place");
   }
   return *unit;

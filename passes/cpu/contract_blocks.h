@@ -4,7 +4,7 @@
 // What the emitter of `contract a, b, acc, k` may rely on (form_nests makes it so):
 //   acc  <Mp x Np>, row-major. Mp is a multiple of block_m, Np of block_n; block_n is a multiple of
 //        the unit's lanes. Rows and columns of padding may be computed and written freely.
-//   a    <Mp x Ka> of `packed`: row m, column kk, each number with the unit's bias added to it, as bits;
+//   a    <Mp x Ka> of `packed`: row m, column kk, each number with what the unit packs of its bias added to it, as bits;
 //        Ka >= k, more than k is padding against rows that fall on the same cache sets, and may be read
 //        up to the end of a cache line.
 //   b    <Kb x Nb> of `packed`, or with a group g > 1 <Kb/g x Nb> of i32 words: element (kk, n) is the
@@ -13,9 +13,10 @@
 //   k    i32 scalar, 0 <= k <= min(Ka, Kb), a multiple of the group, or of the words that a unit of tiles
 //        takes. It may be known only at run time.
 //   rows none, or <Mp> addresses as i64, and the i32 `direct`, 0 <= direct <= k: the first `direct` numbers of a row of a
-//        lie at its address, of `packed`; the buffer has room for them. direct is a whole number of vectors; no tiles, no bias.
+//        lie at its address, of `packed`; the buffer has room for them. direct is a whole number of vectors; no tiles, no packed bias.
+//   ahead none, or <Mp> addresses as i64, and the i1 `soon`: rows of elements of ahead_bytes that are stored soon (sums_ahead.h).
 //   ends none, or the i32 rows and columns of acc that are needed (bound_nests.h): blocks that begin behind them are
-//        left out.
+//        left out, and vectors of the last columns.
 // Elements of a and b inside Mp, Np and k are initialised, those of blocks that are left out apart. Padding holds zeros: rows of a, columns of b, and
 // in both what an extent along k lacks to such a multiple; acc's holds what they sum up to.
 // Element types are those of one ContractUnit, which the op names; the three buffers do not overlap. Buffers
@@ -63,7 +64,11 @@ struct ContractPins {
 // Iterations of a k loop with a step of `k` that one contract should take together.
 [[nodiscard]] int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
                                          int32_t k);
-// Where the ends of a contract are among its operands: behind the rows that it reads in place, if there are some.
+// Where a contract has, among its operands, the addresses of rows that it reads in place, and of those that it asks for ahead; nullopt:
+// it has none.
+[[nodiscard]] std::optional<unsigned> rowsInPlaceOf(const ir::Function &fn, ir::OpId contract);
+[[nodiscard]] std::optional<unsigned> rowsAheadOf(const ir::Function &fn, ir::OpId contract);
+// Where its ends are: behind both.
 [[nodiscard]] unsigned firstEndOf(const ir::Function &fn, ir::OpId contract);
 // The unit that a contract names, for buffers and blocks that fit it; else a UserError at the op.
 [[nodiscard]] const ir::ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,

@@ -122,11 +122,8 @@ private:
 
   ValueId packedA(Builder &builder, ValueId element) const {
     const ValueId wide = widen(builder, element, shape_.unit.packed);
-    if (shape_.unit.bias == 0) {
-      return wide;
-    }
-    const ValueId bias = builder.constInt(Type::scalar(shape_.unit.packed), shape_.unit.bias);
-    return builder.make(Opcode::Add, {wide, bias});
+    const int32_t bias = shape_.unit.packedBias();
+    return bias == 0 ? wide : builder.make(Opcode::Add, {wide, builder.constInt(Type::scalar(shape_.unit.packed), bias)});
   }
 
   Indices inSlice(ValueId row, ValueId column) const { return sliceIndices(slice_, row, column); }
@@ -342,14 +339,12 @@ bool readsBuffer(const NestState &state, ValueId value, ValueId buffer) {
 }
 
 // Loops over the leading axes before `position`; the place in the innermost, with its indices.
-std::pair<OpId, ElementBuilder::Indices> openSlices(NestState &state, OpId position,
-                                                    std::span<const int32_t> leading) {
+std::pair<OpId, ElementBuilder::Indices> openSlices(NestState &state, OpId position, std::span<const int32_t> leading) {
   Function &fn = state.fn;
   ElementBuilder::Indices slice;
   for (const int32_t extent : leading) {
     Builder before(fn, position);
-    const OpId loop = before.op(
-        Opcode::For, std::array{before.i32(0), before.i32(extent), before.i32(1)});
+    const OpId loop = before.op(Opcode::For, std::array{before.i32(0), before.i32(extent), before.i32(1)});
     const BlockId block = fn.region(loop);
     slice.push_back(fn.addArg(block, kI32));
     Builder inside(fn, block);
@@ -392,7 +387,7 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
                             elements.element(start, sliceIndices(slice, indices[0], indices[1])));
            });
   Builder inside(fn, position);
-  emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)), {});
+  emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)), {}, {});
   emitNest(state, position, matrix.shape(), choice,
            [&](ElementBuilder &elements, const Indices &indices) {
              elements.write(home, sliceIndices(slice, indices[0], indices[1]),
@@ -450,7 +445,7 @@ void packOperands(NestState &state, OpId dot, OpId position, const ContractShape
 }
 
 void emitContract(NestState &state, OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ValueId acc, ValueId k, ValueId direct) {
+                  const PackedOperands &packed, ValueId acc, ValueId k, ValueId direct, ValueId soon) {
   Builder before(state.fn, position);
   if (!shape.fallback.empty()) {
     state.fn.fallbacks.push_back(state.fn.locationOf(position).place().str() + ": " + shape.fallback);
@@ -463,6 +458,11 @@ void emitContract(NestState &state, OpId position, const ContractShape &shape,
   state.fn.setAttr(contract, Attr::unit, AttrValue(shape.unit.name));
   state.fn.setAttr(contract, Attr::block_m, AttrValue(int64_t{shape.blockM}));
   state.fn.setAttr(contract, Attr::block_n, AttrValue(int64_t{shape.blockN}));
+  if (packed.ahead.valid()) {
+    state.fn.addOperand(contract, packed.ahead);
+    state.fn.addOperand(contract, soon);
+    state.fn.setAttr(contract, Attr::ahead_bytes, AttrValue(packed.aheadBytes));
+  }
 }
 
 void lowerDot(NestState &state, OpId dot, ValueId home) {
@@ -492,7 +492,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
     });
   }
   Builder before(fn, dot);
-  emitContract(state, dot, *shape, packed, home, before.i32(shape->packedK(k)), {});
+  emitContract(state, dot, *shape, packed, home, before.i32(shape->packedK(k)), {}, {});
   state.buffer.set(fn.result(dot), home);
 }
 

@@ -27,6 +27,8 @@ struct PackedShapes {
 struct PackedOperands {
   ir::ValueId a, b;
   ir::ValueId rows; // addresses of a's rows, where they are read in place (rows_in_place.h); else invalid
+  ir::ValueId ahead; // those of the rows that the sums are stored to (sums_ahead.h), or invalid,
+  int64_t aheadBytes = 0; // and of their elements
 };
 [[nodiscard]] PackedOperands allocPacked(NestState &state, ir::OpId position,
                                          const ContractShape &shape, int32_t k);
@@ -34,8 +36,9 @@ struct PackedOperands {
 // of whole groups; invalid: 0). With `inPlace`, an i1, a is packed where that does not hold.
 void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const ContractShape &shape,
                   const PackedOperands &packed, ir::ValueId column, ir::ValueId inPlace);
-// Of the first k elements; of those `direct` are read in place, if there are rows.
-void emitContract(NestState &state, ir::OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ir::ValueId acc, ir::ValueId k, ir::ValueId direct);
+// Of the first k elements; of those `direct` are read in place, if there are rows. `soon`, an i1: whether the sums are stored next,
+// if it is known where.
+void emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,
+                  ir::ValueId acc, ir::ValueId k, ir::ValueId direct, ir::ValueId soon);
 
 } // namespace libtile::passes

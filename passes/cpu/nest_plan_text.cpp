@@ -99,7 +99,8 @@ private:
     return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
            sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
            " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run") +
-           (inPlace ? ", rows of a in place where nothing is masked off" : "");
+           (inPlace ? ", rows of a in place where nothing is masked off" : "") +
+           (inChunks && chunks->second.stores.contains(dot) ? ", where sums go asked for ahead" : "");
   }
 
   const Function &fn_;

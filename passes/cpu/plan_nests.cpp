@@ -9,6 +9,7 @@
 #include "passes/cpu/plan_tiles.h"
 #include "passes/cpu/rows_in_place.h"
 #include "passes/cpu/sink_loops.h"
+#include "passes/cpu/sums_ahead.h"
 
 #include <algorithm>
 
@@ -122,11 +123,19 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
                           : dots.empty()                ? 0
                                                         : chunkOf(fn, target, plan, loop, dots);
     if (chunk > 1) {
-      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}};
+      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}, {}};
       std::ranges::copy_if(dots, std::back_inserter(planned.inPlace), [&](OpId dot) {
         return plan.tiles[fn.operand(dot, 0)].keep == Keep::inline_ &&
                haveRowsInPlace(fn, facts, target, loop, dot, plan.contracts.at(dot));
       });
+      const IndexMap<ValueId, ValueId> nothingStored{ValueId{}};
+      for (OpId dot : dots) {
+        const ValueId sums = fn.result(loop, fn.defIndex(fn.operand(dot, 2)) - 1);
+        const OpId store = storeOfSums({fn, plan.sunk, nothingStored}, facts, loop, sums);
+        if (store.valid()) {
+          planned.stores.emplace(dot, store);
+        }
+      }
     }
   }
 }

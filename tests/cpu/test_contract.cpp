@@ -14,9 +14,10 @@ namespace {
 
 using ir::Elem;
 
-// `direct` numbers of each row of a are read in place; less than 0: the contract has no such rows.
+// `direct` numbers of each row of a are read in place; less than 0: the contract has no such rows. Sums are needed up to
+// column `end` and stored soon; less than 0: all of them, some time.
 struct Shape {
-  int m, n, k, blockM, blockN, direct = -1;
+  int m, n, k, blockM, blockN, direct = -1, end = -1;
 };
 
 struct Layout {
@@ -49,9 +50,11 @@ std::string kernel(const ir::ContractUnit &unit, const Shape &shape) {
          "  %a = alloc {offset=0} : buffer<" + word(shape.m) + "x" + word(layout.rowA) + "x" +
          packed + ">\n" + "  %b = alloc {offset=" + word(layout.b) + "} : buffer<" + b + ">\n" +
          "  %c = alloc {offset=" + word(layout.acc) + "} : buffer<" + word(shape.m) + "x" +
-         word(shape.n) + "x" + sum + ">\n  contract %a, %b, %c, %k" + (shape.direct < 0 ? "" : ", %rows, %direct") + " {unit=\"" + unit.name +
-         "\", block_m=" + word(shape.blockM) +
-         ", block_n=" + word(shape.blockN) + "}\n  return\n}\n";
+         word(shape.n) + "x" + sum + ">\n  %m = constant {value=" + word(shape.m) + "} : i32\n  %end = constant {value=" +
+         word(shape.end) + "} : i32\n  %soon = cmp %m, %end {predicate=sgt} : i1\n  contract %a, %b, %c, %k" +
+         (shape.direct < 0 ? "" : ", %rows, %direct") + (shape.end < 0 ? "" : ", %rows, %soon, %m, %end") + " {unit=\"" + unit.name +
+         "\", block_m=" + word(shape.blockM) + ", block_n=" + word(shape.blockN) + (shape.end < 0 ? "" : ", ahead_bytes=4") +
+         "}\n  return\n}\n";
 }
 
 // Where b holds the element, counted in elements.
@@ -92,7 +95,7 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
     for (int k = 0; k < shape.k; ++k) {
       a[m * shape.k + k] = number();
       const bool inPlace = k < shape.direct;
-      put(0, unit.packed, size_t(m) * layout.rowA + k, inPlace ? 99 : a[m * shape.k + k] + unit.bias);
+      put(0, unit.packed, size_t(m) * layout.rowA + k, inPlace ? 99 : a[m * shape.k + k] + unit.packedBias());
       if (inPlace) {
         put(layout.inPlace, unit.packed, placeInRows(m, k), a[m * shape.k + k]);
       }
@@ -108,7 +111,7 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
   }
   contract.run({slot(shape.k), slot(shape.direct)});
   for (int m = 0; m < shape.m; ++m) {
-    for (int n = 0; n < shape.n; ++n) {
+    for (int n = 0; n < (shape.end < 0 ? shape.n : shape.end); ++n) {
       int64_t want = acc[m * shape.n + n];
       for (int k = 0; k < shape.k; ++k) {
         want += a[m * shape.k + k] * b[k * shape.n + n];
@@ -137,15 +140,20 @@ TEST(Contract, EveryUnit) {
           checkUnit(target, unit, {48, 96, k, 16, 48});
           checkUnit(target, unit, {96, 16, k, 96, 16});
           checkUnit(target, unit, {32, 32, k, 16, 16});
+          checkUnit(target, unit, {32, 64, k, 32, 32, -1, 35});
           continue;
         }
         checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes});
         checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes});
         checkUnit(target, unit, {3, lanes, k, 1, lanes});
+        for (int end : {1, 3 * lanes, 5 * lanes + 1, 6 * lanes}) {
+          checkUnit(target, unit, {6, 6 * lanes, k, 6, 3 * lanes, -1, end});
+        }
         const int vector = codegen::findTarget(target).vectorBytes / int(ir::byteSize(unit.packed));
-        for (int direct = 0; unit.bias == 0 && direct <= k; direct += vector) {
+        for (int direct = 0; unit.packedBias() == 0 && direct <= k; direct += vector) {
           checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes, direct});
           checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes, direct});
+          checkUnit(target, unit, {6, 4 * lanes, k, 6, 2 * lanes, direct, 3 * lanes - 1});
         }
       }
     }
@@ -286,9 +294,6 @@ TEST(Contract, RowsInPlaceStayInRegisters) {
   codegen::CodeOptions options;
   options.keepAssembly = true;
   for (const ir::ContractUnit &unit : target.contractUnits) {
-    if (unit.bias != 0) {
-      continue;
-    }
     const Shape shape{12, 8 * unit.lanes, 64, 6, 4 * unit.lanes, 64};
     const codegen::Code code = codegen::generate(ir::parse(kernel(unit, shape)), target, options);
     const std::string instruction = unit.group > 1 ? unit.name : "vfmadd";

@@ -35,12 +35,16 @@ def test_no_spill_in_the_inner_loop(target, dtype, tiles):
         f"*{dtype}", f"*{dtype}", f"*{out}", *["i32"] * 3, *["i32", 1] * 3, grid=(1,), target=target,
         BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=8)
     loops = inner_loops(kernel.asm["asm"])
-    assert loops
+    rows, columns = (int(re.search(rf"\b{name}=(\d+)", kernel.asm["nested"])[1]) for name in ("block_m", "block_n"))
+    counts = [len(MULTIPLY.findall("\n".join(loop))) for loop in loops]
+    lanes = 16 if target == "avx512bf16" else 8
+    assert max(counts) == rows * columns // lanes >= 8, counts
     for loop in loops:
         text = "\n".join(loop)
         assert "(%rsp" not in text, text
         of_bias = "vpdpbusd" in text and "broadcast" not in text  # one row, with a constant for a
-        assert len(MULTIPLY.findall(text)) >= (1 if of_bias else 8), text
+        many = len(MULTIPLY.findall(text))
+        assert many >= (1 if of_bias else 8) or many == rows, text  # a vector of the last columns meets all rows
     if dtype == "i8" and target == "avx512bf16":
         assert "vpdpbusd" in kernel.asm["asm"] and "vpdpwssd" not in kernel.asm["asm"]
 
