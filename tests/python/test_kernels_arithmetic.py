@@ -204,7 +204,7 @@ def test_extremes_of_negations(device, dtype):
 def test_minima_of_negations_are_those_of_unsigned_numbers():
     """On sm_90 ptxas makes one instruction of two signed ones, which does not negate what it should."""
     ptx = extremes_of_negations.warmup("*i32", "*i32", "i32", grid=(1,), target="sm_90a", FACTOR=-1, ROWS=9, BLOCK=128).asm["ptx"]
-    negations = re.findall(r"\bneg\.s32\s+(%r\d+)", ptx)
+    negations = re.findall(r"\bsub\.s32\s+(%r\d+), 0, ", ptx)
     assert len(negations) > 9 and re.search(r"\bmax\.u32 a, a, b;", ptx)
     for numbers in re.findall(r"\b(?:min|max)\.s32\s+%r\d+, ((?:%r\d+), (?:%r\d+));", ptx):
         assert not set(numbers.split(", ")) & set(negations)
