@@ -42,13 +42,7 @@ Emitter::BufferOffsets Emitter::bufferOffsets(const ir::Layout &registers, const
       result.threadBits |= column;
     }
   }
-  llvm::Value *&known = threadValues_[key];
-  if (known == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
-    known = builder_.CreateXor(linear(lane_, lanes), linear(warp_, warps));
-  }
-  result.thread = known;
+  result.thread = inPrologue(key, [&] { return builder_.CreateXor(linear(lane_, lanes), linear(warp_, warps)); });
   const int32_t subtile = buffer.subtileSize(HwDim::Offset);
   for (int32_t reg = 0; reg < registers.size(HwDim::Reg); ++reg) {
     const int32_t offset = inverse.offsetOf(registers.applyOne(HwDim::Reg, reg));

@@ -23,6 +23,7 @@
 #include "codegen/gpu/tile_addresses.h"
 #include "passes/analysis/facts.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -160,6 +161,8 @@ protected:
   llvm::Value *isCanonicalThread(const ir::Layout &layout);
   // The lowest register with the same element on every thread (zero bases), itself if none.
   [[nodiscard]] static int32_t firstReplica(const ir::Layout &layout, int32_t reg);
+  // What `make` makes of this thread, once and in the prologue; known by the key from then on.
+  llvm::Value *inPrologue(const std::string &key, llvm::function_ref<llvm::Value *()> make);
   // This is thread 0.
   llvm::Value *isFirstThread();
   // a && b, where null is true.

@@ -60,16 +60,12 @@ llvm::Value *Emitter::threadCoord(const ir::Layout &layout, unsigned axis) {
     }
     key += ",";
   }
-  llvm::Value *&known = threadValues_[key];
-  if (known == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
+  return inPrologue(key, [&] {
     llvm::Value *a = linear(lane_, lanes);
     llvm::Value *b = linear(warp_, warps);
     const bool apart = (unionOf(lanes) & unionOf(warps)) == 0;
-    known = apart ? builder_.CreateAdd(a, b) : builder_.CreateXor(a, b);
-  }
-  return known;
+    return apart ? builder_.CreateAdd(a, b) : builder_.CreateXor(a, b);
+  });
 }
 
 int32_t Emitter::threadBits(const ir::Layout &layout, unsigned axis) {
@@ -109,16 +105,11 @@ llvm::Value *Emitter::isCanonicalThread(const ir::Layout &layout) {
   if (lanes == 0 && warps == 0) {
     return nullptr;
   }
-  llvm::Value *&known =
-      threadValues_["canonical " + std::to_string(lanes) + " " + std::to_string(warps)];
-  if (known == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
+  return inPrologue("canonical " + std::to_string(lanes) + " " + std::to_string(warps), [&] {
     llvm::Value *rest = builder_.CreateOr(builder_.CreateAnd(lane_, i32(lanes)),
                                           builder_.CreateAnd(warp_, i32(warps)));
-    known = builder_.CreateICmpEQ(rest, i32(0));
-  }
-  return known;
+    return builder_.CreateICmpEQ(rest, i32(0));
+  });
 }
 
 int32_t Emitter::firstReplica(const ir::Layout &layout, int32_t reg) {
@@ -134,14 +125,17 @@ int32_t Emitter::firstReplica(const ir::Layout &layout, int32_t reg) {
   return reg;
 }
 
-llvm::Value *Emitter::isFirstThread() {
-  llvm::Value *&known = threadValues_["first"];
-  if (known == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
-    known = builder_.CreateICmpEQ(thread_, i32(0));
+llvm::Value *Emitter::inPrologue(const std::string &key, llvm::function_ref<llvm::Value *()> make) {
+  if (const auto known = threadValues_.find(key); known != threadValues_.end()) {
+    return known->second;
   }
-  return known;
+  llvm::IRBuilder<>::InsertPointGuard guard(builder_);
+  builder_.SetInsertPoint(prologue_->getTerminator());
+  return threadValues_[key] = make();
+}
+
+llvm::Value *Emitter::isFirstThread() {
+  return inPrologue("first", [&] { return builder_.CreateICmpEQ(thread_, i32(0)); });
 }
 
 llvm::Value *Emitter::both(llvm::Value *a, llvm::Value *b) {

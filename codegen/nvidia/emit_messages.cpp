@@ -45,12 +45,7 @@ void NvidiaEmitter::printLine(llvm::Value *format, Regs arguments, llvm::Value *
            std::to_string(argument->getType()->getPrimitiveSizeInBits().getFixedValue());
   }
   auto *packed = llvm::StructType::get(context_, types);
-  llvm::Value *&memory = threadValues_[key];
-  if (memory == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
-    memory = builder_.CreateAddrSpaceCast(builder_.CreateAlloca(packed), pointer);
-  }
+  llvm::Value *memory = inPrologue(key, [&] { return builder_.CreateAddrSpaceCast(builder_.CreateAlloca(packed), pointer); });
   for (unsigned i = 0; i < arguments.size(); ++i) {
     builder_.CreateStore(arguments[i], builder_.CreateStructGEP(packed, memory, i));
   }

@@ -65,25 +65,15 @@ llvm::Value *NvidiaEmitter::warpNumber() {
   if (passes::blockWarps(fn_) == 1) {
     return i32(0);
   }
-  llvm::Value *&known = threadValues_["warp"];
-  if (known == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
-    known = assembly("shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", builder_.getInt32Ty(),
-                     {builder_.CreateUDiv(thread_, i32(target_.warpSize))}, true, true);
-  }
-  return known;
+  return inPrologue("warp", [&] {
+    return assembly("shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", builder_.getInt32Ty(),
+                    {builder_.CreateUDiv(thread_, i32(target_.warpSize))}, true, true);
+  });
 }
 
 llvm::Value *NvidiaEmitter::isFirstWarp() {
   llvm::Value *const warp = warpNumber();
-  llvm::Value *&known = threadValues_["first warp"];
-  if (known == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
-    known = builder_.CreateICmpEQ(warp, i32(0));
-  }
-  return known;
+  return inPrologue("first warp", [&] { return builder_.CreateICmpEQ(warp, i32(0)); });
 }
 
 llvm::Value *NvidiaEmitter::programIndex(int64_t axis) {
@@ -122,12 +112,9 @@ void NvidiaEmitter::barrier() {
 // ptxas sees through moves, and numbers equal values across barriers. What it does not know is that shared memory is smaller
 // than 2^31 bytes.
 llvm::Value *NvidiaEmitter::holdWord(llvm::Value *word) {
-  llvm::Value *&zero = threadValues_["zero"];
-  if (zero == nullptr) {
-    llvm::IRBuilder<>::InsertPointGuard guard(builder_);
-    builder_.SetInsertPoint(prologue_->getTerminator());
-    zero = builder_.CreateLShr(assembly("mov.u32 $0, %dynamic_smem_size;", "=r", builder_.getInt32Ty(), {}, false), 31);
-  }
+  llvm::Value *zero = inPrologue("zero", [&] {
+    return builder_.CreateLShr(assembly("mov.u32 $0, %dynamic_smem_size;", "=r", builder_.getInt32Ty(), {}, false), 31);
+  });
   return assembly("xor.b32 $0, $1, $2;", "=r,r,r", builder_.getInt32Ty(), {word, zero}, false);
 }
 

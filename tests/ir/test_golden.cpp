@@ -47,9 +47,20 @@ ir::Function parsed(const std::string &input) {
   }
 }
 
+// A file of a target that this build's LLVM does not have: its texts are those of other builds.
+struct NeedsNewerLlvm {};
+
+const ir::Target &targetNamed(const std::string &name) {
+  try {
+    return codegen::findTarget(name);
+  } catch (const ir::Unsupported &) {
+    throw NeedsNewerLlvm{};
+  }
+}
+
 std::string runPasses(const GoldenRun &run, const std::string &input) {
   ir::Function fn = parsed(input);
-  const ir::Target &target = codegen::findTarget(run.target);
+  const ir::Target &target = targetNamed(run.target);
   const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::Numbers,
                                     &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.overlapsLaunches,
                                     run.unitRows, run.unitGroups};
@@ -88,18 +99,21 @@ int runAll(const std::filesystem::path &root, const std::string &filter) {
     }
   }
   std::sort(files.begin(), files.end());
-  size_t failed = 0;
+  size_t failed = 0, left = 0;
   for (const std::filesystem::path &file : files) {
     std::string wrong;
     try {
       wrong = checkGoldenFile(file, runPasses);
     } catch (const std::invalid_argument &error) {
       wrong = file.string() + ": " + error.what() + "\n";
+    } catch (const NeedsNewerLlvm &) {
+      ++left;
     }
     failed += wrong.empty() ? 0 : 1;
     std::cout << wrong;
   }
-  std::cout << files.size() - failed << " of " << files.size() << " golden files fit\n";
+  std::cout << files.size() - failed - left << " of " << files.size() << " golden files fit";
+  std::cout << (left == 0 ? "" : ", " + std::to_string(left) + " are of targets that need a newer LLVM") << "\n";
   if (failed != 0) {
     std::cout << "to accept what was seen: LIBTILE_BLESS=1 test_golden " << root.string() << " "
               << filter << "\n";
