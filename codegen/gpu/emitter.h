@@ -23,7 +23,6 @@
 #include "codegen/gpu/tile_addresses.h"
 #include "passes/analysis/facts.h"
 
-#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -162,11 +161,9 @@ protected:
   // The lowest register with the same element on every thread (zero bases), itself if none.
   [[nodiscard]] static int32_t firstReplica(const ir::Layout &layout, int32_t reg);
   // What `make` makes of this thread, once and in the prologue; known by the key from then on.
-  llvm::Value *inPrologue(const std::string &key, llvm::function_ref<llvm::Value *()> make);
-  // This is thread 0.
-  llvm::Value *isFirstThread();
-  // a && b, where null is true.
-  llvm::Value *both(llvm::Value *a, llvm::Value *b);
+  llvm::Value *inPrologue(const std::string &key, const std::function<llvm::Value *()> &make);
+  llvm::Value *isFirstThread(); // this is thread 0
+  llvm::Value *both(llvm::Value *a, llvm::Value *b); // a && b, where null is true
 
   // ---- words.cpp
   // Dynamic shared memory of the program, ptr addrspace(3).

@@ -125,7 +125,7 @@ int32_t Emitter::firstReplica(const ir::Layout &layout, int32_t reg) {
   return reg;
 }
 
-llvm::Value *Emitter::inPrologue(const std::string &key, llvm::function_ref<llvm::Value *()> make) {
+llvm::Value *Emitter::inPrologue(const std::string &key, const std::function<llvm::Value *()> &make) {
   if (const auto known = threadValues_.find(key); known != threadValues_.end()) {
     return known->second;
   }
