@@ -44,9 +44,16 @@ std::string onParts(const passes::BoxParts &parts, const BoxText &box, bool isRo
 }
 
 // The one thread that the hardware names: the assembler makes a loop over threads of any other condition.
-std::string byOneThread(const std::string &on) {
+std::string elect(const std::string &on) {
   return ".reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, " + on + ";\n\t";
 }
+
+// In a branch of that thread, where `on` is true. `scratch` declares registers.
+std::string byOneThread(const std::string &on, const std::string &scratch, const std::string &text) {
+  return "{ " + scratch + elect(on) + "@!one bra DONE_${:uid};\n\t" + text + "DONE_${:uid}: }";
+}
+
+constexpr const char *kBoxRegisters = ".reg .b32 at, fast, slow;\n\t"; // of onParts
 
 // The op in front of it or behind it, but for scalars, which take no time.
 ir::OpId neighbour(const ir::Function &fn, ir::OpId op, ir::OpId (ir::Function::*step)(ir::OpId) const) {
@@ -94,8 +101,7 @@ void NvidiaEmitter::lowerArrivalsInit(ir::OpId op) {
 
 // One lane of each warp, when all of them are there.
 void NvidiaEmitter::lowerArrive(ir::OpId op) {
-  assembly("{ .reg .pred one;\n\telect.sync _|one, 0xffffffff;\n\tand.pred one, one, $1;\n\t"
-           "@one mbarrier.arrive.shared::cta.b64 _, [$0]; }",
+  assembly("{ " + elect("$1") + "@one mbarrier.arrive.shared::cta.b64 _, [$0]; }",
            "r,b", builder_.getVoidTy(), {sharedAddress(scalar(fn_.operand(op, 0))), scalar(fn_.operand(op, 1))}, true,
            true);
 }
@@ -173,8 +179,7 @@ void NvidiaEmitter::startCopies(ir::OpId last) {
   for (const ir::OpId copy : llvm::reverse(copies)) {
     text += copyText(copy, operands);
   }
-  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(on) + "@!one bra DONE_${:uid};\n\t" + text + "DONE_${:uid}: }",
-           operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
+  assembly(byOneThread(on, kBoxRegisters, text), operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
 }
 
 // cp.async.bulk.tensor for each part of the buffer; the counter expects the bytes of all before.
@@ -218,8 +223,7 @@ void NvidiaEmitter::lowerReduceBox(ir::OpId op) {
     box.coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
   }
   const std::string before = "cp.reduce.async.bulk.tensor." + std::to_string(box.coordinates.size()) + "d.global.shared::cta.add.tile.bulk_group ";
-  assembly("{ .reg .b32 at, fast, slow;\n\t" + byOneThread(on) + "@!one bra DONE_${:uid};\n\t" +
-               onParts(*parts, box, type.rank() == 1, before, ", [at]") + "cp.async.bulk.commit_group;\n\tDONE_${:uid}: }",
+  assembly(byOneThread(on, kBoxRegisters, onParts(*parts, box, type.rank() == 1, before, ", [at]") + "cp.async.bulk.commit_group;\n\t"),
            operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
 }
 
@@ -227,7 +231,7 @@ void NvidiaEmitter::lowerReduceWait(ir::OpId op) {
   AssemblyOperands operands;
   const std::string on = operands.use(isFirstWarp(), "b");
   const std::string wait = fn_.getBool(op, Attr::whole) ? "cp.async.bulk.wait_group 0;" : "cp.async.bulk.wait_group.read 0;";
-  assembly("{ " + byOneThread(on) + "@!one bra DONE_${:uid};\n\t" + wait + "\n\tDONE_${:uid}: }", operands.constraints(),
+  assembly(byOneThread(on, "", wait + "\n\t"), operands.constraints(),
            builder_.getVoidTy(), operands.values(), true, true);
 }
 

@@ -188,10 +188,7 @@ Operand FunctionWriter::binary(const llvm::BinaryOperator &it, unsigned i) {
 
 void FunctionWriter::visitBinaryOperator(llvm::BinaryOperator &it) {
   if (const Operand place = wanted_.lookup(&it)) {
-    const Operand a = whole(it.getOperand(0)), b = whole(it.getOperand(1));
-    text_.line(it.hasAllowContract() ? "mul.f32 " : "mul.rn.f32 ", place, ", ", a, ", ", b);
-    made_.clear(); // what was made of the register before is not what would be made now
-    return hold(it, place);
+    return makeIn(place, it, it.hasAllowContract() ? "mul.f32" : "mul.rn.f32", {whole(it.getOperand(0)), whole(it.getOperand(1))});
   }
   byLanes(it, [&](unsigned i) { return binary(it, i); });
 }
@@ -310,10 +307,7 @@ Operand FunctionWriter::selected(Operand on, Operand a, Operand b, const llvm::T
 void FunctionWriter::visitSelectInst(llvm::SelectInst &it) {
   const Operand place = wanted_.lookup(&it), on = place ? whole(it.getCondition()) : Operand();
   if (on.isRegister()) {
-    const Operand a = whole(it.getTrueValue()), b = whole(it.getFalseValue());
-    text_.line("selp.f32 ", place, ", ", a, ", ", b, ", ", on);
-    made_.clear(); // what was made of the register before is not what would be made now
-    return hold(it, place);
+    return makeIn(place, it, "selp.f32", {whole(it.getTrueValue()), whole(it.getFalseValue()), on});
   }
   byLanes(it, [&](unsigned i) {
     return selected(lane(it.getCondition(), i), lane(it.getTrueValue(), i), lane(it.getFalseValue(), i),

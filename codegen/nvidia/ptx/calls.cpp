@@ -59,9 +59,8 @@ Size sizeNamed(llvm::StringRef code) {
   case 'l':
   case 'd':
     return Size::B64;
-  default:
-    throw ir::UserError("in the kernel's assembly: the constraint `" + code.str() + "` is unknown");
   }
+  throw ir::UserError("in the kernel's assembly: the constraint `" + code.str() + "` is unknown");
 }
 
 // The text with operands in place of $0, ${1} and so on, and the statement's number in place of ${:uid}; $$ is a $.

@@ -70,6 +70,11 @@ void FunctionWriter::findLive() {
   }
 }
 
+llvm::ArrayRef<const llvm::Instruction *> FunctionWriter::readersOf(const llvm::Value *value) const {
+  const auto found = readers_.find(value);
+  return found != readers_.end() ? llvm::ArrayRef(found->second) : llvm::ArrayRef<const llvm::Instruction *>();
+}
+
 // ---- where it is needed
 
 const llvm::BasicBlock *FunctionWriter::placeOf(const llvm::Instruction &it) const {
@@ -86,7 +91,7 @@ const llvm::BasicBlock *FunctionWriter::sinkingPlace(const llvm::Instruction &it
     }
     place = place == nullptr ? used : dominators_.findNearestCommonDominator(place, used);
   };
-  for (const llvm::Instruction *reader : readers_.lookup(&it)) {
+  for (const llvm::Instruction *reader : readersOf(&it)) {
     const auto *phi = llvm::dyn_cast<llvm::PHINode>(reader);
     if (phi == nullptr) {
       add(placeOf(*reader));

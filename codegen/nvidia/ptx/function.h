@@ -69,6 +69,7 @@ private:
   void findLive();
   void orderBlocks();
   void sink();
+  [[nodiscard]] llvm::ArrayRef<const llvm::Instruction *> readersOf(const llvm::Value *value) const;
   [[nodiscard]] bool maySink(const llvm::Instruction &it) const;
   [[nodiscard]] const llvm::BasicBlock *sinkingPlace(const llvm::Instruction &it) const;
   [[nodiscard]] const llvm::BasicBlock *placeOf(const llvm::Instruction &it) const;
@@ -118,6 +119,8 @@ private:
   // What the instruction makes of the operands, which has no effects: once in a block. Across blocks it would hold registers
   // for long, and the assembler decides that better.
   Operand made(Size size, const llvm::Twine &instruction, llvm::ArrayRef<Operand> operands);
+  // The same in a register that has been another's until then.
+  void makeIn(Operand place, const llvm::Instruction &it, const char *instruction, llvm::ArrayRef<Operand> operands);
   Operand inRegister(Operand operand);                         // numbers are moved into one
   Operand inRegister(const llvm::Value *value) { return inRegister(whole(value)); }
   Operand clean(Operand byte, bool isSigned);                  // 16 bits of the byte's value

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registers of phis. The assembler sees through copies, but where many lie on one side of a branch it keeps them: two cases
-// go without.
+// The registers of phis. The assembler sees through copies, but where many lie on one side of a branch it keeps them: phis behind
+// branches and loops, and sums of matrices, go without.
 #include "codegen/nvidia/ptx/function.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -53,7 +53,7 @@ bool FunctionWriter::escapes(const llvm::Value &value, const Blocks &blocks) con
   llvm::DenseSet<const llvm::Value *> seen;
   while (!pending.empty()) {
     const llvm::Value *read = pending.pop_back_val();
-    for (const llvm::Instruction *reader : readers_.lookup(read)) {
+    for (const llvm::Instruction *reader : readersOf(read)) {
       const auto *phi = llvm::dyn_cast<llvm::PHINode>(reader);
       if (phi == nullptr && !blocks.contains(reader->getParent())) {
         return true;
@@ -149,7 +149,7 @@ void FunctionWriter::changeInPlace(const llvm::PHINode &phi) {
         other->getSinglePredecessor() != branch) {
       continue;
     }
-    const bool diesHere = llvm::all_of(readers_.lookup(value), [&](const llvm::Instruction *reader) {
+    const bool diesHere = llvm::all_of(readersOf(value), [&](const llvm::Instruction *reader) {
       return reader == &phi || reader->getParent() == other;
     });
     const auto key = std::pair<const llvm::Value *, unsigned>(made, part != nullptr ? part->getIndices()[0] : 0);
@@ -166,7 +166,7 @@ void FunctionWriter::selectInPlace(const llvm::Value &value, const llvm::PHINode
   const auto *selected = llvm::dyn_cast<llvm::SelectInst>(phi.getIncomingValueForBlock(&other));
   const auto onlyThese = [&](const llvm::Instruction *reader) { return reader == &phi || reader == selected; };
   if (selected != nullptr && selected->getType()->isFloatTy() && selected->getParent() == &other && !sunkTo_.contains(selected) &&
-      readers_.lookup(selected).size() == 1 && llvm::all_of(readers_.lookup(&value), onlyThese)) {
+      readersOf(selected).size() == 1 && llvm::all_of(readersOf(&value), onlyThese)) {
     wanted_[selected] = held_[&phi].whole;
   }
 }
@@ -193,7 +193,7 @@ const llvm::Value *FunctionWriter::ownResult(const llvm::CallInst &assembly, uns
 // null: there is none.
 const llvm::PHINode *FunctionWriter::phiFor(const llvm::CallInst &assembly, unsigned result, const llvm::Instruction &at) const {
   const llvm::Value *value = ownResult(assembly, result);
-  for (const llvm::Instruction *reader : readers_.lookup(value)) {
+  for (const llvm::Instruction *reader : readersOf(value)) {
     const auto *phi = llvm::dyn_cast<llvm::PHINode>(reader);
     if (value != nullptr && phi != nullptr && phi->getNumIncomingValues() == 2 && held_.lookup(phi).whole && isReadBefore(*phi, at)) {
       return phi;
@@ -211,7 +211,7 @@ Operand FunctionWriter::placeOfResult(const llvm::CallInst &assembly, unsigned r
   const llvm::Value *own = ownResult(assembly, result);
   const auto *phi = llvm::dyn_cast_or_null<llvm::PHINode>(before);
   const auto *maker = llvm::dyn_cast_or_null<llvm::Instruction>(before);
-  const bool isOnlyReader = own != nullptr && maker != nullptr && readers_.lookup(before).size() == 1 && areAsOften(*maker, assembly);
+  const bool isOnlyReader = own != nullptr && maker != nullptr && readersOf(before).size() == 1 && areAsOften(*maker, assembly);
   if (isOnlyReader && phi != nullptr && llvm::is_contained(phi->incoming_values(), own)) {
     return held_[phi].whole;
   }
@@ -225,7 +225,7 @@ Operand FunctionWriter::placeOfResult(const llvm::CallInst &assembly, unsigned r
 void FunctionWriter::wantInPlace(const llvm::CallInst &assembly, unsigned result, const llvm::Value &before) {
   const auto *product = llvm::dyn_cast<llvm::BinaryOperator>(&before);
   if (product == nullptr || product->getOpcode() != llvm::Instruction::FMul || product->getParent() != assembly.getParent() ||
-      !product->getType()->isFloatTy() || readers_.lookup(product).size() != 1 || inPlace_.contains({&assembly, result})) {
+      !product->getType()->isFloatTy() || readersOf(product).size() != 1 || inPlace_.contains({&assembly, result})) {
     return;
   }
   if (const llvm::PHINode *phi = phiFor(assembly, result, *product)) {
@@ -242,7 +242,7 @@ bool FunctionWriter::isReadBefore(const llvm::PHINode &phi, const llvm::Instruct
   llvm::SmallVector<const llvm::Value *, 4> pending = {&phi};
   llvm::DenseSet<const llvm::Value *> seen;
   while (!pending.empty()) {
-    for (const llvm::Instruction *reader : readers_.lookup(pending.pop_back_val())) {
+    for (const llvm::Instruction *reader : readersOf(pending.pop_back_val())) {
       const bool isIt = reader == &at && !llvm::isa<llvm::CallInst>(at);
       const bool isBefore = reader->getParent() == at.getParent() ? reader->comesBefore(&at) : dominators_.dominates(reader->getParent(), at.getParent());
       if (llvm::isa<llvm::PHINode>(reader) || (!isBefore && !isIt) || sunkTo_.contains(reader)) {

@@ -40,9 +40,8 @@ Size sizeOfBits(unsigned bits) {
     return Size::B32;
   case 64:
     return Size::B64;
-  default:
-    unsupported("a value of " + std::to_string(bits) + " bits");
   }
+  unsupported("a value of " + std::to_string(bits) + " bits");
 }
 
 } // namespace
@@ -164,6 +163,17 @@ Operand FunctionWriter::made(Size size, const llvm::Twine &instruction, llvm::Ar
     text_.line(key.substr(0, name), ' ', found, key.size() > name ? ", " : "", key.size() > name ? key.substr(name + 1) : "");
   }
   return found;
+}
+
+void FunctionWriter::makeIn(Operand place, const llvm::Instruction &it, const char *instruction, llvm::ArrayRef<Operand> operands) {
+  std::string rest;
+  for (const Operand operand : operands) {
+    rest += ", ";
+    Text::append(rest, operand);
+  }
+  text_.line(instruction, " ", place, rest);
+  made_.clear(); // what was made of the register before is not what would be made now
+  hold(it, place);
 }
 
 Operand FunctionWriter::inRegister(Operand operand) {
