@@ -74,6 +74,23 @@ std::unique_ptr<llvm::legacy::PassManager> addressPasses(llvm::TargetMachine &ma
   return passes;
 }
 
+// Instruction selection takes a block at a time, and some of its steps are more than linear in a block's
+// length: what it asks of the bits of a value looks at up to 64 others. The assembler puts the parts
+// together again.
+void splitLongBlocks(llvm::Function &kernel) {
+  constexpr size_t kLongest = 1024;
+  for (llvm::BasicBlock &block : llvm::make_early_inc_range(kernel)) {
+    // From the end, so that each instruction changes its block once.
+    for (size_t length = block.size(); length > 2 * kLongest; length -= kLongest) {
+      const auto first = std::prev(block.end(), kLongest);
+      if (llvm::isa<llvm::PHINode>(*first)) {
+        break; // phis stay together, at the head
+      }
+      block.splitBasicBlock(first);
+    }
+  }
+}
+
 void initialise() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -101,6 +118,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.sharedBytes = fn.arenaBytes;
   AmdEmitter emitter(fn, target, options, *module);
   emitter.run(code.info.symbol);
+  splitLongBlocks(*module->getFunction(code.info.symbol));
   emitter.separateReads();
   code.info.records = emitter.records();
   gpu::finish(*module, fn, options, code);

@@ -25,25 +25,39 @@ size_t words(const ir::Type &type) { return std::max(1U, type.elementBits() / 32
 } // namespace
 
 bool ElementwiseRun::isOfTiles(OpId op) const {
-  return ir::isElementwise(fn_.opcode(op)) && fn_.type(fn_.result(op)).isTile();
+  const Opcode opcode = fn_.opcode(op);
+  return (ir::isElementwise(opcode) || opcode == Opcode::Hold) && fn_.type(fn_.result(op)).isTile();
+}
+
+bool ElementwiseRun::needs(OpId op) const {
+  return std::ranges::any_of(fn_.operands(op), [&](ValueId operand) { return made_.contains(operand.index); });
 }
 
 bool ElementwiseRun::take(OpId op) {
   const Opcode opcode = fn_.opcode(op);
-  const bool ofScalars = opcode == Opcode::Constant || opcode == Opcode::Splat ||
-                         (ir::isElementwise(opcode) && !fn_.type(fn_.result(op)).isTile());
-  if (!ofScalars) {
-    // Pointers are addresses, which need what they are made of.
-    if (!isOfTiles(op) || opcode == Opcode::Hint || fn_.type(fn_.result(op)).element().isPointer()) {
+  if (!isOfTiles(op)) {
+    // Scalars, and tiles of one, are made of nothing that the run makes: they come in front of it.
+    if (opcode != Opcode::Constant && opcode != Opcode::Splat && !ir::isElementwise(opcode)) {
       return false;
     }
-    const size_t registers = e_.numRegs(fn_.result(op));
-    if (registers_ != 0 && registers != registers_) {
-      return false;
-    }
-    registers_ = registers;
+    e_.emitOp(op);
+    return true;
   }
+  if (opcode == Opcode::Hint || fn_.type(fn_.result(op)).element().isPointer()) {
+    // Pointers are addresses, which need what they are made of.
+    if (needs(op)) {
+      return false;
+    }
+    e_.emitOp(op);
+    return true;
+  }
+  const size_t registers = e_.numRegs(fn_.result(op));
+  if (registers_ != 0 && registers != registers_) {
+    return false;
+  }
+  registers_ = registers;
   ops_.push_back(op);
+  made_.insert(fn_.result(op).index);
   return true;
 }
 
@@ -57,12 +71,12 @@ void ElementwiseRun::finish() {
     }
   }
   ops_.clear();
+  made_.clear();
   registers_ = 0;
 }
 
 size_t ElementwiseRun::groupSize() const {
-  const auto call = [&](OpId op) { return isOfTiles(op) && e_.isCall(op); };
-  if (registers_ <= 1 || std::ranges::any_of(ops_, call)) {
+  if (registers_ <= 1 || std::ranges::any_of(ops_, [&](OpId op) { return e_.isCall(op); })) {
     return 1;
   }
   // A thread's registers also hold what was before the run and what stays behind it.
@@ -80,9 +94,6 @@ size_t ElementwiseRun::pressure() const {
   std::vector<size_t> freed(ops_.size(), 0); // behind the op at that place
   size_t live = 0, most = 1;
   for (size_t place = 0; place < ops_.size(); ++place) {
-    if (!isOfTiles(ops_[place])) {
-      continue;
-    }
     const ValueId result = fn_.result(ops_[place]);
     size_t last = place;
     for (const ir::Use use : fn_.uses(result)) {
@@ -100,12 +111,10 @@ size_t ElementwiseRun::pressure() const {
 }
 
 void ElementwiseRun::emitByGroups(size_t size) {
-  // What is made of scalars, and sums of indices, needs nothing of the others.
+  // Sums of indices need nothing of the others.
   std::vector<std::pair<OpId, int32_t>> rest; // and its equal registers
   for (const OpId op : ops_) {
-    if (!isOfTiles(op)) {
-      e_.emitOp(op);
-    } else if (!e_.indexOp(op)) {
+    if (!e_.indexOp(op)) {
       rest.emplace_back(op, e_.equalRegisters(fn_.result(op)));
       e_.set(fn_.result(op), Regs(registers_));
     }
@@ -141,6 +150,9 @@ void Emitter::elementwise(ir::OpId op, size_t first, size_t end, int32_t alike,
                           const Regs &dividends) {
   const llvm::IRBuilder<>::FastMathFlagGuard guard(builder_);
   const LineScope line(builder_, lines_, op);
+  if (fn_.opcode(op) == Opcode::Hold) {
+    return hold(op, first, end);
+  }
   // A product may be fused with the sum that it goes into (docs/semantics.md).
   const Opcode opcode = fn_.opcode(op);
   llvm::FastMathFlags flags;

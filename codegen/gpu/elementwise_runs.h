@@ -9,18 +9,22 @@
 
 #include "codegen/gpu/emitter.h"
 
+#include <unordered_set>
+#include <vector>
+
 namespace libtile::codegen::gpu {
 
 class ElementwiseRun {
 public:
   explicit ElementwiseRun(Emitter &emitter) : e_(emitter), fn_(emitter.fn_) {}
-  // The op is the run's last now; false: it cannot be.
+  // The op is the run's last now, or is emitted, as it needs nothing of the run; false: neither can be.
   bool take(ir::OpId op);
   // Emits the run, and begins an empty one.
   void finish();
 
 private:
   [[nodiscard]] bool isOfTiles(ir::OpId op) const;
+  [[nodiscard]] bool needs(ir::OpId op) const; // an operand of it is a result of the run
   // Registers of a tile that go through the run together; all of them: op by op.
   [[nodiscard]] size_t groupSize() const;
   // 32-bit registers that results of the run take for one register of each tile, at most at once.
@@ -30,6 +34,7 @@ private:
   Emitter &e_;
   const ir::Function &fn_;
   std::vector<ir::OpId> ops_;
+  std::unordered_set<uint32_t> made_; // their results
   size_t registers_ = 0; // of each tile of the run; 0: it has none yet
 };
 

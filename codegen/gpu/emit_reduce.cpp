@@ -265,7 +265,9 @@ private:
     for (const int32_t bit : plan_.warpBits) {
       along |= 1 << bit;
     }
-    llvm::Value *others = builder().CreateAnd(e_.warp_, e_.i32(~along));
+    // Where all warps are joined, addresses are numbers, and need no register.
+    const int32_t apart = (fn_.numWarps - 1) & ~along;
+    llvm::Value *others = apart == 0 ? e_.i32(0) : builder().CreateAnd(e_.warp_, e_.i32(apart));
     for (size_t index = 0; index < entries_.size(); ++index) {
       joinWarpsOf(index, others);
     }

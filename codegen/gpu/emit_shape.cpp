@@ -97,9 +97,17 @@ void Emitter::lowerHint(ir::OpId op) {
   }
 }
 void Emitter::lowerHold(ir::OpId op) {
+  const size_t registers = regs(fn_.operand(op, 0)).size();
+  set(fn_.result(op), Regs(registers));
+  hold(op, 0, registers);
+}
+void Emitter::hold(ir::OpId op, size_t first, size_t end) {
   const ir::Type type = fn_.type(fn_.result(op)).element();
-  const Regs elements = regs(fn_.operand(op, 0));
-  const auto count = static_cast<unsigned>(elements.size());
+  const auto count = static_cast<unsigned>(end - first);
+  Regs elements;
+  for (size_t r = first; r < end; ++r) {
+    elements.push_back(registerOf(fn_.operand(op, 0), r));
+  }
   const unsigned bytes = std::min(std::max(4U, type.elementBytes()), count * type.elementBytes());
   Regs words = packWords(type, elements, bytes);
   for (llvm::Value *&word : words) {
@@ -109,7 +117,7 @@ void Emitter::lowerHold(ir::OpId op) {
     word = bytes <= 4 ? builder_.CreateTrunc(low, whole)
                       : builder_.CreateOr(builder_.CreateAnd(word, llvm::ConstantInt::get(whole, ~0xffffffffULL)), builder_.CreateZExt(low, whole));
   }
-  set(fn_.result(op), unpackWords(type, words, bytes, count));
+  std::ranges::copy(unpackWords(type, words, bytes, count), values_[fn_.result(op).index].begin() + static_cast<std::ptrdiff_t>(first));
 }
 void Emitter::lowerAssume(ir::OpId) {}
 

@@ -38,23 +38,6 @@ void removeUnused(llvm::Function &kernel) {
   }
 }
 
-// Instruction selection takes a block at a time, and some of its steps are more than linear in a block's
-// length: what it asks of the bits of a value looks at up to 64 others. The assembler puts the parts
-// together again.
-void splitLongBlocks(llvm::Function &kernel) {
-  constexpr size_t kLongest = 1024;
-  for (llvm::BasicBlock &block : llvm::make_early_inc_range(kernel)) {
-    // From the end, so that each instruction changes its block once.
-    for (size_t length = block.size(); length > 2 * kLongest; length -= kLongest) {
-      const auto first = std::prev(block.end(), kLongest);
-      if (llvm::isa<llvm::PHINode>(*first)) {
-        break; // phis stay together, at the head
-      }
-      block.splitBasicBlock(first);
-    }
-  }
-}
-
 } // namespace
 
 Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module,
@@ -102,7 +85,6 @@ void Emitter::run(const std::string &symbol) {
     lines_->finish();
   }
   removeUnused(*kernel_);
-  splitLongBlocks(*kernel_);
 }
 
 void Emitter::emitBlock(ir::BlockId block) {

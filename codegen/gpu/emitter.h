@@ -116,6 +116,7 @@ protected:
   void elementwise(ir::OpId op, size_t first, size_t end, int32_t alike, const Regs &dividends);
   // An op that takes pairs: two registers at once.
   void pairs(ir::OpId op, size_t first, size_t end);
+  void hold(ir::OpId op, size_t first, size_t end); // registers of a tile whose result has room for all
   [[nodiscard]] llvm::Value *oneDivisor(ir::OpId op);
   // A division of many registers by one float: its dividends, which are multiplied by the reciprocal; of
   // other ops nothing.

@@ -2,6 +2,7 @@
 // The module around a kernel, and its PTX (ptx/writer.h): no passes in between, code is straight already.
 #include "codegen/backends.h"
 #include "codegen/gpu/module.h"
+#include "codegen/nvidia/early_folds.h"
 #include "codegen/nvidia/nvidia_emitter.h"
 #include "codegen/nvidia/ptx/writer.h"
 #include "codegen/nvidia/ptxas_faults.h"
@@ -44,6 +45,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.sharesBlocks = passes::sharesBlocks(fn);
   code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });
   NvidiaEmitter(fn, target, options, *module).run(code.info.symbol);
+  foldEarly(*module->getFunction(code.info.symbol));
   gpu::finish(*module, fn, options, code);
   code.assembly = avoidPtxasFaults(ptx::write(*module, versionOf(target)));
   return code;

@@ -411,14 +411,16 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     return std::min(std::clamp(held, std::min(share(sizes.dot, 64), 4), 8), floorPowerOfTwo(most));
   }
   if (sizes.row > 0) {
-    // 32 elements to a thread, counted as f32, but beyond a few warps as many as its registers hold:
-    // what a warp does once for a row (shuffles, waiting for the others) then counts less. Partial
-    // results, and what is loaded beside the row, such as weights, take registers of their own.
+    // 32 elements to a thread, counted as f32, but beyond a few warps as many as 64 registers hold: what a warp does once for a
+    // row (shuffles, waiting for the others) then counts less, and there is room to compute several of them at a time. A row
+    // alone is held as narrow as memory has it (hold_rows.h); partial results, and what is loaded beside it, such as weights,
+    // take registers of their own.
     const int64_t elements = std::max(sizes.widest, sizes.row * 4) / (4 * context.target.warpSize);
     const int64_t few = sizes.carried ? 8 : 4;
-    const int64_t held = sizes.carried || sizes.loadedRows() > 1 ? 64 : 128;
+    const bool isAlone = !sizes.carried && sizes.loadedRows() <= 1;
+    const int64_t held = isAlone ? std::max(sizes.widest / (4 * context.target.warpSize), elements / 2) : elements;
     warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), 1, few);
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / held), warps, 16);
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(held / 64), warps, 16);
   } else {
     // 64 bytes to a thread, of all that is loaded, but 16 of the widest; beyond eight warps four times as many, which its
     // registers hold.

@@ -39,7 +39,7 @@ struct LayoutProblem {
 };
 
 // Number of warps: the user's (where spreadsWarps, what spread_warps.h made of it), or from the dots' accumulators (128 registers a thread), the reduced
-// rows (32 to 128 elements a thread), or the widest tile; more where the tiles that are live at once
+// rows (32 elements a thread, or 64 registers), or the widest tile; more where the tiles that are live at once
 // (live_tiles.h) need their registers, up to 16, which have all that a multiprocessor has.
 [[nodiscard]] int32_t chooseWarps(const ir::Function &fn, const PassContext &context);
 // Programs that a multiprocessor shall hold, for kernels that reduce rows: as many as leave a thread the

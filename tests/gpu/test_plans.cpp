@@ -295,13 +295,31 @@ int32_t rowWarps(int32_t extent) {
   return warpsOf(replaced(loadText(extent, sum), "xI>", "xi32>"));
 }
 
-TEST(Warps, OfReducedRowsHold32To128Elements) {
+// The same of a row of f16, summed up in f32.
+int32_t halfRowWarps(int32_t extent) {
+  const std::string sum = R"(%w = fpext %v : tile<Nxf32>
+  %s = reduce %w {axis=0} : f32 {
+  ^(%a: f32, %b: f32):
+    %c = add %a, %b : f32
+    yield %c
+  }
+  store %y, %s)";
+  const std::string ofFloats = replaced(replaced(loadText(extent, sum), "%x: ptr<f32>", "%x: ptr<f16>, %y: ptr<f32>"), "xI>", "xi32>");
+  return warpsOf(replaced(replaced(ofFloats, "xptr<f32>>", "xptr<f16>>"), "%p : tile<" + std::to_string(extent) + "xf32>", "%p : tile<" + std::to_string(extent) + "xf16>"));
+}
+
+TEST(Warps, OfReducedRowsHold32Elements) {
+  // A warp up to four; as many more as leave a thread 64 registers of the row as memory has it.
   EXPECT_EQ(rowWarps(781), 1);
   EXPECT_EQ(rowWarps(1024), 1);
   EXPECT_EQ(rowWarps(4096), 4);
-  EXPECT_EQ(rowWarps(16384), 4);
-  EXPECT_EQ(rowWarps(32768), 8);
+  EXPECT_EQ(rowWarps(8192), 4);
+  EXPECT_EQ(rowWarps(16384), 8);
+  EXPECT_EQ(rowWarps(32768), 16);
   EXPECT_EQ(rowWarps(1 << 20), 16);
+  EXPECT_EQ(halfRowWarps(4096), 4);
+  EXPECT_EQ(halfRowWarps(16384), 4);
+  EXPECT_EQ(halfRowWarps(32768), 8);
 }
 
 // A loop adds a row to `sums` tiles that it carries, and what it adds needs the row's sum.
