@@ -374,6 +374,15 @@ template <> void OpChecks::check<Opcode::Alloc>(OpId op) {
             "align is a power of two");
 }
 
+template <> void OpChecks::check<Opcode::Recall>(OpId op) {
+  c.require(c.resultType(op) == Type::scalar(Elem::I1) && c.operandType(op, 0) == kI32, 25, op, "an i1 of an i32 slot");
+  c.require(fn.getInt(op, Attr::slots) >= 1 && fn.getInt(op, Attr::offset) >= 0, 25, op, "no slots, or a negative offset");
+  for (unsigned i = 1; i < fn.numOperands(op); ++i) {
+    const Type type = c.operandType(op, i);
+    c.require(type.isScalar() && (type.isPointer() || type.isInteger()), 25, op, "a key is of integers and addresses");
+  }
+}
+
 template <> void OpChecks::check<Opcode::BufferSlot>(OpId op) {
   const Type from = c.operandType(op, 0);
   const Type to = c.resultType(op);

@@ -267,16 +267,6 @@ void Emitter::emitConstant(ir::OpId op) {
   define(fn_.result(op), elementwise_.constant(fn_, op), 0, false);
 }
 
-void Emitter::emitAlloc(ir::OpId op) {
-  requirePass(fn_.hasAttr(op, Attr::offset), "allocate_scratch");
-  Value *pointer = nullptr;
-  atDepth(0, [&] {
-    pointer = builder_.CreateConstInBoundsGEP1_64(
-        builder_.getInt8Ty(), arena_, static_cast<uint64_t>(fn_.getInt(op, Attr::offset)));
-  });
-  define(fn_.result(op), pointer, 0, false);
-}
-
 // ---- dispatch
 
 void Emitter::emitBlock(ir::BlockId block) {
@@ -342,6 +332,8 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Yield:
   case Opcode::Return: return;
   case Opcode::Alloc: return emitAlloc(op);
+  case Opcode::BufferSlot: return emitBufferSlot(op);
+  case Opcode::Recall: return emitRecall(op);
   case Opcode::Nest: return emitNestOp(op);
   case Opcode::Fold: return emitFold(op);
   case Opcode::Prefix: return emitPrefix(op);
@@ -354,7 +346,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Reshape: case Opcode::Trans: case Opcode::Slice: case Opcode::Hint: case Opcode::Hold: case Opcode::Assume:
   case Opcode::Dot: case Opcode::Reduce: case Opcode::Scan: case Opcode::Sort: case Opcode::Resize:
   case Opcode::CompareExchange: case Opcode::Gather: case Opcode::Histogram: case Opcode::Map:
-  case Opcode::Assembly: case Opcode::ConvertLayout: case Opcode::BufferSlot: case Opcode::BufferRead:
+  case Opcode::Assembly: case Opcode::ConvertLayout: case Opcode::BufferRead:
   case Opcode::BufferWrite: case Opcode::BufferGather: case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
   case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::ReduceBox: case Opcode::ReduceWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
   case Opcode::Producer: case Opcode::BeginTurns: case Opcode::TakeTurn: case Opcode::GiveTurn: case Opcode::PlaceWrite: case Opcode::PlaceRead: case Opcode::DotWait:

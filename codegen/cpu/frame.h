@@ -26,6 +26,10 @@
  * Stores may go past the caches where a launch makes so many that these keep none of it; how much that is the
  * launcher says. Code returns when they are done.
  *
+ * A program may leave something in its arena for the next one of the launch that runs in the same thread. Who
+ * says so in the frame gives a thread the same arena at each call of a launch, the first time with zeros in its
+ * first 8 bytes, and lets nobody else write to it in between.
+ *
  * Fields are appended only. The version rises with each change of what stands; code runs under the
  * version that it was made for.
  */
@@ -37,7 +41,7 @@
 extern "C" {
 #endif
 
-#define LIBTILE_FRAME_VERSION 3
+#define LIBTILE_FRAME_VERSION 4
 
 /* The values of the status word. */
 enum {
@@ -89,11 +93,14 @@ struct libtile_frame {
   /* Of what a launch writes in so many bytes or more, caches keep too little to be written to first. 0: not known,
      and all stores go there. */
   uint64_t uncached_bytes;
+  /* Not 0: the first 8 bytes of a thread's arena are 0 at its first call of the launch, and at later ones the arena is
+     as the last call left it. 0: no call leaves anything for the next one. */
+  uint64_t keeps_arenas;
 };
 
 /* Runs the programs first .. first + count - 1; returns how many ran to their end: fewer than `count`
    only where the status word is not RUN, and then at least one where poll() keeps none from it.
-   `arena`: the scratch bytes that the kernel asks for, 64-byte aligned, of this call alone. */
+   `arena`: the scratch bytes that the kernel asks for, 64-byte aligned, during the call of nobody else. */
 typedef uint64_t (*libtile_entry)(const libtile_frame *frame, uint64_t first, uint64_t count,
                                   uint8_t *arena);
 

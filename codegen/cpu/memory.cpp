@@ -69,7 +69,7 @@ Address Emitter::elementAddress(ValueId buffer, std::span<const ValueId> indices
   const unsigned lanes = perLane ? lanes_.count : 1;
   llvm::Type *int64 = Elementwise::widen(builder_.getInt64Ty(), lanes);
   Value *sum = llvm::Constant::getNullValue(int64);
-  unsigned depth = 0;
+  unsigned depth = depthOf(buffer);
   int64_t step = 0, row = 1;
   for (unsigned axis = type.rank(); axis-- > 0; row *= type.dim(axis)) {
     auto [value, valueDepth] =

@@ -66,6 +66,7 @@ public:
     auto &loaded = static_cast<LoadedKernel &>(module);
     codegen::cpu::Frame frame = codegen::cpu::makeFrame(args, shape.grid, nullptr);
     frame.uncached_bytes = uncachedBytes_;
+    frame.keeps_arenas = 1;
     return findings == nullptr ? run(loaded, shape, frame, caller)
                                : runHeard(loaded, shape, frame, caller, *findings);
   }

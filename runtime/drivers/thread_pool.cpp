@@ -15,6 +15,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -47,6 +48,21 @@ struct Arena {
 constinit thread_local Arena arena;
 struct FreeArena {
   ~FreeArena() { std::free(std::exchange(arena, {}).memory); }
+};
+
+// Of a launching thread, while its job runs: should its caller launch another one meanwhile (a handler of signals that
+// it is asked for does), that one gets an arena of its own.
+class LaunchArena {
+public:
+  explicit LaunchArena(size_t bytes) : memory_(threadArena(bytes)), taken_(std::exchange(arena, {})) {}
+  ~LaunchArena() { std::free(std::exchange(arena, taken_).memory); }
+  LaunchArena(const LaunchArena &) = delete;
+  LaunchArena &operator=(const LaunchArena &) = delete;
+  [[nodiscard]] uint8_t *memory() const { return memory_; }
+
+private:
+  uint8_t *memory_;
+  Arena taken_;
 };
 
 void pause() {
@@ -267,13 +283,18 @@ float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *m
   return static_cast<float>(job.busy());
 }
 
+uint8_t *opened(uint8_t *memory) {
+  std::memset(memory, 0, sizeof(uint64_t));
+  return memory;
+}
+
 } // namespace
 
 uint8_t *threadArena(size_t bytes) noexcept {
   // A kernel without scratch gets a valid address all the same.
   bytes = std::max<size_t>(bytes, 64);
   if (arena.bytes >= bytes) {
-    return arena.memory;
+    return opened(arena.memory);
   }
   static thread_local FreeArena atTheEnd;
   std::free(std::exchange(arena, {}).memory);
@@ -292,7 +313,7 @@ uint8_t *threadArena(size_t bytes) noexcept {
   }
   arena.memory = memory;
   arena.bytes = rounded;
-  return memory;
+  return opened(memory);
 }
 
 bool JobCost::isDue() noexcept {
@@ -313,7 +334,8 @@ bool isShortJob(const JobCost &cost, uint64_t programs) noexcept {
 }
 
 JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller) noexcept {
-  uint8_t *memory = threadArena(job.arenaBytes);
+  const LaunchArena taken(job.arenaBytes);
+  uint8_t *memory = taken.memory();
   RunningJob running(job, caller);
   if (memory == nullptr || !running.isWatched()) {
     return JobEnd::NoMemory;

@@ -24,8 +24,8 @@
 
 namespace libtile::runtime {
 
-// Scratch memory of one thread: grown on demand, 64-byte aligned, freed with the thread.
-// nullptr if there is no memory.
+// Scratch memory of one thread: grown on demand, 64-byte aligned, freed with the thread. It begins with zeros, where a kernel
+// notes that something in it is of this launch (codegen/cpu/frame.h). nullptr if there is no memory.
 [[nodiscard]] uint8_t *threadArena(size_t bytes) noexcept;
 
 // Running estimate of what one program of a kernel costs; shared by all launches of it.

@@ -13,13 +13,13 @@ namespace {
 using codegen::cpu::Frame;
 
 // Where fields stand is part of the ABI of stored code: a change here is a new LIBTILE_FRAME_VERSION.
-static_assert(LIBTILE_FRAME_VERSION == 3);
-static_assert(sizeof(Frame) == 104);
+static_assert(LIBTILE_FRAME_VERSION == 4);
+static_assert(sizeof(Frame) == 112);
 static_assert(offsetof(Frame, arguments) == 8 && offsetof(Frame, grid) == 16);
 static_assert(offsetof(Frame, status) == 32 && offsetof(Frame, poll) == 40);
 static_assert(offsetof(Frame, message) == 56 && offsetof(Frame, extents) == 72);
 static_assert(offsetof(Frame, out_of_bounds) == 80 && offsetof(Frame, out_of_bounds_context) == 88);
-static_assert(offsetof(Frame, uncached_bytes) == 96);
+static_assert(offsetof(Frame, uncached_bytes) == 96 && offsetof(Frame, keeps_arenas) == 104);
 
 // Program p writes p + 1.
 const char *const kCounts = R"(

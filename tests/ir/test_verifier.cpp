@@ -135,6 +135,9 @@ const TextCase kTexts[] = {
     {24, "tile", "%0 = if %c : i32 { yield %n } { yield %c }"},
     {25, "nested", "%0 = alloc {align=3} : buffer<4xf32>"},
     {25, "laid-out", "%0 = alloc : buffer<3x4xf32> %1 = buffer_slot %0, %n : buffer<5xf32>"},
+    {25, "nested", "%0 = recall %n {slots=0} : i1"},
+    {25, "nested", "%0 = recall %p {slots=2} : i1"},
+    {25, "nested", "%0 = constant {value=1.0} : f32 %1 = recall %n, %0 {slots=2} : i1"},
     {26, "laid-out", "%0 = alloc : buffer<64xf32> %1 = buffer_read %0 : tile<128xf32, #0>"},
     {26, "laid-out",
      "%0 = alloc : buffer<64xi32> "

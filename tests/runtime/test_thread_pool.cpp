@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -235,6 +236,51 @@ TEST(ThreadArena, TooMuchIsNoCrash) {
   EXPECT_EQ(threadArena(SIZE_MAX - 1), nullptr);
   EXPECT_EQ(threadArena(size_t{1} << 60), nullptr);
   EXPECT_NE(threadArena(64), nullptr);
+}
+
+TEST(ThreadArena, BeginsWithZeros) {
+  uint64_t begin = 1;
+  for (const size_t bytes : {64UL, 64UL, 5UL << 20, 64UL}) {
+    uint8_t *memory = threadArena(bytes);
+    std::memcpy(&begin, memory, sizeof begin);
+    EXPECT_EQ(begin, 0U);
+    std::memset(memory, 0xff, 64);
+  }
+}
+
+// What a program has in its arena stays there, also where the caller launches another job in the same thread.
+TEST(ThreadArena, AnotherLaunchHasAnother) {
+  struct Writes {
+    bool isSame = true;
+    bool program(uint64_t, uint8_t *arena, const Frame &frame) {
+      std::memset(arena, 0x11, 4096);
+      std::atomic_ref(*frame.status).store(LIBTILE_ATTEND);
+      (void)frame.poll(&frame);
+      isSame = isSame && std::all_of(arena, arena + 4096, [](uint8_t byte) { return byte == 0x11; });
+      return true;
+    }
+  };
+  struct Inner {
+    bool program(uint64_t, uint8_t *arena, const Frame &) {
+      std::memset(arena, 0x22, 4096);
+      return true;
+    }
+  };
+  int launches = 0;
+  const Caller caller{nullptr,
+                      [](void *count) {
+                        JobCost cost;
+                        Inner inner;
+                        EXPECT_EQ(TestJob(inner, 3, 4096).run(cost), JobEnd::Done);
+                        ++*static_cast<int *>(count);
+                        return 0;
+                      },
+                      &launches};
+  JobCost cost;
+  Writes writes;
+  EXPECT_EQ(TestJob(writes, 4, 4096).run(cost, caller), JobEnd::Done);
+  EXPECT_GE(launches, 1);
+  EXPECT_TRUE(writes.isSame);
 }
 
 TEST(JobCost, ShortJobsAreKnownAfterTheFirst) {
