@@ -10,6 +10,7 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/cpu/contract_blocks.h"
+#include "passes/cpu/kept_panels.h"
 #include "passes/cpu/masked_numbers.h"
 #include "passes/cpu/steering.h"
 
@@ -237,7 +238,7 @@ private:
   // ---- effects: stores that some compare in their mask turns off, and scratch that nobody reads. A load
   // that is checked has one, too: it may be out of bounds.
 
-  bool effectsEnd(const Nest &nest, Bounds &bounds) const {
+  bool effectsEnd(const Nest &nest, Bounds &bounds) {
     for (OpId op : fn_.walk(nest.body)) {
       const Opcode opcode = fn_.opcode(op);
       const bool isChecked = fn_.hasAttr(op, Attr::within);
@@ -268,7 +269,7 @@ private:
   }
 
   // The write is at the nest's index along one dimension of the buffer.
-  bool addReaders(const Nest &writer, OpId write, Bounds &bounds) const {
+  bool addReaders(const Nest &writer, OpId write, Bounds &bounds) {
     const auto indices = fn_.operands(write).subspan(2);
     const auto at = std::ranges::find(indices, writer.index);
     return at != indices.end() &&
@@ -278,8 +279,10 @@ private:
   // The ends of all that read the buffer, each at its own index along the dimension. What they are computed
   // from is the same for as long as the buffer lives, and known in front of the writer. What the writer itself
   // reads at its index is needed no further than what it writes.
-  bool addReaders(const Place &writer, ValueId buffer, unsigned dimension, Bounds &bounds) const {
-    if (fn_.defOpcode(buffer) != Opcode::Alloc) {
+  bool addReaders(const Place &writer, ValueId buffer, unsigned dimension, Bounds &bounds) {
+    const auto maker = fn_.defOpcode(buffer);
+    const OpId recall = maker == Opcode::BufferSlot ? recallOf(writer.op) : OpId();
+    if (maker != Opcode::Alloc && !recall.valid()) {
       return false;
     }
     const BlockId life = fn_.defBlock(buffer);
@@ -310,7 +313,39 @@ private:
         addBound(bounds, bound);
       }
     }
-    return true;
+    return !recall.valid() || addKeys(recall, bounds);
+  }
+
+  // The recall without which a kept panel is written here. Invalid: there is none.
+  OpId recallOf(OpId writer) const {
+    OpId branch = fn_.parentOp(fn_.block(writer));
+    while (branch.valid() && (fn_.opcode(branch) != Opcode::If || fn_.defOpcode(fn_.operand(branch, 0)) != Opcode::Recall)) {
+      branch = fn_.parentOp(fn_.block(branch));
+    }
+    return branch.valid() ? fn_.def(fn_.operand(branch, 0)) : branch;
+  }
+
+  // Up to where a panel is packed for this program decides what the next one finds. False: not everything is known there.
+  bool addKeys(OpId recall, const Bounds &bounds) {
+    Values keys;
+    bool known = true;
+    for (const Bound &bound : bounds) {
+      std::vector<Known> parts = bound.terms;
+      parts.push_back(bound.limit);
+      parts.insert(parts.end(), bound.loop.begin(), bound.loop.end());
+      for (const Known &part : parts) {
+        const bool isKey = !part.number && !isOfLaunch(fn_, part.value) &&
+                           std::ranges::find(fn_.operands(recall), part.value) == fn_.operands(recall).end();
+        known = known && (!isKey || isInFront(part.value, recall));
+        if (isKey) {
+          keys.push_back(part.value);
+        }
+      }
+    }
+    if (known) {
+      std::ranges::for_each(keys, [&](ValueId key) { fn_.addOperand(recall, key); });
+    }
+    return known;
   }
 
   // Whose index along which of its dimensions a read of the buffer's dimension is at; nullopt: none's.

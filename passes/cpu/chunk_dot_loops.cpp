@@ -2,6 +2,7 @@
 #include "passes/cpu/chunk_dot_loops.h"
 
 #include "ir/ops.h"
+#include "passes/cpu/kept_panels.h"
 #include "passes/cpu/mask_ends.h"
 #include "passes/cpu/rows_in_place.h"
 #include "passes/cpu/sums_ahead.h"
@@ -26,14 +27,15 @@ public:
       : state_(state), fn_(state.fn), loop_(loop), planned_(planned), body_(fn_.region(loop)),
         ivType_(fn_.type(fn_.arg(body_, 0))), chunk_(planned.iterations) {
     for (OpId dot : planned.dots) {
-      chunked_.push_back({dot, *contractOf(state, dot), {}, {}, {}});
+      chunked_.push_back({dot, *contractOf(state, dot), {}, {}, {}, {}});
     }
   }
 
   ChunkedLoop run() {
     accumulators_ = openHomes(state_, loop_);
     for (ChunkedDot &dot : chunked_) {
-      dot.packed = allocPacked(state_, loop_, dot.shape, chunk_ * stepOf(dot));
+      dot.packed = allocPacked(state_, loop_, dot.shape, chunk_ * stepOf(dot), slotsOf(dot) != 0);
+      allocPanels(dot);
       if (std::ranges::find(planned_.inPlace, dot.dot) != planned_.inPlace.end()) {
         Builder before(fn_, loop_);
         dot.packed.rows = allocBuffer(before, std::array{dot.shape.paddedM}, kI64);
@@ -42,6 +44,7 @@ public:
     }
     makeOuterLoop();
     carryColumns();
+    std::ranges::for_each(chunked_, [&](ChunkedDot &dot) { takePanel(dot); });
     contract();
     return chunked_;
   }
@@ -50,6 +53,20 @@ private:
   // Elements of the reduction in one iteration, padding included.
   int32_t stepOf(const ChunkedDot &dot) const {
     return dot.shape.packedK(fn_.type(fn_.operand(dot.dot, 0)).dim(1));
+  }
+
+  int32_t slotsOf(const ChunkedDot &dot) const {
+    const auto found = planned_.kept.find(dot.dot);
+    return found == planned_.kept.end() ? 0 : found->second;
+  }
+
+  void allocPanels(ChunkedDot &dot) {
+    if (const int32_t slots = slotsOf(dot); slots != 0) {
+      const PackedShapes shapes = packedShapes(dot.shape, chunk_ * stepOf(dot));
+      Builder before(fn_, loop_);
+      dot.packed.b = allocBuffer(before, std::array{slots, shapes.b[0], shapes.b[1]}, Type::scalar(shapes.elemB));
+      fn_.setAttr(fn_.def(dot.packed.b), Attr::kept, AttrValue(int64_t{1}));
+    }
   }
 
   void lookAhead(ChunkedDot &dot) {
@@ -91,7 +108,7 @@ private:
     outer_ = builder.op(Opcode::For, operands, results);
     fn_.setAttr(outer_, Attr::is_unsigned, AttrValue(int64_t{1}));
     const BlockId block = fn_.region(outer_);
-    const ValueId first = fn_.addArg(block, ivType_);
+    const ValueId first = first_ = fn_.addArg(block, ivType_);
     Values next;
     for (unsigned i = 0; i < scalars_.size(); ++i) {
       fn_.setOperand(loop_, scalars_[i] + 3, fn_.addArg(block, results[i]));
@@ -133,6 +150,30 @@ private:
       fn_.addOperand(fn_.last(body_), next);
       direct_.push_back(dot.packed.rows.valid() ? carryDirect(dot, next) : ValueId{});
     }
+  }
+
+  // The chunk's slot, by its number, and whether it lies there.
+  void takePanel(ChunkedDot &dot) {
+    const int32_t slots = slotsOf(dot);
+    if (slots == 0) {
+      return;
+    }
+    const ValueId next = fn_.operand(fn_.last(body_), fn_.defIndex(dot.column) - 1);
+    const auto keys = keysOf(fn_, state_.facts, loop_, outer_, std::array{fn_.operand(dot.dot, 1), next});
+    check(keys.has_value(), "what a kept panel follows from is known");
+    Builder before(fn_, loop_);
+    const ValueId number = before.make(Opcode::UDiv, {first_, before.constInt(ivType_, chunk_)});
+    ValueId slot = before.make(Opcode::UMin, {number, before.constInt(ivType_, slots - 1)});
+    if (ivType_ != kI32) {
+      slot = before.make(ivType_.elementBits() > 32 ? Opcode::Trunc : Opcode::ZExt, {slot}, kI32);
+    }
+    const Type whole = fn_.type(dot.packed.b);
+    dot.packed.b = before.make(Opcode::BufferSlot, {dot.packed.b, slot}, Type::buffer(whole.shape().subspan(1), whole.elem()));
+    Values operands{slot};
+    operands.append(*keys);
+    const OpId recall = before.op(Opcode::Recall, operands, std::array{Type::scalar(Elem::I1)});
+    fn_.setAttr(recall, Attr::slots, AttrValue(int64_t{slots}));
+    dot.isKept = fn_.result(recall);
   }
 
   // Columns whose rows are read in place: those of all iterations up to the first that has no whole rows.
@@ -210,6 +251,7 @@ private:
   ChunkedLoop chunked_;
   TileHomes accumulators_;
   ValueId trips_;
+  ValueId first_; // the chunk's first iteration, in the outer loop
   ValueId isLast_; // an i1 in the outer loop: no chunk comes behind this one
   OpId outer_;
   Values columns_, direct_; // what the inner loop carried, by dot

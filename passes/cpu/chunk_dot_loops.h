@@ -19,6 +19,8 @@
 // something is masked off: the inner loop carries `direct` as well, the columns up to there, and whether it
 // is still in front of it.
 //
+// Packed chunks of b may stay for the next program (kept_panels.h).
+//
 // Any number of dots and of carried scalars; the body may have no effect, no region op and no other
 // carried tile, and nothing may read an accumulator but its dot. The step is a positive constant.
 #pragma once
@@ -34,6 +36,7 @@ struct ChunkedDot {
   PackedOperands packed;
   ir::ValueId column; // i32 in the inner body: where this iteration packs
   ir::ValueId inPlace; // i1 there: whether its rows of a, and all before, are read in place; invalid: never
+  ir::ValueId isKept; // i1 in front of it: whether the chunk's panel of b lies packed already; invalid: never
 };
 using ChunkedLoop = std::vector<ChunkedDot>;
 

@@ -55,6 +55,13 @@ int32_t ContractShape::rowB() const {
   return spreadRow(paddedN, unit.group * int32_t(ir::byteSize(unit.packed)));
 }
 
+PackedShapes packedShapes(const ContractShape &shape, int32_t columns) {
+  const int32_t group = shape.unit.group;
+  return {{shape.paddedM, shape.rowA(columns)},
+          {columns / group, shape.rowB()},
+          group > 1 ? Elem::I32 : shape.unit.packed};
+}
+
 std::optional<ContractShape> contractShape(const ir::Target &target, Elem operand,
                                            Elem accumulator, int32_t m, int32_t n, const ContractPins &pins) {
   ContractShape shape;

@@ -31,6 +31,7 @@
 #include "ir/function.h"
 #include "ir/target.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -49,6 +50,13 @@ struct ContractShape {
   [[nodiscard]] int32_t rowA(int32_t k) const;
   [[nodiscard]] int32_t rowB() const;
 };
+
+// Extents of the scratch copies of a and b for reductions over `columns` elements, whole steps of the unit.
+struct PackedShapes {
+  std::array<int32_t, 2> a, b;
+  ir::Elem elemB;
+};
+[[nodiscard]] PackedShapes packedShapes(const ContractShape &shape, int32_t columns);
 
 // What a text decides (plan_pins.h); empty or 0: nothing.
 struct ContractPins {

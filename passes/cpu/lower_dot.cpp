@@ -94,8 +94,12 @@ public:
         packed_(packed), column_(column), slice_(std::move(slice)), group_(shape.unit.group),
         k_(fn_.type(fn_.operand(dot, 0)).shape().back()) {}
 
-  void run(ValueId inPlace) {
+  void run(ValueId inPlace, ValueId isKept) {
     inPlace.valid() ? packAElsewhere(inPlace) : packA();
+    if (isKept.valid()) { // what is stored on the way would be so only where it is not
+      storeKept(state_, fn_.operand(dot_, 1), position_);
+      position_ = openBranches(fn_, position_, isKept)[1];
+    }
     if (group_ > 1) {
       packGroups();
       packLastGroup();
@@ -378,7 +382,7 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
   zeroPadding(state, dot, acc, matrix);
   home = home.valid() ? home : allocBuffer(before, type.shape(), type.element());
   const auto [position, slice] = openSlices(state, dot, leading);
-  OperandPacker(state, dot, position, shape, packed, {}, slice).run({});
+  OperandPacker(state, dot, position, shape, packed, {}, slice).run({}, {});
   const LaneChoice choice{1, lanesFor(state, std::array{start}, shape.n)};
   using Indices = ElementBuilder::Indices;
   emitNest(state, position, matrix.shape(), choice,
@@ -420,28 +424,24 @@ void zeroPadding(NestState &state, OpId position, ValueId buffer, Type tile) {
   }
 }
 
-PackedShapes packedShapes(const ContractShape &shape, int32_t columns) {
-  const int32_t group = shape.unit.group;
-  return {{shape.paddedM, shape.rowA(columns)},
-          {columns / group, shape.rowB()},
-          group > 1 ? Elem::I32 : shape.unit.packed};
-}
-
-PackedOperands allocPacked(NestState &state, OpId position, const ContractShape &shape, int32_t k) {
+PackedOperands allocPacked(NestState &state, OpId position, const ContractShape &shape, int32_t k, bool keepsB) {
   Builder before(state.fn, position);
   const int32_t columns = shape.packedK(k);
   const PackedShapes shapes = packedShapes(shape, columns);
   PackedOperands operands;
   operands.a = allocBuffer(before, shapes.a, Type::scalar(shape.unit.packed));
-  operands.b = allocBuffer(before, shapes.b, Type::scalar(shapes.elemB));
   zeroFill(state, position, operands.a, {shape.m, shape.paddedM}, {0, columns});
+  if (keepsB) {
+    return operands;
+  }
+  operands.b = allocBuffer(before, shapes.b, Type::scalar(shapes.elemB));
   zeroFill(state, position, operands.b, {0, shapes.b[0]}, {shape.n, shape.paddedN});
   return operands;
 }
 
 void packOperands(NestState &state, OpId dot, OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ValueId column, ValueId inPlace) {
-  OperandPacker(state, dot, position, shape, packed, column).run(inPlace);
+                  const PackedOperands &packed, ValueId column, ValueId inPlace, ValueId isKept) {
+  OperandPacker(state, dot, position, shape, packed, column).run(inPlace, isKept);
 }
 
 void emitContract(NestState &state, OpId position, const ContractShape &shape,
@@ -476,7 +476,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
   }
   const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
   const PackedOperands packed = allocPacked(state, dot, *shape, k);
-  packOperands(state, dot, dot, *shape, packed, {}, {});
+  packOperands(state, dot, dot, *shape, packed, {}, {}, {});
   const Type type = fn.type(fn.result(dot));
   const ValueId start = fn.operand(dot, 2);
   if (!home.valid()) {

@@ -16,13 +16,6 @@ namespace libtile::passes {
 // Zeros around the tile in a buffer that is larger than it.
 void zeroPadding(NestState &state, ir::OpId position, ir::ValueId buffer, ir::Type tile);
 
-// Extents of the scratch copies of a and b for reductions over `columns` elements, whole steps of the unit.
-struct PackedShapes {
-  std::array<int32_t, 2> a, b;
-  ir::Elem elemB;
-};
-[[nodiscard]] PackedShapes packedShapes(const ContractShape &shape, int32_t columns);
-
 // Scratch for the packed operands of reductions over up to `k` elements, rows of padding zeroed.
 struct PackedOperands {
   ir::ValueId a, b;
@@ -30,12 +23,13 @@ struct PackedOperands {
   ir::ValueId ahead; // those of the rows that the sums are stored to (sums_ahead.h), or invalid,
   int64_t aheadBytes = 0; // and of their elements
 };
+// Where b is kept (kept_panels.h), it is left to the caller.
 [[nodiscard]] PackedOperands allocPacked(NestState &state, ir::OpId position,
-                                         const ContractShape &shape, int32_t k);
+                                         const ContractShape &shape, int32_t k, bool keepsB = false);
 // Nests that pack the dot's operands behind the first `column` elements of the reduction (an i32,
-// of whole groups; invalid: 0). With `inPlace`, an i1, a is packed where that does not hold.
+// of whole groups; invalid: 0). With `inPlace` and `isKept`, i1, a and b are packed where that does not hold.
 void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ir::ValueId column, ir::ValueId inPlace);
+                  const PackedOperands &packed, ir::ValueId column, ir::ValueId inPlace, ir::ValueId isKept);
 // Of the first k elements; of those `direct` are read in place, if there are rows. `soon`, an i1: whether the sums are stored next,
 // if it is known where.
 void emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,

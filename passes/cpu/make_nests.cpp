@@ -95,7 +95,7 @@ private:
   void lowerDotIn(OpId op, const Frame &frame) {
     if (frame.chunk != nullptr) {
       const auto dot = std::ranges::find(*frame.chunk, op, &ChunkedDot::dot);
-      packOperands(state_, op, op, dot->shape, dot->packed, dot->column, dot->inPlace);
+      packOperands(state_, op, op, dot->shape, dot->packed, dot->column, dot->inPlace, dot->isKept);
       return;
     }
     ValueId home;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/ops.h"
 #include "ir/printer.h"
-#include "passes/cpu/lower_dot.h"
+#include "passes/cpu/plan_nests.h"
 
 #include <algorithm>
 
@@ -83,6 +83,11 @@ private:
     return text;
   }
 
+  static std::string keptText(const std::map<OpId, int32_t> &kept, OpId dot) {
+    const auto slots = kept.find(dot);
+    return slots == kept.end() ? "" : ", b of " + std::to_string(slots->second) + (slots->second == 1 ? " chunk" : " chunks") + " kept for the next program";
+  }
+
   // Of dots in one chunk each is packed as often.
   std::string ofDot(OpId dot) const {
     const auto found = plan_.contracts.find(dot);
@@ -99,6 +104,7 @@ private:
     return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
            sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
            " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run") +
+           keptText(inChunks ? chunks->second.kept : std::map<OpId, int32_t>{}, dot) +
            (inPlace ? ", rows of a in place where nothing is masked off" : "") +
            (inChunks && chunks->second.stores.contains(dot) ? ", where sums go asked for ahead" : "");
   }

@@ -4,6 +4,7 @@
 #include "passes/cpu/plan_nests.h"
 
 #include "ir/ops.h"
+#include "passes/cpu/kept_panels.h"
 #include "passes/cpu/make_nests.h"
 #include "passes/cpu/nest_costs.h"
 #include "passes/cpu/plan_tiles.h"
@@ -123,7 +124,7 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
                           : dots.empty()                ? 0
                                                         : chunkOf(fn, target, plan, loop, dots);
     if (chunk > 1) {
-      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}, {}};
+      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}, {}, {}};
       std::ranges::copy_if(dots, std::back_inserter(planned.inPlace), [&](OpId dot) {
         return plan.tiles[fn.operand(dot, 0)].keep == Keep::inline_ &&
                haveRowsInPlace(fn, facts, target, loop, dot, plan.contracts.at(dot));
@@ -134,6 +135,11 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
         const OpId store = storeOfSums({fn, plan.sunk, nothingStored}, facts, loop, sums);
         if (store.valid()) {
           planned.stores.emplace(dot, store);
+        }
+        const bool isInline = plan.tiles[fn.operand(dot, 1)].keep == Keep::inline_;
+        const int32_t slots = isInline ? panelsToKeep(fn, facts, target, loop, dot, plan.contracts.at(dot), chunk) : 0;
+        if (slots != 0) {
+          planned.kept.emplace(dot, slots);
         }
       }
     }

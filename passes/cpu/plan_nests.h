@@ -64,6 +64,7 @@ struct PlannedChunks {
   int32_t iterations = 0;     // of one chunk, at least 2
   std::vector<ir::OpId> inPlace; // those of the dots whose rows of a are read in place (rows_in_place.h)
   std::map<ir::OpId, ir::OpId> stores; // by the dot, those of its sums that are asked for ahead (sums_ahead.h)
+  std::map<ir::OpId, int32_t> kept; // by the dot, of how many chunks b stays for the next program (kept_panels.h)
 };
 
 // How one nest goes over its elements; or a fold or prefix, with the nest over the other axes around it.
