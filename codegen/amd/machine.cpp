@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/amd/machine.h"
 
+#include "codegen/amd/place_spills.h"
 #include "codegen/llvm_compat.h"
 #include "ir/diagnostic.h"
 
@@ -81,6 +82,9 @@ void Passes::add(llvm::Pass *pass) {
   if (llvm::is_contained(kWithoutWork, name) || llvm::is_contained(leftOut_, name)) {
     delete pass;
     return;
+  }
+  if (name == "Prologue/Epilogue Insertion & Frame Finalization") {
+    PassManager::add(createPlaceSpills());
   }
   PassManager::add(pass);
 }

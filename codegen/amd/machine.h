@@ -17,7 +17,7 @@ namespace libtile::codegen::amd {
 // such backend.
 [[nodiscard]] llvm::TargetMachine &machineFor(const ir::Target &target);
 
-// The backend's passes, without those of these names and without those that look for what no kernel has.
+// The backend's passes, without those of these names and without those that look for what no kernel has; and with ours.
 class Passes : public llvm::legacy::PassManager {
 public:
   explicit Passes(llvm::ArrayRef<llvm::StringLiteral> leftOut) : leftOut_(leftOut) {}

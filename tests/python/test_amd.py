@@ -272,6 +272,16 @@ def test_tiles_that_leave_room_for_a_second_wave(name, depth, rows, waves):
         assert "scratch_" not in loop and "buffer_store" not in loop
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_spilled_registers_lie_in_the_frame(causal):
+    """LLVM writes the rest of registers whose slot has offset 4096 within to offset -4096, which is another thread's."""
+    lesson = importlib.import_module("06_attention").attention_backward
+    types = ["*fp16:16"] * 4 + ["*fp32:16"] * 3 + ["*fp16:16"] * 2 + ["i32", "fp32"]
+    made = lesson.warmup(*types, target="gfx1100", grid=(1,), num_warps=8, D=64, BLOCK_M=128, BLOCK_N=128, CAUSAL=causal)
+    offsets = [int(each) for each in re.findall(r"scratch_\w+ .*offset:(-?\d+)", made.asm["asm"])]
+    assert number(made.asm["asm"], "private_segment_fixed_size") > 4096 > max(offsets) and min(offsets) >= 0
+
+
 @pytest.mark.parametrize("name, least", [("gfx90a", 32768), ("gfx942", 32768), ("gfx1100", 16384), ("gfx1201", 16384)])
 def test_stores_keep_no_program_out(name, least):
     """Sums of 64 KiB are stored as they are held; the loop's operands decide how many programs a compute unit has room for."""
