@@ -108,8 +108,8 @@ void initialise() {
 Code generate(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, Kept &keep) {
   ir::check(fn.stage == ir::Stage::Staged, "the AMD generator takes a staged function");
   initialise();
-  llvm::TargetMachine &machine = machineFor(target);
-  const auto module = gpu::newModule(fn, target, options, machine.createDataLayout(), keep);
+  Backend &backend = Backend::of(target);
+  const auto module = gpu::newModule(fn, target, options, backend.machine().createDataLayout(), keep);
   module->addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
 
   Code code;
@@ -124,8 +124,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   gpu::finish(*module, fn, options, code);
   const bool asText = options.keepAssembly;
   const auto [bytes, error] =
-      emit(machine, *module, addressPasses(machine),
-                asText ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
+      backend.emit(*module, addressPasses, asText ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
   if (!error.empty()) {
     throw ir::Unsupported("LLVM makes no code for " + target.name + " of this kernel: " + error);
   }

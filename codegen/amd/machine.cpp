@@ -9,8 +9,6 @@
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/Pass.h>
-#include <llvm/Support/raw_ostream.h>
-
 #include <array>
 #include <map>
 
@@ -60,21 +58,25 @@ void keepError(const llvm::DiagnosticInfo *info, void *text) {
 
 } // namespace
 
-llvm::TargetMachine &machineFor(const ir::Target &target) {
-  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
-  std::unique_ptr<llvm::TargetMachine> &machine = machines[target.name];
-  if (machine == nullptr) {
-    std::string error;
-    const llvm::Target *found = compat::lookupTarget(target.triple, error);
-    if (found == nullptr) {
-      throw ir::Unsupported("this build's LLVM has no backend for " + target.name + ": " + error);
-    }
-    llvm::TargetOptions options;
-    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-    machine = compat::createTargetMachine(*found, target.triple, target.cpu, target.features, options,
-                                          llvm::CodeGenOptLevel::Default);
+Backend::Backend(const ir::Target &target) {
+  std::string error;
+  const llvm::Target *found = compat::lookupTarget(target.triple, error);
+  if (found == nullptr) {
+    throw ir::Unsupported("this build's LLVM has no backend for " + target.name + ": " + error);
   }
-  return *machine;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  machine_ = compat::createTargetMachine(*found, target.triple, target.cpu, target.features, options,
+                                         llvm::CodeGenOptLevel::Default);
+}
+
+Backend &Backend::of(const ir::Target &target) {
+  thread_local std::map<std::string, std::unique_ptr<Backend>> backends;
+  std::unique_ptr<Backend> &backend = backends[target.name];
+  if (backend == nullptr) {
+    backend.reset(new Backend(target));
+  }
+  return *backend;
 }
 
 void Passes::add(llvm::Pass *pass) {
@@ -89,20 +91,28 @@ void Passes::add(llvm::Pass *pass) {
   PassManager::add(pass);
 }
 
-Emitted emit(llvm::TargetMachine &machine, llvm::Module &module, std::unique_ptr<llvm::legacy::PassManager> given,
-             llvm::CodeGenFileType type) {
-  Emitted made;
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream stream(text);
-  const auto passes = std::move(given); // which hold the stream to their end
+Backend::Writer::Writer(llvm::TargetMachine &machine, FirstPasses first, llvm::CodeGenFileType type) : passes(first(machine)) {
   if (machine.addPassesToEmitFile(*passes, stream, nullptr, type)) {
     throw ir::InternalError("LLVM's backend does not write such a file");
   }
+}
+
+Emitted Backend::emit(llvm::Module &module, FirstPasses first, llvm::CodeGenFileType type) {
+  const bool isObject = type == llvm::CodeGenFileType::ObjectFile;
+  std::unique_ptr<Writer> writer = isObject ? std::move(objects_) : nullptr;
+  if (writer == nullptr) {
+    writer = std::make_unique<Writer>(*machine_, first, type);
+  }
+  Emitted made;
+  writer->text.clear();
   llvm::LLVMContext &context = module.getContext();
   context.setDiagnosticHandlerCallBack(keepError, &made.error);
-  passes->run(module);
+  writer->passes->run(module);
   context.setDiagnosticHandlerCallBack(nullptr, nullptr);
-  made.bytes = std::string(text);
+  made.bytes = std::string(writer->text);
+  if (isObject && made.error.empty()) {
+    objects_ = std::move(writer);
+  }
   return made;
 }
 

@@ -4,18 +4,16 @@
 
 #include "ir/target.h"
 
+#include <llvm/ADT/SmallString.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include <memory>
 #include <string>
 
 namespace libtile::codegen::amd {
-
-// One a target and thread: making one costs more than a small kernel's code. Throws Unsupported if this build's LLVM has no
-// such backend.
-[[nodiscard]] llvm::TargetMachine &machineFor(const ir::Target &target);
 
 // The backend's passes, without those of these names and without those that look for what no kernel has; and with ours.
 class Passes : public llvm::legacy::PassManager {
@@ -31,8 +29,35 @@ struct Emitted {
   std::string bytes;
   std::string error; // the first one that LLVM found; "": none
 };
-// What LLVM's backend writes by these passes, which it adds its own to.
-[[nodiscard]] Emitted emit(llvm::TargetMachine &machine, llvm::Module &module,
-                           std::unique_ptr<llvm::legacy::PassManager> passes, llvm::CodeGenFileType type);
+
+// LLVM's machine for a target, which costs more to make than a small kernel's code, and the passes that write its objects, which
+// cost a sixth of that.
+class Backend {
+public:
+  using FirstPasses = std::unique_ptr<llvm::legacy::PassManager> (*)(llvm::TargetMachine &);
+
+  // The thread's own. Throws Unsupported if this build's LLVM has no such backend.
+  [[nodiscard]] static Backend &of(const ir::Target &target);
+
+  [[nodiscard]] llvm::TargetMachine &machine() { return *machine_; }
+  // What LLVM's backend writes: its passes run behind the first ones, which are always the same.
+  [[nodiscard]] Emitted emit(llvm::Module &module, FirstPasses first, llvm::CodeGenFileType type);
+
+private:
+  struct Writer {
+    Writer(llvm::TargetMachine &machine, FirstPasses first, llvm::CodeGenFileType type);
+
+    llvm::SmallString<0> text;
+    llvm::raw_svector_ostream stream{text};
+    std::unique_ptr<llvm::legacy::PassManager> passes; // which hold the stream to their end
+  };
+
+  explicit Backend(const ir::Target &target);
+
+  std::unique_ptr<llvm::TargetMachine> machine_; // which passes hold
+  // Only of objects: a second text lacks the name of its section. Empty while it runs, so that none is left whose passes LLVM
+  // threw out of.
+  std::unique_ptr<Writer> objects_;
+};
 
 } // namespace libtile::codegen::amd

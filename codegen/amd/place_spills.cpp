@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A slot of 20 to 44 bytes is written by 16 bytes and a rest. LLVM (19 to 22) asks whether the offset of the last whole 16 bytes
+// A slot of 20 to 44 bytes is written by 16 bytes and a rest. LLVM 22 asks whether the offset of the last whole 16 bytes
 // fits its instruction, and takes that for the rest's, too: a rest at 4096 is written at -4096, outside of the thread's memory.
 // So no such slot may have that offset within. They come first in the frame, and the few that would reach it begin there.
 #include "codegen/amd/place_spills.h"
