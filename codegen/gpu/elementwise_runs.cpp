@@ -2,7 +2,6 @@
 #include "codegen/gpu/elementwise_runs.h"
 
 #include "ir/ops.h"
-#include "passes/gpu/live_tiles.h"
 
 #include <algorithm>
 #include <array>
@@ -80,7 +79,7 @@ size_t ElementwiseRun::groupSize() const {
     return 1;
   }
   // A thread's registers also hold what was before the run and what stays behind it.
-  const auto most = static_cast<size_t>(passes::threadRegisters(fn_, e_.target_)) / 2;
+  const auto most = static_cast<size_t>(e_.registers_) / 2;
   const size_t each = pressure();
   // Four are enough to hide an instruction's latency behind the others'.
   return each * registers_ <= most ? registers_ : std::bit_floor(std::max<size_t>(4, (most + 1) / 2 / each));

@@ -3,6 +3,7 @@
 
 #include "codegen/gpu/elementwise_runs.h"
 #include "ir/ops.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/gpu/shared_accesses.h"
 
 #include <llvm/Transforms/Utils/Local.h>
@@ -44,7 +45,7 @@ Emitter::Emitter(const ir::Function &fn, const ir::Target &target, const CodeOpt
                  GpuElementwise &elementwise)
     : fn_(fn), target_(target), options_(options), module_(module), context_(module.getContext()),
       builder_(context_), elementwise_(elementwise), facts_(passes::computeFacts(fn)),
-      values_(fn.numValues()), contracts_(options.contracts) {}
+      values_(fn.numValues()), registers_(passes::threadRegisters(fn, target)), contracts_(options.contracts) {}
 
 // One parameter an argument, where i1 travels as i8, and behind them one a tensor map; then, where programs share blocks, the
 // grid's extents.

@@ -114,8 +114,7 @@ protected:
   void elementwise(ir::OpId op);
   // Some registers of the result, which has room for all; `alike` are its equalRegisters.
   void elementwise(ir::OpId op, size_t first, size_t end, int32_t alike, const Regs &dividends);
-  // An op that takes pairs: two registers at once.
-  void pairs(ir::OpId op, size_t first, size_t end);
+  void pairs(ir::OpId op, size_t first, size_t end); // an op that takes two registers at once
   void hold(ir::OpId op, size_t first, size_t end); // registers of a tile whose result has room for all
   [[nodiscard]] llvm::Value *oneDivisor(ir::OpId op);
   // A division of many registers by one float: its dividends, which are multiplied by the reciprocal; of
@@ -294,6 +293,7 @@ protected:
   std::map<uint32_t, TileIndices> indices_;   // of index tiles, by value
   std::map<uint32_t, llvm::BasicBlock *> madeIn_; // where the registers of these were made last
   std::map<std::string, llvm::Value *> threadValues_; // of this thread, made in the prologue, by text
+  int64_t registers_; // of 32 bits, that a thread has
   bool contracts_; // a product may be fused with the sum that it goes into
 };
 

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -73,17 +75,16 @@ public:
   // The most registers of a thread that lie across a reduction, with those of tiles that are loaded behind it.
   [[nodiscard]] int64_t across() const {
     int64_t most = 0;
+    std::map<uint32_t, Lives> lives; // by block
+    const auto livesAt = [&](OpId op) -> const Lives & {
+      const BlockId block = fn_.block(op);
+      const auto found = lives.find(block.index);
+      return found != lives.end() ? found->second : lives.emplace(block.index, livesOf(block)).first->second;
+    };
     for (const OpId point : points()) {
-      int64_t registers = loadedBehind(point);
-      for (const ValueId value : crossing(point)) {
-        registers += registersOf(value);
-      }
+      int64_t registers = loadedBehind(point) + livesAt(point).beyond(point);
       for (OpId owner = fn_.parentOp(fn_.block(point)); owner.valid(); owner = fn_.parentOp(fn_.block(owner))) {
-        std::set<uint32_t> fromOwner = behind(owner); // what a loop or a branch uses itself lies across it, too
-        fromOwner.insert(owner.index);
-        for (const ValueId value : usedBy(owner, fromOwner)) {
-          registers += registersOf(value);
-        }
+        registers += livesAt(owner).upTo(owner); // what a loop or a branch uses itself lies across it, too
       }
       most = std::max(most, registers);
     }
@@ -99,6 +100,50 @@ public:
   }
 
 private:
+  // Registers of rows that a block makes in front of its op and uses behind it, or also in it.
+  struct Lives {
+    std::map<uint32_t, size_t> placeOf;
+    std::vector<int64_t> behind, inOrBehind; // by place
+
+    [[nodiscard]] int64_t beyond(OpId op) const { return behind[placeOf.at(op.index)]; }
+    [[nodiscard]] int64_t upTo(OpId op) const { return inOrBehind[placeOf.at(op.index)]; }
+  };
+
+  [[nodiscard]] Lives livesOf(BlockId block) const {
+    Lives lives;
+    for (OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
+      lives.placeOf.emplace(op.index, lives.placeOf.size());
+    }
+    // First what begins and ends at a place, then its sum.
+    lives.behind.resize(lives.placeOf.size() + 1);
+    lives.inOrBehind.resize(lives.placeOf.size() + 1);
+    for (OpId op = fn_.first(block); op.valid(); op = fn_.next(op)) {
+      const size_t first = lives.placeOf.at(op.index) + 1;
+      for (const ValueId value : fn_.results(op)) {
+        const size_t last = isRow(fn_, value) && !isMadeOfNumbers(value) ? lastUse(value, block, lives) : 0;
+        if (last >= first) {
+          lives.behind[first] += registersOf(value);
+          lives.behind[last] -= registersOf(value);
+          lives.inOrBehind[first] += registersOf(value);
+          lives.inOrBehind[last + 1] -= registersOf(value);
+        }
+      }
+    }
+    std::partial_sum(lives.behind.begin(), lives.behind.end(), lives.behind.begin());
+    std::partial_sum(lives.inOrBehind.begin(), lives.inOrBehind.end(), lives.inOrBehind.begin());
+    return lives;
+  }
+
+  // The place of the last op that uses it or has such ops in it; 0: there is none.
+  [[nodiscard]] size_t lastUse(ValueId value, BlockId block, const Lives &lives) const {
+    size_t last = 0;
+    for (const ir::Use &use : fn_.uses(value)) {
+      const OpId owner = ownerIn(block, use.op);
+      last = owner.valid() ? std::max(last, lives.placeOf.at(owner.index)) : last;
+    }
+    return last;
+  }
+
   // Of a thread.
   [[nodiscard]] int64_t registersOf(ValueId row) const {
     return byElement_.contains(row.index) ? fn_.layout(fn_.type(row).layout()).size(ir::HwDim::Reg) : registersOfThread(fn_, row);
@@ -137,10 +182,8 @@ private:
   }
 
   // Rows that its block makes in front of it and uses behind it.
-  [[nodiscard]] std::vector<ValueId> crossing(OpId point) const { return usedBy(point, behind(point)); }
-
-  // Rows that its block makes in front of it, used by these ops of the block or in them.
-  [[nodiscard]] std::vector<ValueId> usedBy(OpId point, const std::set<uint32_t> &later) const {
+  [[nodiscard]] std::vector<ValueId> crossing(OpId point) const {
+    const std::set<uint32_t> later = behind(point);
     const BlockId block = fn_.block(point);
     std::vector<ValueId> found;
     for (OpId op = fn_.first(block); op != point; op = fn_.next(op)) {
