@@ -5,8 +5,11 @@
 #include "passes/analysis/alias.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 namespace libtile::passes {
 namespace {
@@ -36,15 +39,23 @@ public:
 
 private:
   void visit(BlockId block) {
-    std::vector<OpId> loaded;
-    for (const OpId op : fn_.opsIn(block)) {
+    const std::vector<OpId> ops = fn_.opsIn(block);
+    std::map<std::vector<uint32_t>, int> toCome; // loads of these operands
+    for (const OpId op : ops) {
+      if (isPlainLoad(op)) {
+        ++toCome[operandsOf(op)];
+      }
+    }
+    std::vector<OpId> loaded; // what is loaded once more: most is not, and each access is compared with all of it
+    for (const OpId op : ops) {
       if (!isPlainLoad(op)) {
-        std::erase_if(loaded, [&](OpId load) { return mayChange(op, load); });
+        forget(loaded, op);
         continue;
       }
+      const int others = --toCome[operandsOf(op)];
       const auto earlier = std::ranges::find_if(loaded, [&](OpId load) { return gives(load, op); });
       if (earlier == loaded.end()) {
-        loaded.push_back(op);
+        others > 0 ? loaded.push_back(op) : void();
       } else if (hold(*earlier)) {
         fn_.replaceAllUses(fn_.result(op), fn_.result(*earlier));
         fn_.erase(op);
@@ -53,10 +64,18 @@ private:
     }
   }
 
-  // Behind an access that is ordered another program may have written.
-  [[nodiscard]] bool mayChange(OpId op, OpId load) {
+  [[nodiscard]] std::vector<uint32_t> operandsOf(OpId load) const {
+    std::vector<uint32_t> operands;
+    std::ranges::transform(fn_.operands(load), std::back_inserter(operands), [](ValueId operand) { return operand.index; });
+    return operands;
+  }
+
+  // What the op may change. Behind an access that is ordered another program may have written.
+  void forget(std::vector<OpId> &loaded, OpId op) {
     const ir::Effects effects = fn_.effects(op);
-    return effects.has(ir::Effects::Ordered) || (!effects.pure() && mayConflict(fn_, load, op, facts()));
+    if (!effects.pure()) {
+      std::erase_if(loaded, [&](OpId load) { return effects.has(ir::Effects::Ordered) || mayConflict(fn_, load, op, facts()); });
+    }
   }
 
   [[nodiscard]] bool isPlainLoad(OpId op) const {
