@@ -9,7 +9,8 @@
 namespace libtile::codegen::nvidia {
 
 // Moves what frees a register, as it is the only reader of two values of its block, right behind the later one of these; and what
-// puts a value into a vector behind that value. Nothing is moved that reads memory, or has effects.
+// puts a value into a vector behind that value. Nothing is moved that reads memory, or has effects. Sums of an asynchronous dot are
+// read by extracts that stand behind the wait for it: these stay, and so does what reads them, behind them.
 void foldEarly(llvm::Function &kernel);
 
 } // namespace libtile::codegen::nvidia
