@@ -9,6 +9,7 @@
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/Pass.h>
+
 #include <array>
 #include <map>
 

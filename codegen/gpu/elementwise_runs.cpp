@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <limits>
-#include <unordered_map>
 
 namespace libtile::codegen::gpu {
 
@@ -29,7 +28,10 @@ bool ElementwiseRun::isOfTiles(OpId op) const {
 }
 
 bool ElementwiseRun::needs(OpId op) const {
-  return std::ranges::any_of(fn_.operands(op), [&](ValueId operand) { return made_.contains(operand.index); });
+  return std::ranges::any_of(fn_.operands(op), [&](ValueId operand) {
+    const OpId maker = fn_.def(operand);
+    return maker.valid() && placeOf_.contains(maker.index);
+  });
 }
 
 bool ElementwiseRun::take(OpId op) {
@@ -55,8 +57,8 @@ bool ElementwiseRun::take(OpId op) {
     return false;
   }
   registers_ = registers;
+  placeOf_[op.index] = ops_.size();
   ops_.push_back(op);
-  made_.insert(fn_.result(op).index);
   return true;
 }
 
@@ -70,7 +72,7 @@ void ElementwiseRun::finish() {
     }
   }
   ops_.clear();
-  made_.clear();
+  placeOf_.clear();
   registers_ = 0;
 }
 
@@ -86,18 +88,14 @@ size_t ElementwiseRun::groupSize() const {
 }
 
 size_t ElementwiseRun::pressure() const {
-  std::unordered_map<uint32_t, size_t> placeOf;
-  for (size_t place = 0; place < ops_.size(); ++place) {
-    placeOf[ops_[place].index] = place;
-  }
   std::vector<size_t> freed(ops_.size(), 0); // behind the op at that place
   size_t live = 0, most = 1;
   for (size_t place = 0; place < ops_.size(); ++place) {
     const ValueId result = fn_.result(ops_[place]);
     size_t last = place;
     for (const ir::Use use : fn_.uses(result)) {
-      const auto found = placeOf.find(use.op.index);
-      last = std::max(last, found == placeOf.end() ? kEverywhere : found->second);
+      const auto found = placeOf_.find(use.op.index);
+      last = std::max(last, found == placeOf_.end() ? kEverywhere : found->second);
     }
     live += words(fn_.type(result));
     most = std::max(most, live);

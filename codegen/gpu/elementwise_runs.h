@@ -9,7 +9,7 @@
 
 #include "codegen/gpu/emitter.h"
 
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 namespace libtile::codegen::gpu {
@@ -34,7 +34,7 @@ private:
   Emitter &e_;
   const ir::Function &fn_;
   std::vector<ir::OpId> ops_;
-  std::unordered_set<uint32_t> made_; // their results
+  std::unordered_map<uint32_t, size_t> placeOf_; // in them, by op
   size_t registers_ = 0; // of each tile of the run; 0: it has none yet
 };
 

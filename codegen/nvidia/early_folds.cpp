@@ -2,12 +2,13 @@
 #include "codegen/nvidia/early_folds.h"
 
 #include <llvm/ADT/DenseMap.h>
-#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/BasicBlock.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace libtile::codegen::nvidia {

@@ -55,7 +55,9 @@ private:
       const int others = --toCome[operandsOf(op)];
       const auto earlier = std::ranges::find_if(loaded, [&](OpId load) { return gives(load, op); });
       if (earlier == loaded.end()) {
-        others > 0 ? loaded.push_back(op) : void();
+        if (others > 0) {
+          loaded.push_back(op);
+        }
       } else if (hold(*earlier)) {
         fn_.replaceAllUses(fn_.result(op), fn_.result(*earlier));
         fn_.erase(op);

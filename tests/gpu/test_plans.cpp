@@ -285,25 +285,19 @@ TEST(Warps, OfStreamsFollowTheBytes) {
   EXPECT_EQ(streamWarps(1 << 20), 16);
 }
 
-int32_t rowWarps(int32_t extent) {
-  const std::string sum = R"(%s = reduce %v {axis=0} : f32 {
-  ^(%a: f32, %b: f32):
-    %c = add %a, %b : f32
-    yield %c
-  }
-  store %x, %s)";
-  return warpsOf(replaced(loadText(extent, sum), "xI>", "xi32>"));
-}
-
-// The same of a row of f16, summed up in f32.
-int32_t halfRowWarps(int32_t extent) {
-  const std::string sum = R"(%w = fpext %v : tile<Nxf32>
-  %s = reduce %w {axis=0} : f32 {
+// A sum of the row %v, stored where %y points.
+const std::string kSum = R"(%s = reduce %v {axis=0} : f32 {
   ^(%a: f32, %b: f32):
     %c = add %a, %b : f32
     yield %c
   }
   store %y, %s)";
+
+int32_t rowWarps(int32_t extent) { return warpsOf(replaced(loadText(extent, replaced(kSum, "%y", "%x")), "xI>", "xi32>")); }
+
+// The same of a row of f16, summed up in f32.
+int32_t halfRowWarps(int32_t extent) {
+  const std::string sum = "%w = fpext %v : tile<Nxf32>\n  " + replaced(kSum, "reduce %v", "reduce %w");
   const std::string ofFloats = replaced(replaced(loadText(extent, sum), "%x: ptr<f32>", "%x: ptr<f16>, %y: ptr<f32>"), "xI>", "xi32>");
   return warpsOf(replaced(replaced(ofFloats, "xptr<f32>>", "xptr<f16>>"), "%p : tile<" + std::to_string(extent) + "xf32>", "%p : tile<" + std::to_string(extent) + "xf16>"));
 }
