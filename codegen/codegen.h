@@ -68,6 +68,7 @@ struct KernelInfo {
   bool lines = false;                  // NVIDIA: its code names lines of the kernel's source
   bool cooperative = false;            // NVIDIA: a launch is refused unless all programs run at once
   bool overlaps = false;               // NVIDIA: a launch may start before the one that it follows has ended: its code waits for that
+  int32_t cluster = 1;                 // NVIDIA: programs of a cluster, where the grid is a multiple of it
   std::vector<DeviceLine> records;     // AMD: what it may say, by number
   std::vector<ir::TensorMap> maps;     // NVIDIA: descriptors that it takes behind its arguments
   bool sharesBlocks = false;           // NVIDIA: blocks run programs in turn; it takes the grid's extents behind them, i32

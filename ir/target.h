@@ -149,6 +149,7 @@ struct Target {
   int32_t rowCopy = 0;            // copies of so many bytes a lane that land side by side, in the order of a warp's lanes; 0: none
   bool boxCopy = false;           // cp.async.bulk.tensor and mbarriers
   bool gridDependencies = false;  // a launch may start before the one that it follows has ended, and wait for it (passes/gpu/overlap_launches.h)
+  int32_t mostCluster = 0;        // programs that may run side by side and copy boxes for each other (passes/gpu/plan_cluster.h); 0: none
   int32_t leastBoxRow = 0;        // bytes: threads copy rows faster that are shorter, on average (passes/gpu/narrow_boxes.h)
   int32_t registerTeam = 0;       // warps that take registers from others together (setmaxnreg); 0: none can
   bool atomicAddBf16 = false;     // an instruction; else by compare and swap

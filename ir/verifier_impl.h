@@ -42,6 +42,7 @@ void verifyCopyBox(Checker &checker, OpId op);      // likewise
 void verifyReduceBox(Checker &checker, OpId op);    // likewise
 void verifyReduceWait(Checker &checker, OpId op);   // likewise
 void verifyArrivalsWait(Checker &checker, OpId op); // likewise
+void verifyClusterBarrier(Checker &checker, OpId op); // likewise
 void verifyArrive(Checker &checker, OpId op);       // likewise
 void verifyProducer(Checker &checker, OpId op);     // invariant 41, verify_boxes.cpp
 void verifyStage(Checker &checker, OpId op);    // invariants 31 to 36, verify_stages.cpp

@@ -16,15 +16,29 @@ bool isScalarCode(const Function &fn, OpId op) {
          std::ranges::all_of(fn.operands(op), isScalar);
 }
 
+void requireCluster(Checker &c, OpId op, Attr attr) {
+  const int64_t programs = c.fn.hasAttr(op, attr) ? c.fn.getInt(op, attr) : 2;
+  c.require(programs == 2 || programs == 4 || programs == 8, 40, op, "a cluster has 2, 4 or 8 programs");
+  const auto meets = [&](OpId other) { return c.fn.opcode(other) == Opcode::ClusterBarrier && c.fn.getInt(other, Attr::count) == programs; };
+  c.require(!c.fn.hasAttr(op, attr) || std::ranges::any_of(c.fn.walk(), meets), 40, op, "programs that meet nowhere are no cluster");
+}
+
 } // namespace
 
+void verifyClusterBarrier(Checker &c, OpId op) {
+  requireCluster(c, op, Attr::count);
+  c.require(c.fn.block(op) == c.fn.body(), 40, op, "programs of a cluster meet in the kernel's body");
+}
+
 void verifyArrivalsInit(Checker &c, OpId op) {
+  requireCluster(c, op, Attr::cluster);
   const Type buffer = c.operandType(op, 0);
   c.require(buffer.isBuffer() && buffer.elem() == Elem::I64 && c.fn.getInt(op, Attr::count) >= 1, 40, op,
             "arrivals are a buffer of i64, and at least one is counted");
 }
 
 void verifyCopyBox(Checker &c, OpId op) {
+  requireCluster(c, op, Attr::cluster);
   const Type buffer = c.operandType(op, 0), arrivals = c.operandType(op, 1);
   const int64_t number = c.fn.getInt(op, Attr::map);
   if (!c.require(number >= 0 && number < static_cast<int64_t>(c.fn.maps.size()), 40, op, "there is no such map")) {
@@ -73,6 +87,7 @@ void verifyArrivalsWait(Checker &c, OpId op) {
 }
 
 void verifyArrive(Checker &c, OpId op) {
+  requireCluster(c, op, Attr::cluster);
   const Type buffer = c.operandType(op, 0);
   c.require(buffer.isBuffer() && buffer.elem() == Elem::I64 && buffer.numElements() == 1 &&
                 c.operandType(op, 1) == Type::scalar(Elem::I1),
@@ -95,7 +110,7 @@ void verifyProducer(Checker &c, OpId op) {
   // All warps run what stands in front: it must not depend on which thread it is.
   for (OpId before = fn.first(fn.body()); before != op; before = fn.next(before)) {
     const Opcode opcode = fn.opcode(before);
-    const bool isForAll = opcode == Opcode::GridWait || opcode == Opcode::LaunchDependents;
+    const bool isForAll = opcode == Opcode::GridWait || opcode == Opcode::LaunchDependents || opcode == Opcode::ClusterBarrier;
     c.require(isScalarCode(fn, before) || isForAll || opcode == Opcode::Alloc || opcode == Opcode::ArrivalsInit, 41, before,
               "more than scalar code in front of a producer");
   }

@@ -43,6 +43,8 @@ struct PassContext {
   // GPU: rows of the units of dots, and how many instructions' operands a lane has side by side (gpu/plan_dots.h).
   int32_t unitRows = 0;
   int32_t unitGroups = 0;
+  // GPU: programs of a cluster, which copy boxes for each other where they can (gpu/plan_cluster.h).
+  int32_t cluster = 1;
 };
 
 // Returns whether it changed anything.

@@ -12,7 +12,7 @@
 // `run:` may end with, or be, the name of one of the texts that a runner offers, such as `verify`: the
 // violations, one a line; `plan`: the function with what the next pass is going to do. A thrown error gives "error: message". Options after the passes:
 // target=NAME (default x86-64-v3), warps=N, stages=N (0: the compiler's choice), check, copy_boxes, warp_specialize, share_blocks,
-// spreads, launch_pdl, unit_rows=N, unit_groups=N.
+// spreads, launch_pdl, unit_rows=N, unit_groups=N, cluster=N.
 //
 // LIBTILE_BLESS=1 writes what was seen into the files. A mismatch prints a diff and that command.
 #pragma once
@@ -43,6 +43,7 @@ struct GoldenRun {
   bool overlapsLaunches = false;
   int unitRows = 0;
   int unitGroups = 0;
+  int cluster = 1;
 };
 // The text that a run gives for one input.
 using GoldenRunner = std::function<std::string(const GoldenRun &, const std::string &input)>;
@@ -71,6 +72,8 @@ inline GoldenRun parseGoldenRun(const std::string &line) {
       run.unitRows = std::atoi(value.c_str());
     } else if (word.starts_with("unit_groups=")) {
       run.unitGroups = std::atoi(value.c_str());
+    } else if (word.starts_with("cluster=")) {
+      run.cluster = std::atoi(value.c_str());
     } else if (word == "check") {
       run.check = true;
     } else if (word == "copy_boxes") {

@@ -155,6 +155,8 @@ NONE(PlaceRead)
 NONE(DotWait)
 NONE(GridWait)
 NONE(LaunchDependents)
+NONE(ClusterBarrier)
+NONE(ClusterSize)
 #undef NONE
 
 } // namespace libtile::codegen::amd

@@ -350,7 +350,8 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::BufferWrite: case Opcode::BufferGather: case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
   case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::ReduceBox: case Opcode::ReduceWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
   case Opcode::Producer: case Opcode::BeginTurns: case Opcode::TakeTurn: case Opcode::GiveTurn: case Opcode::PlaceWrite: case Opcode::PlaceRead: case Opcode::DotWait:
-  case Opcode::Worker: case Opcode::NumWorkers: case Opcode::Barrier: case Opcode::GridWait: case Opcode::LaunchDependents: break;
+  case Opcode::Worker: case Opcode::NumWorkers: case Opcode::Barrier: case Opcode::GridWait: case Opcode::LaunchDependents:
+  case Opcode::ClusterBarrier: case Opcode::ClusterSize: break;
   }
   throw ir::InternalError(std::string(fn_.opInfo(op).mnemonic) + " is not an op of the nested stage",
                           fn_.locationOf(op));

@@ -22,18 +22,21 @@ struct BoxText {
 };
 
 // An instruction for each part of a buffer, from or to [at]. `before` and `behind` are what stands around
-// "[descriptor, {coordinates}]".
-std::string onParts(const passes::BoxParts &parts, const BoxText &box, bool isRow, const std::string &before, const std::string &behind) {
+// "[descriptor, {coordinates}]". Of `cluster` programs each has its own parts: the predicate `mine` and a program's rank says whose, `first` has the first one.
+std::string onParts(const passes::BoxParts &parts, const BoxText &box, bool isRow, const std::string &before, const std::string &behind,
+                    int64_t cluster = 1, int64_t first = 0) {
   const size_t rank = box.coordinates.size();
   const auto sum = [](const char *to, const std::string &from, int32_t more) {
     return std::string("add.s32 ") + to + ", " + from + ", " + std::to_string(more) + ";\n\t";
   };
   std::string text;
+  int64_t number = first;
   for (const passes::BoxParts::Part &part : parts.parts) {
     text += sum("at", box.start, part.byte) + sum("fast", box.coordinates[rank - 1], part.first[parts.fastAxis]);
     if (!isRow) {
       text += sum("slow", box.coordinates[rank - 2], part.first[1 - parts.fastAxis]);
     }
+    text += cluster > 1 ? "@mine" + std::to_string(number++ % cluster) + " " : "";
     text += before + "[" + box.descriptor + ", {fast" + (isRow ? "" : ", slow");
     for (size_t i = rank - (isRow ? 1 : 2); i-- > 0;) {
       text += ", " + box.coordinates[i];
@@ -54,6 +57,19 @@ std::string byOneThread(const std::string &on, const std::string &scratch, const
 }
 
 constexpr const char *kBoxRegisters = ".reg .b32 at, fast, slow;\n\t"; // of onParts
+
+// Of a program of a cluster.
+const std::string kRank = "mov.u32 rank, %cluster_ctarank;\n\t";
+
+// Predicates of a program's rank, and the mask of all programs.
+std::string clusterRegisters(int64_t cluster) {
+  std::string text = ".reg .b32 rank;\n\t.reg .b16 programs;\n\t.reg .pred mine<" + std::to_string(cluster) + ">;\n\t" + kRank +
+                     "mov.b16 programs, " + std::to_string((1 << cluster) - 1) + ";\n\t";
+  for (int64_t rank = 0; rank < cluster; ++rank) {
+    text += "setp.eq.u32 mine" + std::to_string(rank) + ", rank, " + std::to_string(rank) + ";\n\t";
+  }
+  return text;
+}
 
 // The op in front of it or behind it, but for scalars, which take no time.
 ir::OpId neighbour(const ir::Function &fn, ir::OpId op, ir::OpId (ir::Function::*step)(ir::OpId) const) {
@@ -90,18 +106,39 @@ std::string onCounters(const ir::Type &arrivals, const std::string &instruction,
 
 } // namespace
 
+void NvidiaEmitter::lowerClusterBarrier(ir::OpId) {
+  assembly("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;", "", builder_.getVoidTy(), {}, true, true);
+}
+
+void NvidiaEmitter::lowerClusterSize(ir::OpId op) {
+  set(fn_.result(op), assembly("mov.u32 $0, %cluster_nctarank;", "=r", builder_.getInt32Ty(), {}, false, false));
+}
+
 // The counters are seen by copies behind the next barrier, and so is what all threads have written to shared
 // memory: a box may lie where that lay.
 void NvidiaEmitter::lowerArrivalsInit(ir::OpId op) {
   const ir::ValueId arrivals = fn_.operand(op, 0);
-  assembly(onCounters(fn_.type(arrivals), "mbarrier.init.shared::cta.b64", ", " + std::to_string(fn_.getInt(op, Attr::count))) +
-               "@$1 fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;",
+  const std::string own = std::to_string(fn_.getInt(op, Attr::count));
+  const bool ofAll = fn_.hasAttr(op, Attr::cluster);
+  const std::string all = "{ .reg .b32 all;\n\tmov.u32 all, %cluster_nctarank;\n\tmul.lo.u32 all, all, " + own + ";\n\t";
+  assembly((ofAll ? all : "") + onCounters(fn_.type(arrivals), "mbarrier.init.shared::cta.b64", ofAll ? ", all" : ", " + own) +
+               "@$1 fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;" + (ofAll ? " }" : ""),
            "r,b", builder_.getVoidTy(), {sharedAddress(scalar(arrivals)), isFirstThread()}, true);
 }
 
-// One lane of each warp, when all of them are there.
+// One lane of each warp, when all of them are there. What arrives elsewhere has no scope of its own: with that of the cluster the
+// assembler has a fence of all memory in front of it.
 void NvidiaEmitter::lowerArrive(ir::OpId op) {
-  assembly("{ " + elect("$1") + "@one mbarrier.arrive.shared::cta.b64 _, [$0]; }",
+  std::string text = "@one mbarrier.arrive.shared::cta.b64 _, [$0];";
+  if (fn_.hasAttr(op, Attr::cluster)) {
+    text = ".reg .b32 size, there;\n\t.reg .pred is;\n\tmov.u32 size, %cluster_nctarank;\n\t";
+    for (int64_t rank = 0; rank < fn_.getInt(op, Attr::cluster); ++rank) {
+      const std::string number = std::to_string(rank);
+      text += "setp.gt.and.u32 is, size, " + number + ", one;\n\t@is mapa.shared::cluster.u32 there, $0, " + number +
+              ";\n\t@is mbarrier.arrive.shared::cluster.b64 _, [there];\n\t";
+    }
+  }
+  assembly("{ " + elect("$1") + text + " }",
            "r,b", builder_.getVoidTy(), {sharedAddress(scalar(fn_.operand(op, 0))), scalar(fn_.operand(op, 1))}, true,
            true);
 }
@@ -199,10 +236,13 @@ std::string NvidiaEmitter::copyText(ir::OpId op, AssemblyOperands &operands) {
     box.coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
   }
   const int64_t all = static_cast<int64_t>(parts->parts.size()) * parts->fast * parts->slow * type.elementBytes();
+  const int64_t cluster = fn_.hasAttr(op, Attr::cluster) ? fn_.getInt(op, Attr::cluster) : 1;
   const std::string before = "cp.async.bulk.tensor." + std::to_string(box.coordinates.size()) +
-                             "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [at], ";
-  return "mbarrier.arrive.expect_tx.shared::cta.b64 _, [" + counter + "], " + std::to_string(all) + ";\n\t" +
-         onParts(*parts, box, type.rank() == 1, before, ", [" + counter + "]");
+                             "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes" + (cluster > 1 ? ".multicast::cluster" : "") + " [at], ";
+  const std::string expects = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [" + counter + "], " + std::to_string(all) + ";\n\t";
+  const std::string behind = ", [" + counter + "]" + (cluster > 1 ? ", programs" : "");
+  const std::string copies = onParts(*parts, box, type.rank() == 1, before, behind, cluster, index);
+  return expects + (cluster > 1 ? "{ " + clusterRegisters(cluster) + copies + "}\n\t" : copies);
 }
 
 // One group: it is the thread's that waits for it.

@@ -15,6 +15,7 @@
 #include "ir/places.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
+#include "passes/gpu/shared_accesses.h"
 
 #include <algorithm>
 #include <map>
@@ -125,6 +126,10 @@ public:
       llvm::Value *address = e.sharedAddress(e.scalar(e.fn_.operand(op, operand)));
       if (std::ranges::any_of(code.warps[operand], [](int32_t bytes) { return bytes != 0; })) {
         address = e.builder_.CreateAdd(address, e.linear(e.warpNumber(), code.warps[operand]));
+      }
+      // Of a program of a cluster an address has its rank in the upper bits, where a descriptor has fields.
+      if (passes::clusterOf(e.fn_) > 1) {
+        address = e.builder_.CreateAnd(address, 0x3ffff);
       }
       llvm::Value *units = e.builder_.CreateZExt(e.builder_.CreateLShr(address, 4), e.builder_.getInt64Ty());
       operands.push_back(

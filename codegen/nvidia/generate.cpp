@@ -41,6 +41,7 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   // Code that does not wait must not start early, whatever was asked for.
   code.info.overlaps = options.overlaps && target.gridDependencies &&
                        llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::GridWait; });
+  code.info.cluster = passes::clusterOf(fn);
   code.info.maps = fn.maps;
   code.info.sharesBlocks = passes::sharesBlocks(fn);
   code.info.asserts = llvm::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Assert; });

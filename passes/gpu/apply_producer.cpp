@@ -4,10 +4,12 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/gpu/loop_rings.h"
+#include "passes/gpu/plan_cluster.h"
 #include "passes/gpu/plan_producer.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace libtile::passes {
 namespace {
@@ -41,11 +43,12 @@ struct Rings {
   LoopRings rings;
   std::vector<Group> groups;
   Turn turn; // where the producer's code is made
+  std::map<OpId, ValueId> same = {}; // of loads, there: all programs of the cluster want the box
 };
 
 class ProducerRewriter {
 public:
-  ProducerRewriter(ir::Function &fn, const Plan &plan) : fn_(fn), slice_(plan.producer), team_(plan.team) {
+  ProducerRewriter(ir::Function &fn, const Plan &plan) : fn_(fn), plan_(plan), slice_(plan.producer), team_(plan.team) {
     for (const LoopPlan &loop : plan.loops) {
       if (loop.byProducer) {
         all_.emplace_back(fn, loop);
@@ -59,11 +62,13 @@ public:
     }
     Builder top(fn_, fn_.first(fn_.body()));
     Builder end(fn_, fn_.last(fn_.body()));
+    meetCluster(end); // others may still arrive at its counters
     for (Rings &rings : all_) {
       top.loc = fn_.loc(rings.plan.loop);
       rings.rings.make(top);
       makeGroups(rings, top, end);
     }
+    meetCluster(top); // others have theirs
     const OpId producer = top.op(Opcode::Producer, {});
     fn_.setAttr(producer, Attr::count, ir::AttrValue(int64_t{team_.warps}));
     fn_.setAttr(producer, Attr::registers, ir::AttrValue(std::vector<int64_t>{team_.own, team_.others}));
@@ -73,6 +78,8 @@ public:
       // Slots are free at first: as if a phase had ended before the first one.
       rings.turn = {inside.i32(0), inside.i32(1)};
     }
+    ClusterCode code(plan_, inside, map_);
+    cluster_ = &code;
     copyBlock(fn_.body(), inside);
     inside.yield({});
     for (Rings &rings : all_) {
@@ -81,6 +88,12 @@ public:
   }
 
 private:
+  void meetCluster(Builder &builder) {
+    if (plan_.cluster > 1) {
+      fn_.setAttr(builder.op(Opcode::ClusterBarrier, {}), Attr::count, ir::AttrValue(int64_t{plan_.cluster}));
+    }
+  }
+
   void makeGroups(Rings &rings, Builder &top, Builder &end) {
     for (size_t i = 0; i < rings.plan.loads.size(); ++i) {
       const SlotReaders readers = slotReaders(fn_, rings.plan, rings.plan.loads[i]).value();
@@ -99,7 +112,7 @@ private:
         group.last = std::ranges::any_of(group.loads, isThis) ? op : group.last;
       }
       group.filled = rings.rings.makeCounters(top, static_cast<int64_t>(group.loads.size()));
-      group.freed = rings.rings.makeCounters(top, fn_.numWarps);
+      group.freed = rings.rings.makeCounters(top, fn_.numWarps, plan_.cluster);
       end.op(Opcode::ArrivalsEnd, std::array{group.filled});
       end.op(Opcode::ArrivalsEnd, std::array{group.freed});
     }
@@ -132,6 +145,7 @@ private:
         within.push_back(&rings);
       }
     }
+    findShared(op, within);
     std::vector<ValueId> operands = {mapped(fn_.operand(op, 0)), mapped(fn_.operand(op, 1)), mapped(fn_.operand(op, 2))};
     for (const unsigned position : positions) {
       operands.push_back(mapped(fn_.operand(op, 3 + position)));
@@ -185,6 +199,17 @@ private:
     inside.yield(yielded);
   }
 
+  // In front of an outermost loop: which boxes of those that are copied in it all programs of the cluster want.
+  void findShared(OpId loop, const std::vector<Rings *> &within) {
+    for (Rings *rings : within) {
+      for (const PlannedLoad &load : rings->plan.loads) {
+        if (load.shared && fn_.block(loop) == fn_.body()) {
+          rings->same[load.load] = cluster_->wantSame(load);
+        }
+      }
+    }
+  }
+
   // Those of the groups that end with this load.
   void copyBoxes(OpId op, Builder &builder) {
     const auto of = [&](ValueId value) { return mapped(value); };
@@ -195,7 +220,14 @@ private:
         }
         builder.op(Opcode::ArrivalsWait, std::array{rings.rings.counterOf(builder, group.freed, rings.turn.slot), rings.turn.parity});
         for (const size_t load : group.loads) {
-          rings.rings.copyBox(builder, load, rings.turn.slot, group.filled, yes(builder), of);
+          const auto same = rings.same.find(rings.plan.loads[load].load);
+          if (same == rings.same.end()) {
+            rings.rings.copyBox(builder, load, rings.turn.slot, group.filled, yes(builder), of);
+            continue;
+          }
+          const ValueId alone = builder.make(Opcode::Xor, {same->second, yes(builder)});
+          rings.rings.copyBox(builder, load, rings.turn.slot, group.filled, alone, of);
+          rings.rings.setCluster(rings.rings.copyBox(builder, load, rings.turn.slot, group.filled, same->second, of), plan_.cluster);
         }
       }
     }
@@ -258,9 +290,14 @@ private:
       first.op(Opcode::ArrivalsWait, std::array{rings.rings.counterOf(first, group.filled, turn.slot), turn.parity});
       if (!group.readers.delayed) {
         Builder behind(fn_, fn_.next(group.readers.last));
-        behind.op(Opcode::Arrive, std::array{rings.rings.counterOf(behind, group.freed, turn.slot), yes(behind)});
+        const ValueId counter = rings.rings.counterOf(behind, group.freed, turn.slot);
+        arrive(rings, behind, counter, yes(behind));
       }
     }
+  }
+
+  void arrive(const Rings &rings, Builder &builder, ValueId counter, ValueId on) {
+    rings.rings.setCluster(builder.op(Opcode::Arrive, std::array{counter, on}), plan_.cluster);
   }
 
   // Of dots that end one iteration later: there is an iteration before, and behind the loop a last one.
@@ -278,15 +315,17 @@ private:
     const ValueId before = builder.make(Opcode::Select, {wraps, builder.i32(rings.plan.slots() - 1), one});
     for (const Group &group : rings.groups) {
       if (group.readers.delayed) {
-        builder.op(Opcode::Arrive, std::array{rings.rings.counterOf(builder, group.freed, before), on});
+        arrive(rings, builder, rings.rings.counterOf(builder, group.freed, before), on);
       }
     }
   }
 
   ir::Function &fn_;
+  const Plan &plan_;
   const ProducerSlice &slice_;
   const ProducerTeam team_;
   std::vector<Rings> all_;
+  ClusterCode *cluster_ = nullptr; // where the producer's code is made
   ir::IndexMap<ValueId, ValueId> map_; // values of the kernel, in the producer
 };
 

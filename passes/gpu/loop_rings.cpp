@@ -71,11 +71,13 @@ ValueId LoopRings::slotOf(Builder &builder, size_t load, ValueId slot) const {
   return builder.make(Opcode::BufferSlot, {rings_[load], slot}, type);
 }
 
-ValueId LoopRings::makeCounters(Builder &builder, int64_t count) const {
+ValueId LoopRings::makeCounters(Builder &builder, int64_t count, int32_t cluster) const {
   const int32_t shape[] = {plan_.slots(), 1};
   const ir::LayoutId layout = fn_.internLayout(ringLayout(bufferLayout(kOne, kOne, kOrder), plan_.slots()));
   const ValueId counters = builder.make(Opcode::Alloc, {}, Type::buffer(shape, Elem::I64, layout));
-  fn_.setAttr(builder.op(Opcode::ArrivalsInit, std::array{counters}), Attr::count, ir::AttrValue(count));
+  const OpId init = builder.op(Opcode::ArrivalsInit, std::array{counters});
+  fn_.setAttr(init, Attr::count, ir::AttrValue(count));
+  setCluster(init, cluster);
   return counters;
 }
 
@@ -84,7 +86,7 @@ ValueId LoopRings::counterOf(Builder &builder, ValueId counters, ValueId slot) c
   return builder.make(Opcode::BufferSlot, {counters, slot}, one);
 }
 
-void LoopRings::copyBox(Builder &builder, size_t load, ValueId slot, ValueId counters, ValueId on, Mapped mapped) const {
+OpId LoopRings::copyBox(Builder &builder, size_t load, ValueId slot, ValueId counters, ValueId on, Mapped mapped) const {
   const PlannedLoad &planned = plan_.loads[load];
   builder.loc = fn_.loc(planned.load);
   std::vector<ValueId> operands = {slotOf(builder, load, slot), counterOf(builder, counters, slot), on};
@@ -93,6 +95,13 @@ void LoopRings::copyBox(Builder &builder, size_t load, ValueId slot, ValueId cou
   }
   const OpId copy = builder.op(Opcode::CopyBox, operands);
   fn_.setAttr(copy, Attr::map, ir::AttrValue(maps_[load]));
+  return copy;
+}
+
+void LoopRings::setCluster(OpId op, int32_t cluster) const {
+  if (cluster > 1) {
+    fn_.setAttr(op, Attr::cluster, ir::AttrValue(int64_t{cluster}));
+  }
 }
 
 // The polynomial's number in 32 bits; the least one if it has none there: a box there lies outside of any array, too, and the

@@ -28,15 +28,17 @@ public:
   // A buffer for each load, where the builder stands; maps and guards of boxes go to the function.
   void make(ir::Builder &builder);
   [[nodiscard]] ir::ValueId slotOf(ir::Builder &builder, size_t load, ir::ValueId slot) const;
-  // Counters for all slots, each of `count` arrivals a phase; and one of them.
-  [[nodiscard]] ir::ValueId makeCounters(ir::Builder &builder, int64_t count) const;
+  // Counters for all slots, each of `count` arrivals a phase, of each program of a cluster if there is one; and one of them.
+  [[nodiscard]] ir::ValueId makeCounters(ir::Builder &builder, int64_t count, int32_t cluster = 1) const;
   [[nodiscard]] ir::ValueId counterOf(ir::Builder &builder, ir::ValueId counters, ir::ValueId slot) const;
-  // Copies the load's box, where `on` is true; it arrives at the slot's counter.
-  void copyBox(ir::Builder &builder, size_t load, ir::ValueId slot, ir::ValueId counters, ir::ValueId on, Mapped mapped) const;
+  // Copies the load's box, where `on` is true; it arrives at the slot's counter. Gives the op.
+  ir::OpId copyBox(ir::Builder &builder, size_t load, ir::ValueId slot, ir::ValueId counters, ir::ValueId on, Mapped mapped) const;
   // Uses of the load read its slot, under the layout that they convert to; where that is not 0 outside, they select.
   void readSlot(ir::Builder &builder, size_t load, ir::ValueId slot) const;
   // The slot behind, and whether that is the first one again.
   [[nodiscard]] std::pair<ir::ValueId, ir::ValueId> nextSlot(ir::Builder &builder, ir::ValueId slot) const;
+  // The op is one for all programs of the cluster, if there is one.
+  void setCluster(ir::OpId op, int32_t cluster) const;
   // The parity of the next slot's phase.
   [[nodiscard]] static ir::ValueId nextParity(ir::Builder &builder, ir::ValueId parity, ir::ValueId wraps);
   // Accumulators of the dots that end one iteration later become places. The builders stand in front of the loop and

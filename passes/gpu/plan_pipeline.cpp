@@ -7,6 +7,7 @@
 #include "passes/gpu/layout_maps.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/narrow_boxes.h"
+#include "passes/gpu/plan_cluster.h"
 #include "passes/gpu/plan_copies.h"
 #include "passes/gpu/plan_producer.h"
 #include "passes/gpu/plan_registers.h"
@@ -58,6 +59,7 @@ public:
       keepNeighbours(fn_, loop, context_);
     }
     leaveRoomToReduce(fn_, plan_, facts_, context_);
+    planCluster(fn_, context_, plan_);
     return std::move(plan_);
   }
 

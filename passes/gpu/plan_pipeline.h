@@ -79,6 +79,7 @@ struct PlannedLoad {
   int32_t align = 0;       // of the ring, if it needs more than others; bytes
   std::optional<PlannedBox> box = {}; // the way of its copy; nullopt: by threads
   bool byRegisters = false;           // which hold it for an iteration
+  bool shared = false;                // a box: programs of a cluster copy it for each other where they want the same
   bool carried = false;               // a number: the loop carries it from iteration to iteration, and it has no slot
   std::string noBox = {};             // why threads copy it, in words; "": nobody asked
 };
@@ -118,6 +119,7 @@ struct Plan {
   std::vector<LoopPlan> loops;
   ProducerSlice producer;
   ProducerTeam team; // of 0 warps: there is no producer
+  int32_t cluster = 1; // programs that copy for each other (plan_cluster.h)
   bool lacksRoom = false; // a loop has fewer stages than it should, or no ring for what it reads in each iteration
   // Why a loop with dots has loads that do not run ahead, in words.
   std::vector<std::string> refusals;

@@ -125,7 +125,7 @@ void addReaders(const ir::Function &fn, ValueId value, std::vector<OpId> &reader
 }
 
 // "" or why not, as far as the loop alone says.
-std::string refusalOf(const ir::Function &fn, const Plan &plan, const LoopPlan &loop, const ir::Target &target) {
+std::string refusalOf(const ir::Function &fn, const Plan &plan, const LoopPlan &loop, const PassContext &context) {
   if (std::ranges::any_of(loop.loads, [](const PlannedLoad &load) { return !load.box.has_value(); })) {
     return "threads copy some of its loads";
   }
@@ -137,7 +137,7 @@ std::string refusalOf(const ir::Function &fn, const Plan &plan, const LoopPlan &
     return "a loop inside or around it copies ahead, too";
   }
   const bool byThemselves = std::ranges::all_of(fn.walk(fn.region(loop.loop)), [&](OpId op) {
-    return fn.opcode(op) != Opcode::Dot || readsByItself(unitOf(fn, op, target));
+    return fn.opcode(op) != Opcode::Dot || readsByItself(unitOf(fn, op, context.target));
   });
   if (!byThemselves) {
     return "threads bring operands to a dot";
@@ -147,8 +147,8 @@ std::string refusalOf(const ir::Function &fn, const Plan &plan, const LoopPlan &
   if (std::ranges::any_of(fn.walk(), waits)) {
     return "launches before are waited for in a branch or loop";
   }
-  // Dots that end one iteration later leave nothing to hide but what stands around the loop.
-  if (!loop.underWay.empty() && fn.block(loop.loop) == fn.body()) {
+  // Dots that end one iteration later leave nothing to hide but what stands around the loop; programs of a cluster meet in no loop.
+  if (context.cluster <= 1 && !loop.underWay.empty() && fn.block(loop.loop) == fn.body()) {
     return "no iteration waits for its dots";
   }
   const bool known = std::ranges::all_of(loop.loads, [&](const PlannedLoad &load) { return slotReaders(fn, loop, load).has_value(); });
@@ -212,7 +212,7 @@ void planProducer(const ir::Function &fn, const Facts &facts, const PassContext 
     return;
   }
   for (LoopPlan &loop : plan.loops) {
-    loop.noProducer = refusalOf(fn, plan, loop, context.target);
+    loop.noProducer = refusalOf(fn, plan, loop, context);
     if (loop.noProducer.empty()) {
       Slicer slicer(fn, facts, plan.producer);
       loop.noProducer = slicer.add(loop);

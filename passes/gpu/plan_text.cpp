@@ -29,7 +29,8 @@ std::string text(const PlannedLoad &load) {
   }
   const std::string bytes = count(load.vectorBytes, "byte");
   const std::string way = load.box ? "in boxes" : load.byRegisters ? "by registers, " + bytes + " at once" : "in copies of " + bytes;
-  return "copied ahead " + way + ", slots of " + count(load.slotBytes, "byte") + (load.noBox.empty() ? "" : "; no boxes: " + load.noBox);
+  return "copied ahead " + way + ", slots of " + count(load.slotBytes, "byte") +
+         (load.shared ? ", for all programs of the cluster that want the same" : "") + (load.noBox.empty() ? "" : "; no boxes: " + load.noBox);
 }
 
 // Neighbours that a thread holds side by side, along the axis where they are most.
@@ -81,6 +82,9 @@ public:
     if (plan_.team.warps > 0) {
       out += "// a producer of " + count(plan_.team.warps, "warp") + " more: " + std::to_string(plan_.team.own) +
              " registers a thread, the others' have " + std::to_string(plan_.team.others) + "\n";
+    }
+    if (plan_.cluster > 1) {
+      out += "// clusters of " + count(plan_.cluster, "program") + "\n";
     }
     for (const std::vector<std::string> *reasons : {&fn_.fallbacks, &plan_.refusals}) {
       for (const std::string &reason : *reasons) {

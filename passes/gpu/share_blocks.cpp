@@ -7,10 +7,10 @@
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_residency.h"
+#include "passes/gpu/programs_apart.h"
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <vector>
 
 namespace libtile::passes {
@@ -22,40 +22,6 @@ using ir::Builder;
 using ir::Opcode;
 using ir::OpId;
 using ir::ValueId;
-
-// Another program could find out when this one ran, by what it reads or by waiting; or may not start before this one ends.
-// Additions tell nobody anything, but a loop with their addresses has no registers left for one around it: attention's way back
-// spills.
-bool tellsOrder(const ir::Function &fn, OpId op) {
-  return fn.opcode(op) == Opcode::While || fn.ownEffects(op).has(ir::Effects::Ordered);
-}
-
-// Whether programs of a launch may have different numbers there.
-class Differs {
-public:
-  explicit Differs(const ir::Function &fn) : fn_(fn) {}
-  bool operator()(ValueId value) {
-    if (!seen_.insert(value.index).second) {
-      return false;
-    }
-    if (fn_.isArg(value)) {
-      return fn_.defBlock(value) != fn_.body() && (fn_.defIndex(value) != 0 || inTrips(fn_.parentOp(fn_.defBlock(value))));
-    }
-    const OpId op = fn_.def(value);
-    const bool sameForAll = fn_.effects(op).pure() && fn_.regions(op).empty() && fn_.opcode(op) != Opcode::ProgramId;
-    return !sameForAll || std::ranges::any_of(fn_.operands(op), [&](ValueId operand) { return (*this)(operand); });
-  }
-  // How often the regions of a loop or branch run.
-  bool inTrips(OpId op) {
-    const auto operands = fn_.operands(op);
-    return fn_.opcode(op) == Opcode::While ||
-           std::ranges::any_of(operands.first(fn_.opcode(op) == Opcode::For ? 3 : operands.size()), [&](ValueId each) { return (*this)(each); });
-  }
-
-private:
-  const ir::Function &fn_;
-  std::set<uint32_t> seen_;
-};
 
 bool hasDotsByItself(const ir::Function &fn, OpId op, const ir::Target &target) {
   const auto isOne = [&](OpId each) { return fn.opcode(each) == Opcode::Dot && readsByItself(unitOf(fn, each, target)); };
@@ -74,15 +40,18 @@ bool mayShareBlocks(const ir::Function &fn, const PassContext &context) {
   if (!context.sharesBlocks || !context.copiesBoxes || !hasTeams(fn, context)) {
     return false;
   }
+  const DifferingValues differing(fn, {true, true, true});
   bool multiplies = false;
   for (const OpId op : fn.walk()) {
     if ((fn.opcode(op) == Opcode::For || fn.opcode(op) == Opcode::If) && hasDotsByItself(fn, op, target)) {
       multiplies |= fn.block(op) == fn.body() && fn.opcode(op) == Opcode::For;
-      if (Differs(fn).inTrips(op)) {
+      if (differing.inTrips(op)) {
         return false;
       }
     }
   }
+  // Additions tell nobody anything, but a loop with their addresses has no registers left for one around it: attention's way back
+  // spills.
   return multiplies && std::ranges::none_of(fn.walk(), [&](OpId op) { return tellsOrder(fn, op) || namesRegisters(fn, op); });
 }
 

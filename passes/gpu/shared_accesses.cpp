@@ -119,6 +119,15 @@ int32_t blockWarps(const ir::Function &fn) {
   return fn.numWarps;
 }
 
+int32_t clusterOf(const ir::Function &fn) {
+  for (const OpId op : fn.opsIn(fn.body())) {
+    if (fn.opcode(op) == Opcode::ClusterBarrier) {
+      return static_cast<int32_t>(fn.getInt(op, ir::Attr::count));
+    }
+  }
+  return 1;
+}
+
 bool sharesBlocks(const ir::Function &fn) {
   return std::ranges::any_of(fn.opsIn(fn.body()), [&](OpId op) { return fn.opcode(op) == Opcode::Worker; });
 }

@@ -61,6 +61,8 @@ struct SharedAccess {
 [[nodiscard]] int32_t blockWarps(const ir::Function &fn);
 // Blocks run programs in turn (op worker).
 [[nodiscard]] bool sharesBlocks(const ir::Function &fn);
+// Programs of its clusters (plan_cluster.h); 1: it has none.
+[[nodiscard]] int32_t clusterOf(const ir::Function &fn);
 // Its loop over programs (share_blocks.h).
 [[nodiscard]] bool isOverPrograms(const ir::Function &fn, ir::OpId loop);
 // A dot into a place (ir/places.h): its buffers are read until a dot_wait ends it.

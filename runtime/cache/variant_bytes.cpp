@@ -65,9 +65,9 @@ template <class Archive> void walk(Archive &archive, codegen::DeviceLine &line) 
 }
 template <class Archive> void walk(Archive &archive, codegen::KernelInfo &info) {
   auto &[symbol, threads, sharedBytes, scratchBytes, frameVersion, inOrder, accesses, messages, asserts, lines, cooperative,
-         overlaps, records, maps, sharesBlocks] = info;
+         overlaps, cluster, records, maps, sharesBlocks] = info;
   archive(symbol, threads, sharedBytes, scratchBytes, frameVersion, inOrder, accesses, messages, asserts, lines, cooperative, overlaps,
-          records, maps, sharesBlocks);
+          cluster, records, maps, sharesBlocks);
 }
 template <class Archive> void walk(Archive &archive, codegen::Code &code) {
   // The interpreter's function is not compiled code, and never kept.

@@ -8,7 +8,7 @@
 #include "runtime/drivers/cuda_api.h"
 #include "runtime/drivers/driver.h"
 #include "runtime/drivers/machine_code.h"
-#include "runtime/drivers/overlapping_launch.h"
+#include "runtime/drivers/extended_launch.h"
 #include "runtime/drivers/ptxas.h"
 #include "runtime/drivers/tensor_maps.h"
 
@@ -322,7 +322,7 @@ public:
     const auto [x, y, z] = grid;
     const auto queue = static_cast<cuda::Stream>(stream);
     const cuda::Result result =
-        info.overlaps ? launchOverlapping(api().cuLaunchKernelEx, loaded.function, info, grid, queue, slots)
+        isExtended(info) ? launchExtended(api().cuLaunchKernelEx, loaded.function, info, grid, queue, slots)
         : info.cooperative
             ? api().cuLaunchCooperativeKernel(loaded.function, x, y, z, info.threads, 1, 1, info.sharedBytes, queue, slots)
             : api().cuLaunchKernel(loaded.function, x, y, z, info.threads, 1, 1, info.sharedBytes, queue, slots, nullptr);

@@ -42,10 +42,11 @@ enum : int {
   kJitErrorLogBytes = 6,
   kJitLineInfo = 13,
   kLaunchCooperative = 2,
+  kLaunchCluster = 4, // along the axes of the grid
   kLaunchProgrammaticSerialization = 6,
 };
 
-// CUlaunchAttribute: a number, whose meaning `id` says, at the start of 64 bytes of room.
+// CUlaunchAttribute: a number, or three, whose meaning `id` says, at the start of 64 bytes of room.
 struct LaunchAttribute {
   int id;
   alignas(8) int value;

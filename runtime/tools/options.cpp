@@ -29,7 +29,7 @@ what to run
   --disable A,B       the pipeline without these passes
   --warps N           as the launch option num_warps; --stages N, --check, --copy-boxes,
                       --warp-specialize, --share-blocks, --spread-warps, --launch-pdl likewise
-  --unit-rows N       as matrix_instr_nonkdim; --unit-groups N as kpack
+  --unit-rows N       as matrix_instr_nonkdim; --unit-groups N as kpack; --cluster N as num_ctas
   A pass that runs several times is named simplify (each run) or simplify:2 (the second).
 
 what to print (standard output)
@@ -122,6 +122,7 @@ constexpr Setting kSettings[] = {
     {"--stages", [](ToolOptions &o, Text v) { o.stages = parseCount(v, "--stages"); }},
     {"--unit-rows", [](ToolOptions &o, Text v) { o.unitRows = parseCount(v, "--unit-rows"); }},
     {"--unit-groups", [](ToolOptions &o, Text v) { o.unitGroups = parseCount(v, "--unit-groups"); }},
+    {"--cluster", [](ToolOptions &o, Text v) { o.cluster = parseCount(v, "--cluster"); }},
     {"--while", [](ToolOptions &o, Text v) { o.command = v; }},
     {"--emit", [](ToolOptions &o, Text v) { o.emit = v; }},
     {"--draw", [](ToolOptions &o, Text v) { o.draw = v; }},

@@ -34,6 +34,7 @@ struct ToolOptions {
   bool overlapsLaunches = false;
   int32_t unitRows = 0;
   int32_t unitGroups = 0;
+  int32_t cluster = 1;
   // ---- tile-opt reduce
   bool reduces = false;
   std::string command; // that succeeds while the failure is there; "": the run above ends with an internal error

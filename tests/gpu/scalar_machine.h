@@ -55,6 +55,8 @@ protected:
       given(number(op, 0) - number(op, 1));
     } else if (opcode == ir::Opcode::Mul) {
       given(number(op, 0) * number(op, 1));
+    } else if (opcode == ir::Opcode::And || opcode == ir::Opcode::Xor) {
+      given(opcode == ir::Opcode::And ? number(op, 0) & number(op, 1) : number(op, 0) ^ number(op, 1));
     } else if (opcode == ir::Opcode::SMin) {
       given(std::min(number(op, 0), number(op, 1)));
     } else if (opcode == ir::Opcode::Select) {

@@ -63,7 +63,7 @@ std::string runPasses(const GoldenRun &run, const std::string &input) {
   const ir::Target &target = targetNamed(run.target);
   const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::Numbers,
                                     &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.overlapsLaunches,
-                                    run.unitRows, run.unitGroups};
+                                    run.unitRows, run.unitGroups, run.cluster};
   passes::PipelineOptions options;
   options.verifyEach = true;
   for (const std::string &name : run.passes) {

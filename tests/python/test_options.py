@@ -77,8 +77,8 @@ def test_objects_are_taken(name):
 
 def test_what_a_target_does_not_heed():
     kernel = compiled("sm_90a", num_ctas=2, launch_pdl=True, ptx_version=85, waves_per_eu=4, num_warps=8)
-    assert kernel.fallbacks == ["option num_ctas changes nothing on sm_90a yet",
-                                "option ptx_version changes nothing on sm_90a yet"]
+    assert sorted(kernel.fallbacks) == ["option ptx_version changes nothing on sm_90a yet",
+                                        "programs of a cluster copy nothing for each other: no warp of its own copies boxes"]
     assert kernel.metadata["num_warps"] == 8
     kernel = compiled("gfx942", matrix_instr_nonkdim=16, kpack=2, schedule_hint="none", waves_per_eu=2)
     assert kernel.fallbacks == ["option schedule_hint changes nothing on gfx942 yet"]
