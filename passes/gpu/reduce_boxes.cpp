@@ -160,8 +160,15 @@ int64_t bytesToReduce(const ir::Function &fn, const Facts &facts, const PassCont
 
 bool reduceBoxes(ir::Function &fn, const PassContext &context) {
   bool changed = false;
+  std::optional<Facts> facts; // of the function as it is
   for (const OpId op : fn.walk()) {
-    const auto reduction = fn.opcode(op) == Opcode::AtomicRmw ? Finder(fn, computeFacts(fn), context).find(op) : std::nullopt;
+    if (fn.opcode(op) != Opcode::AtomicRmw) {
+      continue;
+    }
+    if (!facts) {
+      facts = computeFacts(fn);
+    }
+    const auto reduction = Finder(fn, *facts, context).find(op);
     if (!reduction) {
       continue;
     }
@@ -169,6 +176,7 @@ bool reduceBoxes(ir::Function &fn, const PassContext &context) {
     rewrite(made, *reduction);
     if (keepsNeighbour(fn, sharedBytes(fn), sharedBytes(made), context.target)) {
       fn = std::move(made);
+      facts.reset();
       changed = true;
     }
   }
