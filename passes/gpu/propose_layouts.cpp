@@ -334,6 +334,7 @@ struct Sizes {
   int64_t read = 0;             // bytes of all tiles that are loaded
   int64_t live = 0;             // registers of the tiles that are live at once
   bool carried = false;         // a reduced tile holds partial results of a loop
+  bool repeated = false;        // one is made in each iteration of a loop
   std::vector<int64_t> loaded;  // elements of the tiles that are loaded
 
   // As large as the row.
@@ -362,6 +363,7 @@ struct Sizes {
         const bool isWide = opcode != Opcode::Reduce && type.elementBytes() > 4;
         row = std::max(row, type.numElements() * (isWide ? 3 : 1));
         carried |= fn.defOpcode(fn.operand(op, 0)) == Opcode::For;
+        repeated |= fn.block(op) != fn.body();
       }
     }
   }
@@ -419,12 +421,19 @@ int32_t chooseWarps(const ir::Function &fn, const PassContext &context) {
     const int64_t few = sizes.carried ? 8 : 4;
     const bool isAlone = !sizes.carried && sizes.loadedRows() <= 1;
     const int64_t held = isAlone ? std::max(sizes.widest / (4 * context.target.warpSize), elements / 2) : elements;
-    warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), 1, few);
+    // Two warps of a row that is worked on with others wait half as long for their sums, and meet once for each.
+    const int64_t least = isAlone || sizes.carried || sizes.repeated ? 1 : std::clamp<int64_t>(ceilPowerOfTwo(elements / 8), 1, 2);
+    warps = std::clamp<int64_t>(ceilPowerOfTwo(elements / 32), least, few);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(held / 64), warps, 16);
+    // Two programs of eight warps leave a thread 128 registers: where a row of f32 and all that is loaded are more, sixteen have
+    // half of it each, and are as many again to wait for memory.
+    const bool isTight = !isAlone && sizes.row + sizes.read / 4 > warps * context.target.warpSize * 128;
+    warps = warps == 8 && isTight ? 16 : warps;
   } else {
-    // 64 bytes to a thread, of all that is loaded, but 16 of the widest; beyond eight warps four times as many, which its
+    // 32 bytes to a thread, of all that is loaded, but 16 of the widest; beyond eight warps eight times as many, which its
     // registers hold.
-    warps = std::min(ceilPowerOfTwo(std::max(sizes.widest, sizes.read) / 2048), ceilPowerOfTwo(sizes.widest / 512));
+    const int64_t read = std::max(sizes.widest, sizes.read) / (32 * context.target.warpSize);
+    warps = std::min(ceilPowerOfTwo(read), ceilPowerOfTwo(sizes.widest / 512));
     warps = std::clamp<int64_t>(warps, 1, 8);
     warps = std::clamp<int64_t>(ceilPowerOfTwo(sizes.widest / 8192), warps, 16);
   }
@@ -443,9 +452,11 @@ int32_t chooseResident(const ir::Function &fn, const Facts &facts, const PassCon
   const int64_t elements = std::max(sizes.row, sizes.widest / 4) / threads;
   const int64_t loaded = loadsWords(fn, facts) ? std::min(sizes.widest / 4 / threads, elements) : elements;
   const int64_t row = sizes.carried ? std::max(elements + loaded, 3 * loaded) + 32 : std::max(elements + 40, sizes.loadedRows() * loaded + 32);
-  const int64_t registers = std::max(row, sizes.live / threads + 16);
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(context.target.registers / (threads * registers), 1, 24));
+  const int64_t live = sizes.live / threads + 16;
+  const auto resident = [&](int64_t registers) { return context.target.registers / (threads * std::max(registers, live)); };
+  // Nobody computes while one that is alone waits: the second one is worth loading what goes with the row late.
+  const int64_t least = !sizes.carried && resident(elements + 32) >= 2 ? 2 : 1;
+  return static_cast<int32_t>(std::clamp<int64_t>(resident(row), least, 24));
 }
 
 LayoutProblem proposeLayouts(const ir::Function &fn, const Facts &facts, const PassContext &context,

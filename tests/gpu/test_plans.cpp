@@ -274,12 +274,13 @@ int32_t streamWarps(int32_t extent) {
 }
 
 TEST(Warps, OfStreamsFollowTheBytes) {
-  // 2048 bytes a warp, 1 to 8 warps; as many more as leave a thread 64 registers of them.
+  // 1024 bytes a warp, 1 to 8 warps; as many more as leave a thread 64 registers of them.
   EXPECT_EQ(streamWarps(32), 1);
-  EXPECT_EQ(streamWarps(512), 1);
-  EXPECT_EQ(streamWarps(1024), 2);
-  EXPECT_EQ(streamWarps(1000), 1);
-  EXPECT_EQ(streamWarps(2048), 4);
+  EXPECT_EQ(streamWarps(256), 1);
+  EXPECT_EQ(streamWarps(512), 2);
+  EXPECT_EQ(streamWarps(500), 1);
+  EXPECT_EQ(streamWarps(1024), 4);
+  EXPECT_EQ(streamWarps(2048), 8);
   EXPECT_EQ(streamWarps(1 << 14), 8);
   EXPECT_EQ(streamWarps(1 << 15), 16);
   EXPECT_EQ(streamWarps(1 << 20), 16);
@@ -314,6 +315,34 @@ TEST(Warps, OfReducedRowsHold32Elements) {
   EXPECT_EQ(halfRowWarps(4096), 4);
   EXPECT_EQ(halfRowWarps(16384), 4);
   EXPECT_EQ(halfRowWarps(32768), 8);
+}
+
+// A sum of a row of f16, beside which as many rows are loaded.
+int32_t weightedRowWarps(int32_t extent, int32_t others) {
+  std::string loads;
+  for (int32_t i = 0; i < others; ++i) {
+    loads += "  %o" + std::to_string(i) + " = load %p : tile<Nxf16>\n";
+  }
+  return warpsOf(replaced(R"(
+func @f stage=tile warps=4 stages=3 (%x: ptr<f16>, %y: ptr<f32>) {
+  %i = arange {start=0} : tile<Nxi32>
+  %xs = splat %x : tile<Nxptr<f16>>
+  %p = ptr_add %xs, %i : tile<Nxptr<f16>>
+  %h = load %p : tile<Nxf16>
+)" + loads + "  %v = fpext %h : tile<Nxf32>\n  " + kSum + "\n  return\n}\n", "N", std::to_string(extent)));
+}
+
+TEST(Warps, OfRowsThatOthersGoWith) {
+  // Two at least, but of a row of a few elements a thread.
+  EXPECT_EQ(weightedRowWarps(1024, 0), 1);
+  EXPECT_EQ(weightedRowWarps(256, 1), 1);
+  EXPECT_EQ(weightedRowWarps(512, 1), 2);
+  EXPECT_EQ(weightedRowWarps(1024, 1), 2);
+  EXPECT_EQ(weightedRowWarps(4096, 2), 4);
+  EXPECT_EQ(weightedRowWarps(8192, 2), 4);
+  // Sixteen where two programs of eight lack registers.
+  EXPECT_EQ(weightedRowWarps(16384, 1), 8);
+  EXPECT_EQ(weightedRowWarps(16384, 2), 16);
 }
 
 // A loop adds a row to `sums` tiles that it carries, and what it adds needs the row's sum.
