@@ -2,6 +2,7 @@
 #include "codegen/amd/amd_emitter.h"
 
 #include "codegen/amd/description.h"
+#include "codegen/amd/raise_priority.h"
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 #include "passes/gpu/live_tiles.h"
@@ -36,6 +37,9 @@ void AmdEmitter::markKernel() {
   kernel_->addFnAttr("uniform-work-group-size", "true");
   // A maximum of a signaling NaN and a number is the number, without an instruction that makes the NaN a quiet one.
   kernel_->addFnAttr("amdgpu-ieee", "false");
+  if (matricesBeside(target_)) {
+    raisePriority(*kernel_);
+  }
   if (const int32_t waves = leastWaves(); waves > 0) {
     kernel_->addFnAttr("amdgpu-waves-per-eu", std::to_string(waves));
     if (waves > 1) {

@@ -101,6 +101,7 @@ uint32_t bufferWord(const ir::Target &target) {
 }
 
 bool addsPairs(const ir::Target &target) { return rowOf(target).wave == 64; }
+bool matricesBeside(const ir::Target &target) { return rowOf(target).wave == 64; }
 bool joinsPairs(const ir::Target &target) { return rowOf(target).wave == 32; }
 
 std::span<const ir::Target> targets() {

@@ -18,4 +18,7 @@ namespace libtile::codegen::amd {
 // Two operations on f32 are one instruction of its (VOPD) where each operand's two registers lie in different banks.
 [[nodiscard]] bool joinsPairs(const ir::Target &target);
 
+// Its matrix instructions go on by themselves: other waves of the SIMD use the VALU meanwhile.
+[[nodiscard]] bool matricesBeside(const ir::Target &target);
+
 } // namespace libtile::codegen::amd

@@ -2,6 +2,7 @@
 #include "codegen/amd/machine.h"
 
 #include "codegen/amd/place_spills.h"
+#include "codegen/amd/raise_priority.h"
 #include "codegen/llvm_compat.h"
 #include "ir/diagnostic.h"
 
@@ -88,6 +89,9 @@ void Passes::add(llvm::Pass *pass) {
   }
   if (name == "Prologue/Epilogue Insertion & Frame Finalization") {
     PassManager::add(createPlaceSpills());
+  }
+  if (name == "SI insert wait instructions") {
+    PassManager::add(createRaisePriority());
   }
   PassManager::add(pass);
 }
