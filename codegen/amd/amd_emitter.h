@@ -46,7 +46,9 @@ private:
   llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) override;
   [[nodiscard]] int64_t sharedExtent() const override;
   // ---- emit_accesses.cpp
-  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) override;
+  [[nodiscard]] bool branchesOnMasks() const override { return true; }
+  Regs loadGroups(ir::OpId op, llvm::ArrayRef<RegGroup> groups, llvm::ArrayRef<AccessAddress> from, llvm::Value *on) override;
+  Regs otherWords(ir::OpId op, const RegGroup &group, unsigned bytes);
   void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) override;
   void storeWords(llvm::Value *pointer, const Regs &words, unsigned wordBytes, llvm::Value *predicate) override;
   void countShared(llvm::Value *pointer, llvm::Value *predicate) override;

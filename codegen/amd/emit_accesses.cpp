@@ -101,41 +101,63 @@ template <class Access> Access *AmdEmitter::marked(ir::OpId op, Access *access) 
   return access;
 }
 
-Regs AmdEmitter::loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) {
+// What a lane reads where its mask is off, as words.
+Regs AmdEmitter::otherWords(ir::OpId op, const RegGroup &group, unsigned bytes) {
   const ir::Type element = fn_.type(fn_.result(op)).element();
-  const unsigned bytes = wordBytes(element.elementBytes(), group.size());
-  const auto total = static_cast<unsigned>(element.elementBytes() * group.size());
+  if (fn_.numOperands(op) <= 2) {
+    return Regs(element.elementBytes() * group.size() / bytes, llvm::Constant::getNullValue(builder_.getIntNTy(8 * bytes)));
+  }
+  llvm::SmallVector<llvm::Value *, 16> elements;
+  for (const int32_t reg : group) {
+    elements.push_back(regs(fn_.operand(op, 2))[static_cast<size_t>(reg)]);
+  }
+  return packWords(element, elements, bytes);
+}
+
+// Without bounds of the hardware's, all of one mask are behind one branch.
+Regs AmdEmitter::loadGroups(ir::OpId op, llvm::ArrayRef<RegGroup> groups, llvm::ArrayRef<AccessAddress> from, llvm::Value *on) {
+  const ir::Type element = fn_.type(fn_.result(op)).element();
+  const size_t size = groups.front().size();
+  const unsigned bytes = wordBytes(element.elementBytes(), size);
+  const auto total = static_cast<unsigned>(element.elementBytes() * size);
   llvm::Type *word = builder_.getIntNTy(8 * bytes);
   const unsigned count = total / bytes;
-  Regs otherwise(count, llvm::Constant::getNullValue(word));
-  if (!isTrue(on) && fn_.numOperands(op) > 2) {
-    llvm::SmallVector<llvm::Value *, 16> elements;
-    for (const int32_t reg : group) {
-      elements.push_back(regs(fn_.operand(op, 2))[static_cast<size_t>(reg)]);
-    }
-    otherwise = packWords(element, elements, bytes);
-  }
   llvm::Type *type = count > 1 ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(word, count)) : word;
-  const auto partsOf = [&](llvm::Value *loaded) {
-    Regs parts;
+  const auto addParts = [&](Regs &parts, llvm::Value *loaded) {
     for (unsigned i = 0; i < count; ++i) {
       parts.push_back(count > 1 ? builder_.CreateExtractElement(loaded, uint64_t{i}) : loaded);
     }
-    return parts;
   };
-  Regs words;
-  if (const auto place = bufferPlace(op, group[0], isTrue(on) ? nullptr : on)) {
-    words = partsOf(loadBuffer(*place, type));
-    for (unsigned i = 0; i < count; ++i) {
+  Regs otherwise, words;
+  if (!isTrue(on)) {
+    for (const RegGroup &group : groups) {
+      llvm::append_range(otherwise, otherWords(op, group, bytes));
+    }
+  }
+  std::vector<BufferPlace> places;
+  for (const RegGroup &group : groups) {
+    if (const auto place = bufferPlace(op, group[0], isTrue(on) ? nullptr : on)) {
+      places.push_back(*place);
+    }
+  }
+  if (places.size() == groups.size()) {
+    for (const BufferPlace &place : places) {
+      addParts(words, loadBuffer(place, type));
+    }
+    for (size_t i = 0; i < words.size(); ++i) {
       const auto *constant = llvm::dyn_cast<llvm::Constant>(otherwise[i]);
       words[i] = constant != nullptr && constant->isNullValue() ? words[i] : builder_.CreateSelect(on, words[i], otherwise[i]);
     }
   } else {
     words = where(on, otherwise, [&] {
-      return partsOf(marked(op, builder_.CreateAlignedLoad(type, pointerOf(from), llvm::Align(total))));
+      Regs parts;
+      for (const AccessAddress &address : from) {
+        addParts(parts, marked(op, builder_.CreateAlignedLoad(type, pointerOf(address), llvm::Align(total))));
+      }
+      return parts;
     });
   }
-  return unpackWords(element, words, bytes, static_cast<unsigned>(group.size()));
+  return unpackWords(element, words, bytes, static_cast<unsigned>(size * groups.size()));
 }
 
 void AmdEmitter::storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) {

@@ -29,6 +29,20 @@ bool isFalse(llvm::Value *predicate) {
   return constant != nullptr && constant->isZero();
 }
 
+// Both are computed in the same way of the same values, by few instructions.
+bool isSame(const llvm::Value *a, const llvm::Value *b, int depth = 3) {
+  if (a == b || a == nullptr || b == nullptr) {
+    return a == b;
+  }
+  const auto *first = llvm::dyn_cast<llvm::Instruction>(a), *second = llvm::dyn_cast<llvm::Instruction>(b);
+  if (depth == 0 || first == nullptr || second == nullptr || !first->isSameOperationAs(second) || llvm::isa<llvm::PHINode, llvm::CallBase>(first) ||
+      first->mayReadOrWriteMemory()) {
+    return false;
+  }
+  return std::equal(first->op_begin(), first->op_end(), second->op_begin(), second->op_end(),
+                    [&](const llvm::Use &x, const llvm::Use &y) { return isSame(x, y, depth - 1); });
+}
+
 } // namespace
 
 void Emitter::vectorAlong(ir::ValueId pointer, ir::ValueId mask, unsigned axis,
@@ -91,12 +105,24 @@ void Emitter::lowerLoad(ir::OpId op) {
   AccessAddresses addresses(*this, pointer);
   // A scalar that is read atomically is told to the others by the thread that reads it.
   llvm::Value *reader = !type.isTile() && fn_.hasAttr(op, Attr::sem) ? isFirstThread() : nullptr;
-  for (const RegGroup &group : accessGroups(pointer, mask, accessBytes(fn_, op, type))) {
+  const auto predicateOf = [&](const RegGroup &group) {
     llvm::Value *predicate = type.isTile() ? inTile(fn_.type(pointer), group[0]) : reader;
-    predicate = both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
-    const Regs loaded = loadGroup(op, group, addresses.of(group[0]), predicate);
-    for (size_t i = 0; i < group.size(); ++i) {
-      out[group[i]] = loaded[i];
+    return both(predicate, mask.valid() ? regs(mask)[group[0]] : nullptr);
+  };
+  const std::vector<RegGroup> groups = accessGroups(pointer, mask, accessBytes(fn_, op, type));
+  for (size_t first = 0, end = 0; first < groups.size(); first = end) {
+    llvm::Value *predicate = predicateOf(groups[first]);
+    std::vector<AccessAddress> from;
+    do {
+      from.push_back(addresses.of(groups[end++][0]));
+    } while (branchesOnMasks() && end < groups.size() && isSame(predicate, predicateOf(groups[end])));
+    const llvm::ArrayRef<RegGroup> together = llvm::ArrayRef(groups).slice(first, end - first);
+    const Regs loaded = loadGroups(op, together, from, predicate);
+    size_t next = 0;
+    for (const RegGroup &group : together) {
+      for (const int32_t reg : group) {
+        out[reg] = loaded[next++];
+      }
     }
   }
   if (fn_.hasAttr(op, Attr::sem) && acquires(fn_.getEnum<ir::MemOrder>(op, Attr::sem))) {

@@ -78,8 +78,9 @@ protected:
   [[nodiscard]] virtual int32_t laneRow() const { return target_.warpSize; }
   // Of the register of the user's assembly that a constraint names, for a word of so many bits. Throws where none holds it.
   virtual llvm::Type *assemblyRegister(ir::OpId op, const std::string &constraint, unsigned bits) = 0;
-  // Registers of one access to global memory (accessGroups); null: always on.
-  virtual Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) = 0;
+  // Registers of accesses to global memory (accessGroups); null: always on. With branchesOnMasks as many accesses as have one mask.
+  [[nodiscard]] virtual bool branchesOnMasks() const { return false; }
+  virtual Regs loadGroups(ir::OpId op, llvm::ArrayRef<RegGroup> groups, llvm::ArrayRef<AccessAddress> from, llvm::Value *on) = 0;
   virtual void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) = 0;
   // One element: the address, then values. The old value, 0 where off; null if nobody wants it.
   virtual llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
@@ -225,12 +226,11 @@ protected:
   // The same with other bits of the lane: columns of the lane's bits, in elements.
   BufferOffsets bufferOffsets(const ir::Layout &registers, const ir::Layout &buffer, unsigned elementBytes, std::span<const int32_t> laneColumns);
   // Address of the register's element: ptr addrspace(3), and bytes to add.
-  std::pair<llvm::Value *, int32_t> bufferAddress(llvm::Value *buffer, BufferOffsets &offsets,
-                                                  int32_t reg);
+  std::pair<llvm::Value *, int32_t> bufferAddress(llvm::Value *buffer, BufferOffsets &offsets, int32_t reg);
   // The same as one pointer.
   llvm::Value *bufferPointer(llvm::Value *buffer, BufferOffsets &offsets, int32_t reg);
-  // Addresses of a tile's elements in a buffer, by their register; in the padding, where it has no
-  // place of its own (flat_buffers.h), any address of the buffer.
+  // Addresses of a tile's elements in a buffer, by their register; in the padding, where it has no place of its own
+  // (flat_buffers.h), any address of the buffer.
   std::function<llvm::Value *(int32_t)> elementAddresses(const ir::Type &tile, ir::ValueId buffer);
   llvm::Value *flatIndex(const ir::Type &tile, int32_t reg);
   // Address of the element at a row-major index of a buffer with one axis.

@@ -70,8 +70,8 @@ bool isTrue(llvm::Value *predicate) {
 } // namespace
 
 // mov $r, other;  @p ld.global.v4.b32 {$r}, [address]
-Regs NvidiaEmitter::loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from,
-                        llvm::Value *on) {
+Regs NvidiaEmitter::loadGroups(ir::OpId op, llvm::ArrayRef<RegGroup> groups, llvm::ArrayRef<AccessAddress> from, llvm::Value *on) {
+  const RegGroup &group = groups.front();
   const ir::Type element = fn_.type(fn_.result(op)).element();
   const Words words(element.elementBytes(), group.size());
   llvm::Type *registerType = builder_.getIntNTy(words.registerBits());
@@ -81,7 +81,7 @@ Regs NvidiaEmitter::loadGroup(ir::OpId op, const RegGroup &group, const AccessAd
     results.push_back(operands.result(words.resultConstraint()));
   }
   std::string text;
-  const std::string address = operands.address(from, text);
+  const std::string address = operands.address(from.front(), text);
   if (!isTrue(on)) {
     Regs otherwise;
     if (fn_.numOperands(op) > 2) {

@@ -50,7 +50,7 @@ private:
   llvm::Value *holdWord(llvm::Value *word) override;
   llvm::Value *shuffleWord(llvm::Value *word, const gpu::LaneExchange &exchange) override;
   // ---- emit_accesses.cpp
-  Regs loadGroup(ir::OpId op, const RegGroup &group, const AccessAddress &from, llvm::Value *on) override;
+  Regs loadGroups(ir::OpId op, llvm::ArrayRef<RegGroup> groups, llvm::ArrayRef<AccessAddress> from, llvm::Value *on) override;
   void storeGroup(ir::OpId op, const RegGroup &group, const AccessAddress &to, llvm::Value *on) override;
   void storeWords(llvm::Value *pointer, const Regs &words, unsigned wordBytes, llvm::Value *predicate) override;
   void countShared(llvm::Value *pointer, llvm::Value *predicate) override;

@@ -54,3 +54,10 @@ def test_matrix_instructions_go_first(kernel, dots, name):
 def test_no_wave_goes_first_where_matrices_take_the_valu(kernel, name):
     text = compiled(kernel, name)
     assert re.search(MATRIX, text) and "s_setprio" not in text
+
+
+@pytest.mark.parametrize("name", [name for name in WAVES if name != "gfx950"])
+def test_loads_of_one_mask_share_a_branch(name):
+    """Those of a product's two operands, each in front of the loop and in it. CDNA 4 copies them to LDS."""
+    masked = [part for part in re.split(r"s_cbranch_execz|\n\.L", compiled("product", name)) if "\tglobal_load_" in part]
+    assert [part.count("\tglobal_load_") for part in masked] == [4 if WAVES[name] == 64 else 2] * 4
