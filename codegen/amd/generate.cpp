@@ -5,12 +5,14 @@
 #include "codegen/amd/machine.h"
 #include "codegen/backends.h"
 #include "codegen/gpu/module.h"
+#include "ir/ops.h"
 
 #include <llvm-c/Target.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Transforms/Scalar.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 
@@ -66,8 +68,8 @@ constexpr std::array<llvm::StringLiteral, 14> kLeftOut = {
 };
 
 // Addresses that differ by a constant become one, with offsets that instructions have room for.
-std::unique_ptr<llvm::legacy::PassManager> addressPasses(llvm::TargetMachine &machine) {
-  auto passes = std::make_unique<Passes>(kLeftOut);
+std::unique_ptr<llvm::legacy::PassManager> addressPasses(llvm::TargetMachine &machine, KernelKind kind) {
+  auto passes = std::make_unique<Passes>(kLeftOut, kind);
   passes->add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
   passes->add(llvm::createSeparateConstOffsetFromGEPPass());
   passes->add(llvm::createEarlyCSEPass());
@@ -123,8 +125,9 @@ Code generate(const ir::Function &fn, const ir::Target &target, const CodeOption
   code.info.records = emitter.records();
   gpu::finish(*module, fn, options, code);
   const bool asText = options.keepAssembly;
-  const auto [bytes, error] =
-      backend.emit(*module, addressPasses, asText ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
+  const bool hasDots = std::ranges::any_of(fn.walk(), [&](ir::OpId op) { return fn.opcode(op) == ir::Opcode::Dot; });
+  const auto [bytes, error] = backend.emit(*module, addressPasses, hasDots ? KernelKind::WithDots : KernelKind::WithoutDots,
+                                           asText ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
   if (!error.empty()) {
     throw ir::Unsupported("LLVM makes no code for " + target.name + " of this kernel: " + error);
   }

@@ -10,19 +10,25 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include <array>
 #include <memory>
 #include <string>
 
 namespace libtile::codegen::amd {
 
-// The backend's passes, without those of these names and without those that look for what no kernel has; and with ours.
+// What passes are made for: they stay with the thread, so that each kind of kernel has its own.
+enum class KernelKind : uint8_t { WithDots, WithoutDots };
+
+// The backend's passes, without those of these names, those that the kind gains nothing by, and those that look for what no kernel
+// has; and with ours.
 class Passes : public llvm::legacy::PassManager {
 public:
-  explicit Passes(llvm::ArrayRef<llvm::StringLiteral> leftOut) : leftOut_(leftOut) {}
+  Passes(llvm::ArrayRef<llvm::StringLiteral> leftOut, KernelKind kind) : leftOut_(leftOut), kind_(kind) {}
   void add(llvm::Pass *pass) override;
 
 private:
   llvm::ArrayRef<llvm::StringLiteral> leftOut_;
+  KernelKind kind_;
 };
 
 struct Emitted {
@@ -34,18 +40,18 @@ struct Emitted {
 // cost a sixth of that.
 class Backend {
 public:
-  using FirstPasses = std::unique_ptr<llvm::legacy::PassManager> (*)(llvm::TargetMachine &);
+  using FirstPasses = std::unique_ptr<llvm::legacy::PassManager> (*)(llvm::TargetMachine &, KernelKind);
 
   // The thread's own. Throws Unsupported if this build's LLVM has no such backend.
   [[nodiscard]] static Backend &of(const ir::Target &target);
 
   [[nodiscard]] llvm::TargetMachine &machine() { return *machine_; }
-  // What LLVM's backend writes: its passes run behind the first ones, which are always the same.
-  [[nodiscard]] Emitted emit(llvm::Module &module, FirstPasses first, llvm::CodeGenFileType type);
+  // What LLVM's backend writes: its passes run behind the first ones, which are always the same of a kind.
+  [[nodiscard]] Emitted emit(llvm::Module &module, FirstPasses first, KernelKind kind, llvm::CodeGenFileType type);
 
 private:
   struct Writer {
-    Writer(llvm::TargetMachine &machine, FirstPasses first, llvm::CodeGenFileType type);
+    Writer(llvm::TargetMachine &machine, FirstPasses first, KernelKind kind, llvm::CodeGenFileType type);
 
     llvm::SmallString<0> text;
     llvm::raw_svector_ostream stream{text};
@@ -57,7 +63,7 @@ private:
   std::unique_ptr<llvm::TargetMachine> machine_; // which passes hold
   // Only of objects: a second text lacks the name of its section. Empty while it runs, so that none is left whose passes LLVM
   // threw out of.
-  std::unique_ptr<Writer> objects_;
+  std::array<std::unique_ptr<Writer>, 2> objects_; // by kind
 };
 
 } // namespace libtile::codegen::amd

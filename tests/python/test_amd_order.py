@@ -47,6 +47,7 @@ def test_matrix_instructions_go_first(kernel, dots, name):
             assert not re.match(MATRIX, mnemonic)
     assert not raised and len(groups) == dots
     assert all(re.match(MATRIX, end) for group in groups for end in (group[0], group[-1]))
+    assert all(any(mnemonic.startswith("ds_") for mnemonic in group) for group in groups), "reads or writes of LDS stand between them"
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
@@ -61,3 +62,13 @@ def test_loads_of_one_mask_share_a_branch(name):
     """Those of a product's two operands, each in front of the loop and in it. CDNA 4 copies them to LDS."""
     masked = [part for part in re.split(r"s_cbranch_execz|\n\.L", compiled("product", name)) if "\tglobal_load_" in part]
     assert [part.count("\tglobal_load_") for part in masked] == [4 if WAVES[name] == 64 else 2] * 4
+
+
+@pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
+def test_keys_are_read_between_matrix_instructions(name):
+    """Waves of RDNA wait for a part of what they read, and multiply it."""
+    text = compiled("attention", name)
+    dots = text[re.search(MATRIX, text).start():]
+    dots = dots[:[match.start() for match in re.finditer(MATRIX, dots)][-1]]
+    left = [int(each or hexadecimal, 0) for each, hexadecimal in re.findall(r"s_waitcnt lgkmcnt\((\d+)\)|s_wait_dscnt (0x\w+)", dots)]
+    assert sum(count > 0 for count in left) >= 4
