@@ -161,6 +161,7 @@ struct Target {
   bool maskedAccess = false;   // masked loads and stores of any element size
   int32_t widestAtomic = 8;    // bytes of the widest compare and swap
   int32_t l1Bytes = 0, l2Bytes = 0;
+  int32_t askAhead = 0;        // bytes that runs through memory are asked for ahead; 0: the CPU does so itself
   std::vector<ContractUnit> contractUnits; // a dot takes the first that fits and is not withheld; with none it is plain folds
 };
 

@@ -27,6 +27,9 @@ using ir::ContractUnit;
 using ir::Elem;
 using ir::MultiplyAdd;
 
+// Processors whose own prefetching begins anew at each page begin the next one in time with that.
+constexpr int32_t kHalfAPage = 2048;
+
 // The fields that every unit has; `bytes` of a vector register or of a row of a tile.
 ContractUnit unitOf(const char *name, Elem operand, Elem packed, Elem accumulator, int32_t group, int32_t bytes,
                     MultiplyAdd instruction) {
@@ -129,6 +132,7 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   target.maskedAccess = bytes == 64;
   target.widestAtomic = 16;
   target.l1Bytes = 32 << 10;
+  target.askAhead = kHalfAPage;
   target.l2Bytes = bytes == 64 ? 1 << 20 : 512 << 10;
   target.contractUnits = std::move(units);
   for (ContractUnit &unit : fusedMultiplyAdds(bytes)) {
@@ -147,6 +151,8 @@ ir::Target aarch64(const char *name, const char *features, std::vector<ContractU
   target.vectorBytes = 16;
   target.vectorRegisters = 32;
   target.l1Bytes = 32 << 10;
+  target.askAhead = kHalfAPage;
+  target.askAhead = kHalfAPage;
   target.l2Bytes = 512 << 10;
   target.contractUnits = std::move(units);
   for (ContractUnit &unit : fusedMultiplyAdds(16)) {
@@ -157,6 +163,12 @@ ir::Target aarch64(const char *name, const char *features, std::vector<ContractU
 }
 
 // Of the same architecture each includes those before it.
+// Of those with vdpbf16ps at its full rate, whose own prefetching is slowed down by what it is told.
+ir::Target asksNothing(ir::Target target) {
+  target.askAhead = 0;
+  return target;
+}
+
 const std::vector<ir::Target> &rows() {
   static const std::vector<ir::Target> all = {
       x86("x86-64-v3", "x86-64-v3", "", 32, {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd256, 32)}),
@@ -164,9 +176,9 @@ const std::vector<ir::Target> &rows() {
           {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd512, 64)}),
       x86("avx512vnni", "x86-64-v4", "-prefer-256-bit,+avx512vnni", 64,
           {groupsOfI8(/*packsBias=*/true), pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
-      x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
-          {pairsOfBf16("vdpbf16ps", MultiplyAdd::Vdpbf16ps512, 64), groupsOfI8(/*packsBias=*/false),
-           pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)}),
+      asksNothing(x86("avx512bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64,
+                      {pairsOfBf16("vdpbf16ps", MultiplyAdd::Vdpbf16ps512, 64), groupsOfI8(/*packsBias=*/false),
+                       pairsOfI16("vpdpwssd", MultiplyAdd::Vpdpwssd512, 64)})),
       // Of CPUs on which vdpbf16ps is slow (multipliesPairsSlowly).
       x86("amx", "x86-64-v4",
           "-prefer-256-bit,+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8", 64,

@@ -70,7 +70,7 @@ private:
   std::vector<Message> messages_;
   std::map<std::pair<llvm::Type *, size_t>, llvm::Value *> messageMemory_;
   std::map<int64_t, KnownArray> arrays_; // by parameter
-  ir::IndexMap<ir::ValueId, ir::ValueId> firstThrough_; // by pointer, the lane index of a nest or fold
+  ir::IndexMap<ir::ValueId, Askers> askers_; // by what pointers begin at
   bool streams_ = false; // some store goes past the caches
   std::vector<Violation> violations_;
   llvm::BasicBlock *outOfBounds_ = nullptr; // where they meet
@@ -177,7 +177,7 @@ private:
   llvm::Value *restEnd(llvm::Value *end, int64_t full, int64_t lanes);
   void restLoop(llvm::Value *begin, llvm::Value *end, int64_t step, ir::Effects effects, Values &carried, LoopBody body);
   // `copies` vectors from index `base` on. Returns the group around, to be given to leaveLanes.
-  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1, Limits *limits = nullptr, int64_t run = 0, llvm::Value *on = nullptr);
+  Group enterLanes(unsigned count, unsigned valid, llvm::Value *base, unsigned copies = 1, Limits *limits = nullptr, int64_t run = 0, llvm::Value *on = nullptr, bool isRest = false);
   void leaveLanes(Group outer);
   // With each vector of the group alone, one after the other.
   void eachVector(llvm::function_ref<void(unsigned copy)> body);
@@ -230,14 +230,14 @@ private:
   void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
   void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
   llvm::Value *allOf(llvm::Value *mask);
-  // Whether no nest or fold before this one went through what begins where the pointer's lanes do.
-  bool isFirstThrough(ir::ValueId pointer);
-  // By how much a value is more in the loop's next iteration: an i64 (of a pointer: bytes); null: not known.
-  llvm::Value *advanceOf(ir::ValueId value, ir::OpId loop);
-  llvm::Value *runsAgain(ir::OpId loop); // an i1, for a loop that counts up
-  // Of an access that goes through memory step by step: asks for what is some steps ahead, or for the next iteration's.
-  void fetchAhead(ir::ValueId pointer, const ir::Type &type, const Address &address, bool forWriting);
   llvm::Value *harmlessPointer();
+
+  // ---- ask_ahead.cpp
+  void findAskers(), askFor(llvm::Value *address, bool forWriting);
+  // By how much a value is more in the loop's next iteration: an i64 (of a pointer: bytes); null: not known. Whether there is one: an i1.
+  llvm::Value *advanceOf(ir::ValueId value, ir::OpId loop), *runsAgain(ir::OpId loop), *distanceAhead(ir::ValueId pointer, int64_t bytes);
+  // Of an access that goes through memory step by step: asks for what comes next.
+  void fetchAhead(ir::ValueId pointer, const ir::Type &type, const Address &address, bool forWriting);
 
   // ---- streams.cpp
   llvm::Value *writesMuch(ir::ValueId pointer, int64_t bytes);

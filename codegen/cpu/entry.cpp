@@ -36,6 +36,7 @@ void Emitter::run() {
   builder_.SetInsertPoint(newBlock("entry"));
   scopes_.emplace_back();
   loadFrame();
+  findAskers();
   openArena();
   emitPrograms(function_->getArg(1), function_->getArg(2));
   scopes_.pop_back();

@@ -172,8 +172,8 @@ void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned copies, unsi
     return llvm::MutableArrayRef(accumulators).slice(copy % plan.sets * count, count);
   };
   if (plan.ownLanes && plan.lanes > 1) {
-    const int64_t run = copies == plan.unroll && valid == plan.lanes ? plan.extent : 0;
-    Group outer = enterLanes(plan.lanes, valid, index, copies, limits, run);
+    const bool isRest = copies != plan.unroll || valid != plan.lanes;
+    Group outer = enterLanes(plan.lanes, valid, index, copies, limits, plan.extent, nullptr, isRest);
     bindLaneIndex(fn_.arg(element, 0));
     emitBlock(element);
     std::vector<Value *> elements;

@@ -71,12 +71,19 @@ struct Lanes {
   Limits *limits = nullptr;    // compares may be taken for true; null: not here
   unsigned copy = 0;           // of the vectors that run at once
   ir::ValueId index;           // the region's argument
-  int64_t run = 0;             // elements that whole steps go through, one after the other; 0: not in such a step
+  int64_t run = 0;             // elements that steps go through, one after the other; 0: of several rows
   llvm::Value *on = nullptr;   // an i1 each: those that are elements, where that is not known beforehand
+  bool isRest = false;         // one vector behind whole steps, or in front of them
 };
 // The vectors that run at once: a `for` is made once for all of them, everything else for one after
 // the other. Without lanes there is one.
 using Group = llvm::SmallVector<Lanes, 8>;
+
+// The nests or folds that ask for memory ahead (ask_ahead.cpp): the first through a run, and the last of the others that
+// store nothing to memory, if there is one.
+struct Askers {
+  ir::OpId first, last;
+};
 
 // Where an access goes: one address and a stride of one element, or one address a lane.
 struct Address {

@@ -10,8 +10,6 @@
 #include "codegen/cpu/streams.h"
 #include "ir/ops.h"
 
-#include <llvm/IR/PatternMatch.h>
-
 #include <optional>
 
 namespace libtile::codegen::cpu {
@@ -23,14 +21,6 @@ using llvm::Value;
 namespace {
 
 llvm::Align alignOf(const ir::Type &type) { return llvm::Align(type.elementBytes()); }
-
-// Processors fetch ahead by themselves, but begin anew at each page. Half a page ahead the next one is begun in
-// time. At the end of a row that is the next program's, for which it does not pay to ask where rows are short. Nor
-// does it where an earlier nest or fold of the program went through the row: what it left is in the caches.
-constexpr int64_t kAhead = 2048;
-constexpr int64_t kShortestRun = 4096;
-constexpr int64_t kLongestRunAhead = 16384;
-constexpr int64_t kCacheLine = 64;
 
 } // namespace
 
@@ -144,84 +134,6 @@ Value *Emitter::harmlessPointer() {
                                      llvm::ConstantInt::get(type, 0), kName);
   }
   return found;
-}
-
-bool Emitter::isFirstThrough(ValueId pointer) {
-  while (isVarying(pointer) && fn_.defOpcode(pointer) == ir::Opcode::PtrAdd) {
-    pointer = fn_.operand(fn_.def(pointer), 0);
-  }
-  ValueId &first = firstThrough_.at(pointer);
-  first = first.valid() ? first : lanes_.index;
-  return first == lanes_.index;
-}
-
-Value *Emitter::advanceOf(ValueId value, ir::OpId loop) {
-  using ir::Opcode;
-  const ir::BlockId body = fn_.region(loop);
-  llvm::Type *wide = builder_.getInt64Ty();
-  const auto known = [&](ValueId outside) { return builder_.CreateSExt(scalar(outside), wide); };
-  if (fn_.isDefinedOutside(value, body) || value == lanes_.index) {
-    return builder_.getInt64(0);
-  }
-  if (fn_.isArg(value)) {
-    return value == fn_.arg(body, 0) ? known(fn_.operand(loop, 2)) : nullptr;
-  }
-  const ir::OpId op = fn_.def(value);
-  const Opcode opcode = fn_.opcode(op);
-  const bool isSum = opcode == Opcode::Add || opcode == Opcode::PtrAdd;
-  if (!isSum && opcode != Opcode::Mul && opcode != Opcode::SExt) {
-    return nullptr;
-  }
-  Value *first = advanceOf(fn_.operand(op, 0), loop);
-  if (first == nullptr || opcode == Opcode::SExt) {
-    return first;
-  }
-  Value *second = advanceOf(fn_.operand(op, 1), loop);
-  if (second == nullptr || isSum) {
-    const int64_t unit = opcode == Opcode::PtrAdd ? fn_.type(value).pointee().elementBytes() : 1;
-    return second == nullptr ? nullptr : builder_.CreateAdd(first, builder_.CreateMul(second, builder_.getInt64(unit)));
-  }
-  const bool isFactor[] = {fn_.isDefinedOutside(fn_.operand(op, 0), body), fn_.isDefinedOutside(fn_.operand(op, 1), body)};
-  const auto product = [&](Value *advance, unsigned factor) {
-    return llvm::PatternMatch::match(advance, llvm::PatternMatch::m_Zero()) ? advance : builder_.CreateMul(advance, known(fn_.operand(op, factor)));
-  };
-  return isFactor[1] ? product(first, 1) : isFactor[0] ? product(second, 0) : nullptr;
-}
-
-Value *Emitter::runsAgain(ir::OpId loop) {
-  llvm::Type *wide = builder_.getInt64Ty();
-  Value *index = builder_.CreateSExt(scalar(fn_.arg(fn_.region(loop), 0)), wide);
-  Value *next = builder_.CreateAdd(index, builder_.CreateSExt(scalar(fn_.operand(loop, 2)), wide));
-  return builder_.CreateICmpSLT(next, builder_.CreateSExt(scalar(fn_.operand(loop, 1)), wide));
-}
-
-// A loop around whose iterations each go through a short run somewhere else takes the next one's in place of what lies
-// behind this one's end, which may be another program's.
-void Emitter::fetchAhead(ValueId pointer, const ir::Type &type, const Address &address, bool forWriting) {
-  const int64_t bytes = type.elementBytes(), run = lanes_.run * bytes;
-  const bool streams = address.contiguous && depth() >= lanes_.depth && run >= kShortestRun;
-  if (!streams || !isFirstThrough(pointer)) {
-    return;
-  }
-  Value *distance = builder_.getInt64(kAhead);
-  const ir::OpId loop = fn_.parentOp(fn_.block(fn_.parentOp(fn_.defBlock(lanes_.index))));
-  if (loop.valid() && fn_.opcode(loop) == ir::Opcode::For && run <= kLongestRunAhead) {
-    atDepth(lanes_.depth - 1, [&] {
-      Value *advance = advanceOf(pointer, loop);
-      if (advance != nullptr && !llvm::isa<llvm::ConstantInt>(advance)) {
-        distance = builder_.CreateSelect(runsAgain(loop), advance, distance);
-      }
-    });
-  }
-  constexpr int kStaysInCaches = 3, kData = 1;
-  const int64_t vector = lanes_.count * bytes, first = lanes_.copy * vector;
-  Value *there = builder_.CreateGEP(builder_.getInt8Ty(), address.pointer, distance);
-  for (int64_t at = (kCacheLine - first % kCacheLine) % kCacheLine; at < vector; at += kCacheLine) {
-    Value *ahead = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), there, at);
-    builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
-                             {ahead, builder_.getInt32(forWriting ? 1 : 0), builder_.getInt32(kStaysInCaches),
-                              builder_.getInt32(kData)});
-  }
 }
 
 // ---- reads

@@ -228,12 +228,12 @@ void Emitter::restLoop(Value *begin, Value *end, int64_t step, ir::Effects effec
 }
 
 Group Emitter::enterLanes(unsigned count, unsigned valid, Value *base, unsigned copies,
-                          Limits *limits, int64_t run, Value *on) {
+                          Limits *limits, int64_t run, Value *on, bool isRest) {
   Group outer = std::exchange(group_, {});
   for (unsigned copy = 0; copy < copies; ++copy) {
     Value *at = copy == 0 ? base
                           : builder_.CreateAdd(base, builder_.getInt64(copy * count), "", true, true);
-    group_.push_back({numLanes_++, depth(), count, valid, at, limits, copy, {}, run, on});
+    group_.push_back({numLanes_++, depth(), count, valid, at, limits, copy, {}, run, on, isRest});
   }
   while (forms_.size() <= copies) {
     forms_.emplace_back(fn_.numValues());
@@ -322,9 +322,9 @@ void Emitter::emitNestLanes(ir::OpId op) {
     const unsigned together = lanes > 1 ? copies : 1;
     for (unsigned copy = 0; copy < copies; copy += together) {
       Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
-      const int64_t run = isOneRow && copies == unroll && valid == lanes && below == nullptr ? extent : 0;
+      const bool isRest = copies != unroll || valid != lanes || below != nullptr;
       Value *on = below != nullptr ? lanesBelow(builder_, below, lanes) : nullptr;
-      Group outer = enterLanes(lanes, valid, base, together, limits, run, on);
+      Group outer = enterLanes(lanes, valid, base, together, limits, isOneRow ? extent : 0, on, isRest);
       bindLaneIndex(argument);
       emitBlock(body);
       forgetValues();

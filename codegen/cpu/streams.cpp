@@ -126,8 +126,8 @@ Value *Emitter::writesMuch(ValueId pointer, int64_t bytes) {
   return builder_.CreateAnd(isKnown, builder_.CreateICmpSGE(written, least));
 }
 
-// Whole vectors from where whole steps stop, up to the nest's end, which is null if it has none. The line that the rest
-// shares with the next row is asked for now: until it is there, no store behind it is made.
+// Whole vectors from where whole steps stop, up to the nest's end, which is null if it has none. The lines that the row
+// shares with those beside it are asked for now: until they are there, no store behind one to them is made.
 Value *Emitter::streamEnd(ir::OpId nest, const Limits &limits, Value *stop, Value *end) {
   namespace I = llvm::Intrinsic;
   const int64_t lanes = fn_.getInt(nest, Attr::lanes);
@@ -136,9 +136,8 @@ Value *Emitter::streamEnd(ir::OpId nest, const Limits &limits, Value *stop, Valu
   Value *left = builder_.CreateBinaryIntrinsic(I::smax, builder_.CreateSub(last, stop), builder_.getInt64(0));
   Value *there = builder_.CreateGEP(builder_.getInt8Ty(), limits.row, builder_.CreateMul(stop, builder_.getInt64(limits.rowBytes)));
   there = builder_.CreateSelect(builder_.CreateICmpNE(left, builder_.getInt64(0)), there, harmlessPointer());
-  constexpr int kWrites = 1, kStaysInCaches = 3, kData = 1;
-  builder_.CreateIntrinsic(I::prefetch, {there->getType()},
-                           {there, builder_.getInt32(kWrites), builder_.getInt32(kStaysInCaches), builder_.getInt32(kData)});
+  askFor(there, true);
+  askFor(builder_.CreateSelect(builder_.CreateICmpNE(limits.begin, builder_.getInt64(0)), limits.row, harmlessPointer()), true);
   Value *vectors = builder_.CreateUDiv(builder_.CreateAdd(left, builder_.getInt64(lanes - 1)), builder_.getInt64(lanes));
   return builder_.CreateAdd(stop, builder_.CreateMul(vectors, builder_.getInt64(lanes)));
 }

@@ -29,6 +29,15 @@ inline std::vector<std::string> runnableTargets() {
   return names;
 }
 
+// How often the code asks for memory ahead.
+inline size_t timesAsked(const codegen::Code &code) {
+  size_t asked = 0;
+  for (size_t at = 0; (at = code.llvm.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) {
+    ++asked;
+  }
+  return asked;
+}
+
 // What the passes know of that target.
 inline passes::PassContext contextOf(const std::string &target) {
   passes::PassContext context{codegen::findTarget(target)};
