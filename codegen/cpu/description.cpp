@@ -30,6 +30,9 @@ using ir::MultiplyAdd;
 // Processors whose own prefetching begins anew at each page begin the next one in time with that.
 constexpr int32_t kHalfAPage = 2048;
 
+// Two multiply-adds begin in a cycle and take four or five, and some are late.
+constexpr int32_t kSumsInFlight = 12;
+
 // The fields that every unit has; `bytes` of a vector register or of a row of a tile.
 ContractUnit unitOf(const char *name, Elem operand, Elem packed, Elem accumulator, int32_t group, int32_t bytes,
                     MultiplyAdd instruction) {
@@ -40,6 +43,7 @@ ContractUnit unitOf(const char *name, Elem operand, Elem packed, Elem accumulato
   unit.accumulator = accumulator;
   unit.group = group;
   unit.lanes = bytes / int32_t(ir::byteSize(accumulator));
+  unit.inFlight = kSumsInFlight;
   unit.instruction = instruction;
   return unit;
 }

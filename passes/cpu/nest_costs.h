@@ -38,7 +38,7 @@ struct NestCosts {
   int32_t countsPerBin = 2;
   // Register blocks of a contract: vectors of b and broadcasts of a, of which a multiply-add is one; and the most of
   // both that are tried.
-  double blockLoad = 0.6;
+  double blockLoad = 0.3;
   int32_t blockVectors = 6;
   int32_t blockRows = 14;
   // Rows of a register block, at most, whose addresses in memory find registers.
