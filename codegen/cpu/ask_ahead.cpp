@@ -144,20 +144,22 @@ void Emitter::fetchAhead(ValueId pointer, const ir::Type &type, const Address &a
   if (distance == nullptr) {
     return;
   }
+  const bool isNear = forWriting || distance == builder_.getInt64(target_.askAhead);
   const int64_t vector = lanes_.count * bytes, first = lanes_.copy * vector;
   Value *there = builder_.CreateGEP(builder_.getInt8Ty(), address.pointer, distance);
   for (int64_t at = (kCacheLine - first % kCacheLine) % kCacheLine; at < vector; at += kCacheLine) {
-    askFor(builder_.CreateConstGEP1_64(builder_.getInt8Ty(), there, at), forWriting);
+    askFor(builder_.CreateConstGEP1_64(builder_.getInt8Ty(), there, at), forWriting, isNear);
   }
   if (lanes_.isRest) { // its last element may lie in another line
-    askFor(builder_.CreateConstGEP1_64(builder_.getInt8Ty(), there, vector - bytes), forWriting);
+    askFor(builder_.CreateConstGEP1_64(builder_.getInt8Ty(), there, vector - bytes), forWriting, isNear);
   }
 }
 
-void Emitter::askFor(Value *address, bool forWriting) {
-  constexpr int kStaysInCaches = 3, kData = 1;
+// What is not needed soon goes to the second cache, which has room for it and waits for more lines at once.
+void Emitter::askFor(Value *address, bool forWriting, bool isNear) {
+  constexpr int kAllCaches = 3, kSecondCache = 2, kData = 1;
   builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {address->getType()},
-                           {address, builder_.getInt32(forWriting ? 1 : 0), builder_.getInt32(kStaysInCaches), builder_.getInt32(kData)});
+                           {address, builder_.getInt32(forWriting ? 1 : 0), builder_.getInt32(isNear ? kAllCaches : kSecondCache), builder_.getInt32(kData)});
 }
 
 } // namespace libtile::codegen::cpu

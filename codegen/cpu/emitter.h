@@ -233,7 +233,7 @@ private:
   llvm::Value *harmlessPointer();
 
   // ---- ask_ahead.cpp
-  void findAskers(), askFor(llvm::Value *address, bool forWriting);
+  void findAskers(), askFor(llvm::Value *address, bool forWriting, bool isNear = true);
   // By how much a value is more in the loop's next iteration: an i64 (of a pointer: bytes); null: not known. Whether there is one: an i1.
   llvm::Value *advanceOf(ir::ValueId value, ir::OpId loop), *runsAgain(ir::OpId loop), *distanceAhead(ir::ValueId pointer, int64_t bytes);
   // Of an access that goes through memory step by step: asks for what comes next.

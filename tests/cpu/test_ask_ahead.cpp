@@ -141,6 +141,7 @@ TEST(AskAhead, TheLastThroughARowAsksForWhatLiesBehind) {
   for (const std::string &target : runnableTargets()) {
     NestedKernel kernel(withExtent(kBehind, kExtent), target, options);
     EXPECT_EQ(timesAsked(kernel.code()), 2 * (2 + 2)) << target; // steps and rests of both
+    EXPECT_NE(kernel.code().llvm.find("i32 0, i32 2, i32 1)"), std::string::npos) << target; // into the second cache
     for (const int n : {kExtent, 781, 16, 5}) {
       for (const int step : {1, 2, kRows}) {
         const Guarded x(kRows * n * sizeof(float), true), o(kRows * sizeof(float), true);
