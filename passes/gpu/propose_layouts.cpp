@@ -451,7 +451,8 @@ int32_t chooseResident(const ir::Function &fn, const Facts &facts, const PassCon
   // what they are multiplied by and what is added to them; without a loop all rows may be loaded at once. A tile that is larger than any row needs its registers too.
   const int64_t elements = std::max(sizes.row, sizes.widest / 4) / threads;
   const int64_t loaded = loadsWords(fn, facts) ? std::min(sizes.widest / 4 / threads, elements) : elements;
-  const int64_t row = sizes.carried ? std::max(elements + loaded, 3 * loaded) + 32 : std::max(elements + 40, sizes.loadedRows() * loaded + 32);
+  const int64_t beside = sizes.loadedRows() > 1 ? 48 : 40;
+  const int64_t row = sizes.carried ? std::max(elements + loaded, 3 * loaded) + 32 : std::max(elements + beside, sizes.loadedRows() * loaded + 32);
   const int64_t live = sizes.live / threads + 16;
   const auto resident = [&](int64_t registers) { return context.target.registers / (threads * std::max(registers, live)); };
   // Nobody computes while one that is alone waits: the second one is worth loading what goes with the row late.
