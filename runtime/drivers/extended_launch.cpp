@@ -13,7 +13,7 @@ cuda::Result launchExtended(decltype(cuda::Api::cuLaunchKernelEx) launch, cuda::
   if (info.cooperative) {
     attributes[config.count++] = {cuda::kLaunchCooperative, 1, {}};
   }
-  if (info.cluster > 1 && grid[0] % info.cluster == 0) {
+  if (info.cluster > 1 && grid[0] % info.cluster == 0 && !info.cooperative) {
     attributes[config.count++] = {cuda::kLaunchCluster, info.cluster, {1, 1}};
   }
   for (int axis = 0; axis < 3; ++axis) {

@@ -10,7 +10,8 @@ namespace libtile::runtime {
 
 [[nodiscard]] inline bool isExtended(const codegen::KernelInfo &info) { return info.overlaps || info.cluster > 1; }
 
-// `launch`: the driver's cuLaunchKernelEx. Does not allocate. A grid that is no multiple of the cluster has none.
+// `launch`: the driver's cuLaunchKernelEx. Does not allocate. A grid that is no multiple of the cluster has none, nor has one
+// whose programs all run at once: how many those are was counted without.
 [[nodiscard]] cuda::Result launchExtended(decltype(cuda::Api::cuLaunchKernelEx) launch, cuda::Function function,
                                           const codegen::KernelInfo &info, const int32_t (&grid)[3], cuda::Stream stream,
                                           void **slots) noexcept;

@@ -76,6 +76,9 @@ TEST(ExtendedLaunch, SaysItsClustersWhereTheGridHasThem) {
   EXPECT_EQ(told.behind, (std::vector<std::pair<int, int>>{{1, 1}}));
   EXPECT_EQ(runtime::launchExtended(write, nullptr, info, ragged, nullptr, nullptr), 7);
   EXPECT_TRUE(told.attributes.empty());
+  info.cooperative = true;
+  EXPECT_EQ(runtime::launchExtended(write, nullptr, info, whole, nullptr, nullptr), 7);
+  EXPECT_EQ(told.attributes, (std::vector<std::pair<int, int>>{{cuda::kLaunchCooperative, 1}}));
 }
 
 // What a launch is told follows from the code, not from what was asked for.
