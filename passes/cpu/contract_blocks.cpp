@@ -33,7 +33,8 @@ double blockCost(int32_t m, int32_t n, int32_t rows, int32_t vectors, const Cont
   const int32_t blockN = vectors * unit.lanes;
   const int32_t blocks = (roundUp(m, blockM) / blockM) * (roundUp(n, blockN) / blockN);
   const int32_t adds = std::max(rows * vectors, unit.inFlight);
-  return blocks * (adds + kNestCosts.blockLoad * (rows + vectors));
+  const double ragged = n % blockN != 0 ? kNestCosts.raggedColumns : 1;
+  return ragged * blocks * (adds + kNestCosts.blockLoad * (rows + vectors));
 }
 
 // That a register block of that many rows and vectors takes: its sums, a row of b, one of a.

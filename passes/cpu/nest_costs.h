@@ -41,6 +41,8 @@ struct NestCosts {
   double blockLoad = 0.3;
   int32_t blockVectors = 6;
   int32_t blockRows = 14;
+  // Of register blocks that leave columns over, to others: zeros are packed there, and packed columns stay with no program.
+  double raggedColumns = 1.05;
   // Rows of a register block, at most, whose addresses in memory find registers.
   int32_t rowsInPlace = 8;
   // Elements of the reduction that one contract of a chunk takes, at least and at most.
