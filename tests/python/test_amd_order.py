@@ -7,6 +7,7 @@ import re
 import pytest
 import spine  # noqa: F401, which finds the lessons
 from test_amd import WAVES, known
+from test_ptx import llvm_of_the_build
 
 pytestmark = pytest.mark.not_interpreted("it compiles for GPUs")
 MATRIX = r"v_(?:mfma|wmma)_"
@@ -47,7 +48,8 @@ def test_matrix_instructions_go_first(kernel, dots, name):
             assert not re.match(MATRIX, mnemonic)
     assert not raised and len(groups) == dots
     assert all(re.match(MATRIX, end) for group in groups for end in (group[0], group[-1]))
-    assert all(any(mnemonic.startswith("ds_") for mnemonic in group) for group in groups), "reads or writes of LDS stand between them"
+    if (llvm_of_the_build() or 22) >= 22:  # the order is LLVM's: 19 reads attention's keys in front of them all
+        assert all(any(mnemonic.startswith("ds_") for mnemonic in group) for group in groups), "reads or writes of LDS stand between them"
 
 
 @pytest.mark.parametrize("name", ["gfx1100", "gfx1201"])
