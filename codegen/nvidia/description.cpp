@@ -219,7 +219,7 @@ ir::Target makeTarget(const Row &row) {
   target.asyncCopy = true;
   target.boxCopy = row.boxCopy;
   target.gridDependencies = row.boxCopy; // both from sm_90 on
-  target.mostCluster = row.boxCopy ? 8 : 0;      // that every such device has
+  target.mostCluster = row.boxCopy ? 8 : 0; // that every such device has
   target.leastBoxRow = 80; // 2.2 cycles a row, threads 36 bytes a cycle: an H100, all multiprocessors at once
   // Both are of the architectures whose names end in a.
   target.registerTeam = row.wgmma ? 4 : 0;

@@ -22,7 +22,8 @@ struct BoxText {
 };
 
 // An instruction for each part of a buffer, from or to [at]. `before` and `behind` are what stands around
-// "[descriptor, {coordinates}]". Of `cluster` programs each has its own parts: the predicate `mine` and a program's rank says whose, `first` has the first one.
+// "[descriptor, {coordinates}]". Of `cluster` programs each has its own parts: the predicate `mine` and a program's rank says whose,
+// `first` has the first one.
 std::string onParts(const passes::BoxParts &parts, const BoxText &box, bool isRow, const std::string &before, const std::string &behind,
                     int64_t cluster = 1, int64_t first = 0) {
   const size_t rank = box.coordinates.size();
@@ -58,12 +59,9 @@ std::string byOneThread(const std::string &on, const std::string &scratch, const
 
 constexpr const char *kBoxRegisters = ".reg .b32 at, fast, slow;\n\t"; // of onParts
 
-// Of a program of a cluster.
-const std::string kRank = "mov.u32 rank, %cluster_ctarank;\n\t";
-
 // Predicates of a program's rank, and the mask of all programs.
 std::string clusterRegisters(int64_t cluster) {
-  std::string text = ".reg .b32 rank;\n\t.reg .b16 programs;\n\t.reg .pred mine<" + std::to_string(cluster) + ">;\n\t" + kRank +
+  std::string text = ".reg .b32 rank;\n\t.reg .b16 programs;\n\t.reg .pred mine<" + std::to_string(cluster) + ">;\n\tmov.u32 rank, %cluster_ctarank;\n\t" +
                      "mov.b16 programs, " + std::to_string((1 << cluster) - 1) + ";\n\t";
   for (int64_t rank = 0; rank < cluster; ++rank) {
     text += "setp.eq.u32 mine" + std::to_string(rank) + ", rank, " + std::to_string(rank) + ";\n\t";

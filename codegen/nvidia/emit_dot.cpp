@@ -15,7 +15,6 @@
 #include "ir/places.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
-#include "passes/gpu/shared_accesses.h"
 
 #include <algorithm>
 #include <map>
@@ -128,7 +127,7 @@ public:
         address = e.builder_.CreateAdd(address, e.linear(e.warpNumber(), code.warps[operand]));
       }
       // Of a program of a cluster an address has its rank in the upper bits, where a descriptor has fields.
-      if (passes::clusterOf(e.fn_) > 1) {
+      if (e.inCluster_) {
         address = e.builder_.CreateAnd(address, 0x3ffff);
       }
       llvm::Value *units = e.builder_.CreateZExt(e.builder_.CreateLShr(address, 4), e.builder_.getInt64Ty());

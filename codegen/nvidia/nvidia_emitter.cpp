@@ -10,7 +10,7 @@
 namespace libtile::codegen::nvidia {
 
 NvidiaEmitter::NvidiaEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module)
-    : Emitter(fn, target, options, module, elements_) {
+    : Emitter(fn, target, options, module, elements_), inCluster_(passes::clusterOf(fn) > 1) {
   elements_.setFlushes(options.flushes);
 }
 

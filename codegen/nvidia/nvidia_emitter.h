@@ -96,6 +96,7 @@ private:
   llvm::Value *sharedAddress(llvm::Value *pointer);
 
   NvidiaElementwise elements_{builder_};
+  const bool inCluster_; // its programs copy boxes for each other (passes/gpu/plan_cluster.h)
   // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
   std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;
 };

@@ -83,8 +83,10 @@ public:
     return known_[value];
   }
 
-private:
+  // What this program has.
   [[nodiscard]] ValueId own(ValueId value) const { return mapped_[value].valid() ? mapped_[value] : value; }
+
+private:
   ValueId computed(OpId op, ValueId result) {
     ir::Function &fn = builder_.function();
     ir::IndexMap<ValueId, ValueId> operands;
@@ -138,7 +140,7 @@ ValueId ClusterCode::wantSame(const PlannedLoad &load) {
   ValueId same = fn.addArg(fn.region(loop), i1);
   for (const Polynomial &coordinate : load.box->coordinates) {
     if (const Polynomial terms = differingTerms(coordinate, differing_); !terms.isZero()) {
-      const ValueId own = makeNumber(inside, terms, [&](ValueId value) { return mapped_[value].valid() ? mapped_[value] : value; });
+      const ValueId own = makeNumber(inside, terms, [&](ValueId value) { return other.own(value); });
       const ValueId its = makeNumber(inside, terms, [&](ValueId value) { return other.valueOf(value); });
       same = inside.make(Opcode::And, {same, inside.cmp(ir::CmpPred::eq, own, its)});
     }

@@ -7,8 +7,8 @@
 // that works on another device does not notice.
 #include "runtime/drivers/cuda_api.h"
 #include "runtime/drivers/driver.h"
-#include "runtime/drivers/machine_code.h"
 #include "runtime/drivers/extended_launch.h"
+#include "runtime/drivers/machine_code.h"
 #include "runtime/drivers/ptxas.h"
 #include "runtime/drivers/tensor_maps.h"
 
