@@ -6,6 +6,8 @@ import statistics
 import libtile
 import measure
 
+FINALISTS = 6  # of a tuner's list; it measures one after the other, while the clock falls by more than what tells them apart
+
 
 def fitted(language, kernel, configs, key, launch):
     """Keywords of the fastest configuration; `launch(kernel, **keywords)` launches it and gives the compiled kernel.
@@ -19,16 +21,16 @@ def fitted(language, kernel, configs, key, launch):
                for config, timing in tuner.configs_timings.items()}
     ranked = sorted((config for config, timing in timings.items() if math.isfinite(timing)), key=timings.get)
     if language is libtile:
-        plain = [config for config in ranked[:8] if not launch(kernel, **config.all_kwargs()).fallbacks]
+        plain = [config for config in ranked[:12] if not launch(kernel, **config.all_kwargs()).fallbacks]
         ranked = plain or [tuner.best_config]
-    return fastest(kernel, ranked[:3], timings, launch).all_kwargs()
+    return fastest(kernel, ranked[:FINALISTS], timings, launch).all_kwargs()
 
 
 def fastest(kernel, configs, timings, launch):
     """Measured again, longer and in turns: a tuner measures one after the other, for milliseconds, while clocks drift."""
     times = {config: [] for config in configs}
-    for _ in range(5):
-        for config, taken in times.items():
-            repeats = max(1, int(50 / max(timings[config], 1e-3)))
-            taken.append(measure._cuda(lambda: launch(kernel, **config.all_kwargs()), repeats))
+    for turn in range(6):
+        for config in configs if turn % 2 == 0 else configs[::-1]:
+            repeats = max(1, int(40 / max(timings[config], 1e-3)))
+            times[config].append(measure._cuda(lambda: launch(kernel, **config.all_kwargs()), repeats))
     return min(configs, key=lambda config: statistics.median(times[config]))

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import libtile
 import libtile.language as tl
 import measure
-from fitted import fastest, fitted
+from fitted import FINALISTS, fastest, fitted
 from libtile.tools.tensor_descriptor import TensorDescriptor
 
 matmul = importlib.import_module("03_matmul")
@@ -21,8 +21,11 @@ SHAPES = ((128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (128
           (128, 128, 128, 4, 3), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4), (128, 128, 32, 8, 3), (128, 128, 32, 4, 4), (64, 128, 64, 4, 4), (128, 64, 64, 8, 4),
           (64, 64, 64, 4, 5), (64, 32, 64, 4, 5), (64, 128, 128, 4, 3),
           (128, 256, 64, 8, 4, "share_blocks"), (256, 128, 64, 8, 4, "share_blocks"), (128, 256, 128, 8, 3, "share_blocks"))
-CONFIGS = [libtile.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": 8, **dict.fromkeys(options, True)}, num_warps=warps,
-                          num_stages=stages) for m, n, k, warps, stages, *options in SHAPES]
+# How many rows of tiles are passed together decides what stays in the second cache: for the tiles of large products, whose matrices do not.
+GROUPS = {shape: (4, 8, 16) for shape in SHAPES if "share_blocks" in shape or shape == (128, 256, 64, 8, 4)}
+CONFIGS = [libtile.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, **dict.fromkeys(options, True)}, num_warps=warps,
+                          num_stages=stages) for m, n, k, warps, stages, *options in SHAPES
+           for group in GROUPS.get((m, n, k, warps, stages, *options), (8,))]
 
 
 @libtile.jit
@@ -49,6 +52,7 @@ def split_k(a, b, c, M, N, K, PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_
         x = tl.load(a + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0.0)
         y = tl.load(b + k[:, None] * N + cols, mask=(k[:, None] < K) & (cols < N), other=0.0)
         acc = tl.dot(x, y, acc)
+    tl.extra.cuda.gdc_wait()  # for c's zeros, which the launch before writes
     tl.atomic_add(c + rows * N + cols, acc, mask=(rows < M) & (cols < N), sem="relaxed")
 
 
@@ -114,6 +118,7 @@ def _launch(kernel, order, a, b, c):
     def launch(**options):
         if order == "split_k":
             c.zero_()
+            options["launch_pdl"] = True  # the sums start while c is still being zeroed
         return kernel[grid](a, b, c, m, n, k, **options)
     return launch
 
@@ -176,7 +181,7 @@ def _best_of_triton(kernel, a, b):
 def _configs(kernel):
     if kernel is matmul.matmul:
         return CONFIGS
-    configs = [_without_groups(config) for config in CONFIGS]
+    configs = [_without_groups(config) for config in CONFIGS if config.kwargs["GROUP_M"] == 8]
     return [_in_parts(config, parts) for config in configs for parts in (4, 8, 16)] if kernel is split_k else configs
 
 
@@ -186,7 +191,7 @@ def _fitted_blocks(kernel, launch):
     for config in CONFIGS:
         if "share_blocks" not in config.kwargs and not launch(kernel, **config.all_kwargs()).fallbacks:
             timings[config] = 1e3 * min(measure._cuda(lambda: launch(kernel, **config.all_kwargs()), 3) for _ in range(3))
-    return fastest(kernel, sorted(timings, key=timings.get)[:3], timings, launch).all_kwargs()
+    return fastest(kernel, sorted(timings, key=timings.get)[:FINALISTS], timings, launch).all_kwargs()
 
 
 def _without_groups(config):

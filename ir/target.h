@@ -117,6 +117,7 @@ struct SharedReads {
   int32_t banks = 32;
   std::array<int32_t, 6> order = {1, 2, 4, 8, 16, 32};
   MatrixReads matrices{};
+  bool writesMatrices = false; // are they written so, too (stmatrix)
 };
 
 struct Target {

@@ -98,6 +98,23 @@ void Emitter::readVectors(ir::OpId op, const std::vector<int32_t> &bits) {
 
 void Emitter::lowerBufferWrite(ir::OpId op) {
   const ir::ValueId buffer = fn_.operand(op, 0), value = fn_.operand(op, 1);
+  const ir::Layout &layout = layoutOf(value);
+  const bool byMatrices = !passes::isFlat(layout, layoutOf(buffer)) && isCanonicalThread(layout) == nullptr;
+  const auto matrices = byMatrices ? passes::matrixWriteAccess(layout, layoutOf(buffer), static_cast<int32_t>(fn_.type(value).elementBytes()),
+                                                               target_.sharedReads)
+                                   : std::nullopt;
+  matrices ? writeMatrices(op, *matrices) : writeVectors(op);
+  if (passes::publishes(fn_, op, target_)) {
+    publish();
+  }
+}
+
+void Emitter::writeMatrices(ir::OpId op, const passes::BufferAccess &) {
+  throw ir::InternalError("a target without matrices that are written");
+}
+
+void Emitter::writeVectors(ir::OpId op) {
+  const ir::ValueId buffer = fn_.operand(op, 0), value = fn_.operand(op, 1);
   const ir::Type type = fn_.type(value);
   const ir::Layout &layout = layoutOf(value);
   const auto bytes = static_cast<int32_t>(type.elementBytes());
@@ -119,9 +136,6 @@ void Emitter::lowerBufferWrite(ir::OpId op) {
     }
     storeShared(type.element(), elements, addressOf(group[0]),
                 flat ? both(canonical, inTile(type, group[0])) : canonical);
-  }
-  if (passes::publishes(fn_, op, target_)) {
-    publish();
   }
 }
 

@@ -85,19 +85,19 @@ protected:
   // One element: the address, then values. The old value, 0 where off; null if nobody wants it.
   virtual llvm::Value *atomic(ir::OpId op, ir::MemOrder sem, const ir::Type &type, llvm::ArrayRef<llvm::Value *> operands,
                               llvm::Value *predicate, bool wantsOld) = 0;
-  // The op may add neighbours in memory at once, each for itself: addNeighbours.
-  [[nodiscard]] virtual bool addsNeighbours(ir::OpId op) const = 0;
+  [[nodiscard]] virtual bool addsNeighbours(ir::OpId op) const = 0; // may it: in memory at once, each for itself
   virtual void addNeighbours(ir::OpId op, ir::MemOrder sem, const RegGroup &group, llvm::Value *predicate) = 0;
   // In the scope of the op; by the threads of the predicate, null: by all.
   virtual void fence(ir::OpId op, llvm::Value *predicate) = 0;
   // Shared memory: words that lie side by side, where the predicate holds; 1 added to a u32, null: always; what threads
-  // wrote is seen by units that read by themselves; a tile by instructions that read matrices (AccessKind::Matrix).
+  // wrote is seen by units that read by themselves; a tile by instructions that read, or write, matrices (AccessKind::Matrix).
   virtual void storeWords(llvm::Value *pointer, const Regs &words, unsigned wordBytes, llvm::Value *predicate) = 0;
   virtual void countShared(llvm::Value *pointer, llvm::Value *predicate) = 0;
   virtual void publish() = 0;
   // Bytes of shared memory that the code asks for itself; 0: the launch gives it.
   [[nodiscard]] virtual int64_t sharedExtent() const = 0;
   virtual void readMatrices(ir::OpId op, const passes::BufferAccess &access) = 0;
+  virtual void writeMatrices(ir::OpId op, const passes::BufferAccess &access); // where the target does (SharedReads::writesMatrices)
   // A word of four bytes that lie in other words; null: what a vector of bytes comes to is no slower.
   virtual llvm::Value *joinBytes(const std::array<WordByte, 4> &bytes);
   // printf by the threads for which the predicate holds; the format is a text of ours.
@@ -236,12 +236,12 @@ protected:
   // Address of the element at a row-major index of a buffer with one axis.
   llvm::Value *flatAddress(ir::ValueId buffer, llvm::Value *index);
   void readVectors(ir::OpId op, const std::vector<int32_t> &bits);
+  void writeVectors(ir::OpId op);
   // Registers that have none of the bits, each with the group that counts through the bits.
   static std::vector<RegGroup> groupsOf(int32_t registers, std::span<const int32_t> bits);
   llvm::Value *loadShared(const ir::Type &element, llvm::Value *pointer);
   void storeShared(const ir::Type &element, llvm::Value *value, llvm::Value *pointer);
-  // Neighbours at once; only where the predicate holds, if there is one.
-  void storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements, llvm::Value *pointer, llvm::Value *predicate);
+  void storeShared(const ir::Type &element, llvm::ArrayRef<llvm::Value *> elements, llvm::Value *pointer, llvm::Value *predicate); // neighbours; null: always
   // ---- emit_convert.cpp: the value of another lane
   llvm::Value *shuffle(const ir::Type &element, llvm::Value *value, const LaneExchange &exchange);
   Regs exchangeRegisters(const ir::Type &element, const Regs &from, const passes::Conversion &plan);

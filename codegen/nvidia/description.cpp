@@ -209,6 +209,7 @@ ir::Target makeTarget(const Row &row) {
   }
   target.warpSize = 32;
   target.sharedReads.matrices = ir::MatrixReads::EightRows;
+  target.sharedReads.writesMatrices = row.boxCopy; // from sm_90 on
   target.maxWarps = 32;
   target.sharedMemory = row.sharedKib * 1024;
   target.registersPerThread = 255;

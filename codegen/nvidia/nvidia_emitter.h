@@ -66,7 +66,16 @@ private:
   [[nodiscard]] int64_t sharedExtent() const override { return 0; }
   void copyGroup(ir::OpId op, llvm::ArrayRef<int32_t> group, const AccessAddress &from, std::pair<llvm::Value *, int32_t> to);
   void readMatrices(ir::OpId op, const passes::BufferAccess &access) override;
+  void writeMatrices(ir::OpId op, const passes::BufferAccess &access) override;
+  // Up to four matrices that one instruction takes: the bits of the register index that count their elements and them, and where lanes look.
+  struct Matrices {
+    unsigned count = 1;
+    std::vector<int32_t> bits;
+    BufferOffsets offsets;
+  };
+  Matrices matricesOf(const ir::Layout &registers, const ir::Layout &buffer, unsigned elementBytes, const passes::BufferAccess &access);
   Regs loadMatrices(llvm::Value *pointer, unsigned count, bool transposed);
+  void storeMatrices(llvm::Value *pointer, const Regs &units, bool transposed);
   // ---- emit_boxes.cpp
   void startCopiesBefore(ir::OpId dot); // that waited for its start
   void startCopies(ir::OpId last);

@@ -251,11 +251,11 @@ private:
   }
 
   // In the body, whose iterations lie below the end, what is left of them is a number without sign: it is compared in the loop's own
-  // type. Targets without asynchronous copies have vector instructions alone for the comparison of 64 bits.
+  // type. A comparison of 64 bits is two instructions, and ptxas repeats them for each mask that it joins.
   [[nodiscard]] bool isByWord(ValueId iteration, int32_t distance) const {
     const auto bits = static_cast<uint32_t>(fn_.type(iteration).elementBits());
     const auto step = fn_.constantInt(fn_.operand(loop_, 2));
-    return plan_.isTwoStages && step && iteration == fn_.arg(body_, 0) && distance * *step >> (bits - 1) == 0;
+    return step && iteration == fn_.arg(body_, 0) && distance * *step >> (bits - 1) == 0;
   }
   ValueId isLeft(Builder &builder, ValueId iteration, int32_t distance) {
     const ValueId left = builder.make(Opcode::Sub, {fn_.operand(loop_, 1), iteration});
@@ -264,9 +264,42 @@ private:
 
   // The load's, in an iteration that there is.
   ValueId maskOf(Builder &builder, OpId load, ValueId valid, Mapped mapped) {
-    const bool isNumber = fn_.type(mapped(fn_.operand(load, 0))).isScalar();
-    const ValueId mask = isNumber ? valid : builder.make(Opcode::Splat, {valid}, fn_.type(mapped(fn_.operand(load, 0))).withElement(Elem::I1));
-    return fn_.numOperands(load) > 1 ? builder.make(Opcode::And, {mapped(fn_.operand(load, 1)), mask}) : mask;
+    const Type type = fn_.type(mapped(fn_.operand(load, 0)));
+    if (fn_.numOperands(load) > 1) {
+      return andValid(builder, mapped(fn_.operand(load, 1)), valid);
+    }
+    return type.isScalar() ? valid : builder.make(Opcode::Splat, {valid}, type.withElement(Elem::I1));
+  }
+
+  // mask & valid. Of a mask that is made of one along each axis, `valid` joins the one with fewer answers a thread, before that is
+  // repeated along the other axis:  (rows < m) & (columns < n) & valid  is  (rows < m) & (columns < n & valid).
+  ValueId andValid(Builder &builder, ValueId mask, ValueId valid) {
+    const OpId op = fn_.def(mask);
+    const Type type = fn_.type(mask);
+    if (op.valid() && fn_.opcode(op) == Opcode::Broadcast) {
+      return builder.make(Opcode::Broadcast, {andValid(builder, fn_.operand(op, 0), valid)}, type);
+    }
+    if (op.valid() && fn_.opcode(op) == Opcode::And && type.isTile()) {
+      const ValueId left = fn_.operand(op, 0), right = fn_.operand(op, 1);
+      const bool joinsLeft = answersOf(left) < answersOf(right);
+      return builder.make(Opcode::And, {joinsLeft ? right : left, andValid(builder, joinsLeft ? left : right, valid)});
+    }
+    return builder.make(Opcode::And, {mask, type.isScalar() ? valid : builder.make(Opcode::Splat, {valid}, type)});
+  }
+
+  // Elements before they are repeated; those that lie side by side in a thread have one answer.
+  [[nodiscard]] int64_t answersOf(ValueId mask) const {
+    const OpId op = fn_.def(mask);
+    if (op.valid() && fn_.opcode(op) == Opcode::Broadcast) {
+      return answersOf(fn_.operand(op, 0));
+    }
+    const Type type = fn_.type(mask);
+    const auto &registers = fn_.layout(type.layout()).bases(ir::HwDim::Reg);
+    int64_t answers = type.numElements();
+    for (unsigned axis = 0; !registers.empty() && axis < type.rank(); ++axis) {
+      answers /= registers[0][axis] != 0 ? type.dim(axis) : 1;
+    }
+    return answers;
   }
 
   ValueId loadAhead(Builder &builder, size_t index, ValueId valid, Mapped mapped) {

@@ -155,10 +155,13 @@ ir::LayoutId ownersOf(const ir::Function &fn, OpId op, const ir::SharedReads &re
   if (!isWhole || !tile.sameShape(whole) || holdsReplicas(layout)) {
     return {};
   }
-  // Lanes read matrices for each other.
+  // Lanes read and write matrices for each other.
   const ir::Layout &buffer = fn.layout(whole.layout());
-  const bool isByVectors = !isRead || readAccess(layout, buffer, static_cast<int32_t>(tile.elementBytes()), reads).kind == AccessKind::Vector;
-  return isByVectors ? tile.layout() : ir::LayoutId{};
+  const auto bytes = static_cast<int32_t>(tile.elementBytes());
+  const bool isByMatrices = isRead   ? readAccess(layout, buffer, bytes, reads).kind != AccessKind::Vector
+                            : isCopy ? false
+                                     : matrixWriteAccess(layout, buffer, bytes, reads).has_value();
+  return isByMatrices ? ir::LayoutId{} : tile.layout();
 }
 
 std::vector<SharedAccess> sharedAccesses(const ir::Function &fn, OpId op) {

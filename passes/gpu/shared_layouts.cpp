@@ -393,6 +393,13 @@ BufferAccess writeAccess(const Layout &registers, const Layout &buffer, int32_t 
   return writeAccess(columnsOf(registers, buffer), elementBytes, maxBytes);
 }
 
+std::optional<BufferAccess> matrixWriteAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes,
+                                              const ir::SharedReads &reads) {
+  const Columns columns = columnsOf(registers, buffer);
+  const bool isWide = writeAccess(columns, elementBytes, 16).elements * elementBytes == 16;
+  return isWide || !reads.writesMatrices ? std::nullopt : matrixAccess(columns, elementBytes);
+}
+
 BufferAccess readAccess(const Layout &registers, const Layout &buffer, int32_t elementBytes, const ir::SharedReads &reads) {
   return readAccess(columnsOf(registers, buffer), elementBytes, reads);
 }

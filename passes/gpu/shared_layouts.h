@@ -33,6 +33,9 @@ struct BufferAccess {
 [[nodiscard]] std::vector<int32_t> namedOffsets(const ir::Layout &registers, const ir::Layout &buffer, const BufferAccess &access);
 [[nodiscard]] BufferAccess writeAccess(const ir::Layout &registers, const ir::Layout &buffer,
                                        int32_t elementBytes, int32_t maxBytes = 16);
+// The way to write by matrices, where the target has it and the layouts divide into them. nullopt: each lane writes its own elements.
+[[nodiscard]] std::optional<BufferAccess> matrixWriteAccess(const ir::Layout &registers, const ir::Layout &buffer, int32_t elementBytes,
+                                                            const ir::SharedReads &reads);
 
 // Parts in which one access of a warp is served: each lane takes `bytes` bytes at its byte address.
 [[nodiscard]] int32_t bankParts(std::span<const int32_t> addresses, int32_t bytes, int32_t banks = 32);

@@ -30,7 +30,7 @@ def grouped_matmul(a_addresses, b_addresses, c_addresses, sizes, groups, DTYPE: 
         # An address is an integer until it is told what lies there.
         a = tl.load(a_addresses + group).to(tl.pointer_type(DTYPE))
         b = tl.load(b_addresses + group).to(tl.pointer_type(DTYPE))
-        c = tl.load(c_addresses + group).to(tl.pointer_type(tl.float32))
+        c = tl.load(c_addresses + group).to(tl.pointer_type(DTYPE))
         if ALIGNED:
             # Which of its arguments 16 divides, a launch finds out by itself. Of what the kernel loads nobody knows, so
             # it is promised here: without that a row could begin anywhere, and would be read element by element.
@@ -48,7 +48,7 @@ def grouped_matmul(a_addresses, b_addresses, c_addresses, sizes, groups, DTYPE: 
                 x = tl.load(a + rows[:, None] * K + ks[None, :], mask=(rows[:, None] < M) & (ks[None, :] < K), other=0.0)
                 y = tl.load(b + ks[:, None] * N + cols[None, :], mask=(ks[:, None] < K) & (cols[None, :] < N), other=0.0)
                 acc = tl.dot(x, y, acc)
-            tl.store(c + rows[:, None] * N + cols[None, :], acc, mask=(rows[:, None] < M) & (cols[None, :] < N))
+            tl.store(c + rows[:, None] * N + cols[None, :], acc.to(DTYPE), mask=(rows[:, None] < M) & (cols[None, :] < N))
             tile += tl.num_programs(0)
         before += tiles
 
@@ -72,7 +72,7 @@ class Group:
 
 
 def run(group, dtype, programs, block_m=64, block_n=64, block_k=32, **options):
-    """All products of the group; dtype is that of a and b."""
+    """All products of the group; dtype is that of a, b and c."""
     grouped_matmul[(programs,)](*group.arguments, group.size, DTYPE=dtype, ALIGNED=group.is_aligned, BLOCK_M=block_m,
                                 BLOCK_N=block_n, BLOCK_K=block_k, **options)
 
@@ -84,12 +84,13 @@ def check(device):
     for shapes, dtype, name in ((odd, np.float32, tl.float32), (odd, np.float16, tl.float16), (even, np.float32, tl.float32)):
         hosts = [[rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n))] for m, n, k in shapes]
         a, b = ([lesson.place(device, pair[i]) for pair in hosts] for i in range(2))
-        c = [lesson.place(device, lesson.unwritten((m, n))) for m, n, _ in shapes]
+        c = [lesson.place(device, lesson.unwritten((m, n), dtype)) for m, n, _ in shapes]
         run(Group(device, a, b, c), name, programs=7)
         for (x, y), got in zip(hosts, c):
             x, y = x.astype(np.float64), y.astype(np.float64)
-            bound = np.abs(x) @ np.abs(y) * x.shape[1] * 2.0**-24
-            assert (np.abs(lesson.host(got) - x @ y) <= bound).all()
+            # Sums of K terms in fp32, and one rounding to what is stored.
+            bound = np.abs(x) @ np.abs(y) * x.shape[1] * 2.0**-24 + np.abs(x @ y) * np.finfo(dtype).eps
+            assert (np.abs(lesson.host(got).astype(np.float64) - x @ y) <= bound).all()
         print(f"{len(shapes)} products, {np.dtype(dtype)}: right")
 
 
@@ -100,7 +101,7 @@ def measure(groups, provider, device):
     rows = rng.integers(32, 513, groups)
     a = [lesson.place(device, rng.standard_normal((m, 512)).astype(dtype), provider=provider) for m in rows]
     b = [lesson.place(device, rng.standard_normal((512, 512)).astype(dtype), provider=provider) for _ in rows]
-    c = [lesson.place(device, np.empty((m, 512), np.float32), provider=provider) for m in rows]
+    c = [lesson.place(device, np.empty((m, 512), dtype), provider=provider) for m in rows]
     programs = 64 if device == "cpu" else 264
     blocks = (128, 256, 64) if device == "cpu" else (128, 128, 64)
     group = Group(device, a, b, c, provider)

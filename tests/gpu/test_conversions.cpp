@@ -326,6 +326,51 @@ TEST(TurnedReads, GiveEachLaneItsElements) {
   }
 }
 
+// stmatrix (PTX ISA, 9.7.14): the lane l has the elements 2 (l mod 4) and behind of row l / 4, or of that column if transposed; the lanes
+// 0 to 7 name where rows lie.
+TEST(MatrixWrites, PutEachElementWhereTheBufferHasIt) {
+  tests::Random random(17);
+  int seen[2] = {0, 0};
+  for (int round = 0; round < 400; ++round) {
+    const ir::Target &target = codegen::findTarget("sm_90a");
+    const ir::DotUnit &unit = target.units[static_cast<size_t>(random.below(static_cast<int32_t>(target.units.size())))];
+    const std::vector<int32_t> shape = {64 << random.below(2), 32 << random.below(3)}, rowMajor = {1, 0}, columnMajor = {0, 1};
+    const int32_t warps = 4, bytes = 1 << random.below(2);
+    const Layout registers = passes::accumulatorLayout(unit, shape, passes::chooseWarpGrid(shape, warps, {unit.m, unit.n}), warps);
+    const auto candidates = passes::swizzles(bytes, 11);
+    const Layout buffer = passes::bufferLayout(shape, shape, random.below(2) == 0 ? rowMajor : columnMajor,
+                                               candidates[static_cast<size_t>(random.below(static_cast<int32_t>(candidates.size())))]);
+    const auto access = passes::matrixWriteAccess(registers, buffer, bytes, target.sharedReads);
+    EXPECT_FALSE(passes::matrixWriteAccess(registers, buffer, bytes, codegen::findTarget("sm_89").sharedReads));
+    if (!access) {
+      continue;
+    }
+    const bool transposed = access->kind == passes::AccessKind::MatrixTransposed;
+    ++seen[transposed ? 1 : 0];
+    const ir::LayoutInverse inverse(buffer);
+    const std::vector<int32_t> named = passes::namedOffsets(registers, buffer, *access);
+    ASSERT_EQ(named.size(), 3U);
+    const int32_t first = inverse.offsetOf(registers.apply(0, 0, 0));
+    for (int32_t lane = 0; lane < 32; ++lane) {
+      for (int32_t element = 0; element < access->elements; ++element) {
+        int32_t reg = 0;
+        for (size_t bit = 0; bit < access->registerBits.size(); ++bit) {
+          reg |= (element >> bit & 1) << access->registerBits[bit];
+        }
+        const int32_t inRow = access->elements * (lane % 4) + element;
+        const int32_t row = transposed ? inRow : lane / 4, column = transposed ? lane / 4 : inRow;
+        int32_t at = first;
+        for (size_t bit = 0; bit < named.size(); ++bit) {
+          at ^= (row >> bit & 1) != 0 ? named[bit] : 0;
+        }
+        EXPECT_EQ(at + column, inverse.offsetOf(registers.apply(reg, lane, 0))) << unit.name << " in " << buffer.str() << " lane " << lane;
+      }
+    }
+  }
+  EXPECT_GT(seen[0], 20);
+  EXPECT_GT(seen[1], 20);
+}
+
 TEST(BankConflicts, AreWhatCountingTheLanesSays) {
   tests::Random random(11);
   const ir::SharedReads wide = {.banks = 64, .order = {1, 2, 12, 20, 16, 32}};
