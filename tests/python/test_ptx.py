@@ -189,10 +189,9 @@ def test_tensor_cores_are_fed_by_copies_ahead(target, instructions, boxes, copy)
         assert instruction in ptx
 
 
-@pytest.mark.parametrize("target, by_matrices", [("sm_89", False), ("sm_90", True), ("sm_90a", True)])
+@pytest.mark.parametrize("target, by_matrices", [("sm_89", False), ("sm_90", True)])
 def test_what_matrix_units_made_goes_to_shared_memory_by_matrices(target, by_matrices, tmp_path):
     kernel, types, constants = KERNELS["matmul_f16"]
-    constants = {**constants, "BLOCK_N": 256, "num_warps": 8}
     ptx = kernel.warmup(*(["*fp16:16"] * 3 + types[3:]), grid=(1,), target=target, **constants).asm["ptx"]
     assemble(ptx, target, tmp_path)
     assert ("stmatrix.sync.aligned.m8n8.x4.shared.b16" in ptx) == by_matrices
