@@ -2,6 +2,7 @@
 #include "passes/gpu/plan_cluster.h"
 
 #include "ir/ops.h"
+#include "passes/expand_assembly.h"
 #include "passes/polynomial_code.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ bool isStraight(const ir::Function &fn, ValueId value, const DifferingValues &di
   }
   const OpId op = fn.def(value);
   return !differing.contains(value) ||
-         (fn.effects(op).pure() && fn.regions(op).empty() && fn.opcode(op) != Opcode::Worker &&
+         (fn.effects(op).pure() && fn.regions(op).empty() && fn.opcode(op) != Opcode::Worker && !namesRegisters(fn, op) &&
           std::ranges::all_of(fn.operands(op), [&](ValueId each) { return isStraight(fn, each, differing); }));
 }
 

@@ -2,6 +2,7 @@
 #include "passes/gpu/programs_apart.h"
 
 #include "ir/ops.h"
+#include "passes/expand_assembly.h"
 
 #include <algorithm>
 
@@ -37,7 +38,7 @@ bool DifferingValues::startsToDiffer(OpId op) const {
   if (fn_.opcode(op) == Opcode::ProgramId) {
     return fn_.numOperands(op) != 0 || axes_[static_cast<size_t>(fn_.getInt(op, Attr::axis))];
   }
-  return fn_.opcode(op) == Opcode::Worker || !fn_.effects(op).pure() || !fn_.regions(op).empty();
+  return fn_.opcode(op) == Opcode::Worker || namesRegisters(fn_, op) || !fn_.effects(op).pure() || !fn_.regions(op).empty();
 }
 
 void DifferingValues::visit(OpId op) {

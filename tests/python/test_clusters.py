@@ -79,6 +79,27 @@ def in_turn(a, b, c, flag, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
     tl.atomic_add(flag, 1, sem="relaxed")
 
 
+@libtile.jit
+def where_it_runs(a, b, c, at, N, K, TILES, STRIDE, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, LOOP: tl.constexpr):
+    """The multiprocessor's number says which tile a program makes, or the first one of those that it makes; it tells its neighbours
+    nothing of theirs."""
+    ad = tl.make_tensor_descriptor(a, shape=[1024, K], strides=[K, 1], block_shape=[BM, BK])
+    bd = tl.make_tensor_descriptor(b, shape=[K, N], strides=[N, 1], block_shape=[BK, BN])
+    first = tl.extra.cuda.smid() if tl.target_info.is_cuda() else tl.program_id(0) * 3
+    pid, m, n = tl.program_id(0), tl.arange(0, BM), tl.arange(0, BN)
+    tl.store(at + pid, first)
+    if LOOP:
+        acc = tl.zeros((BM, BN), tl.float32)
+        for row in range(first, TILES, STRIDE):
+            for i in range(0, K, BK):
+                acc = tl.dot(ad.load([row % 8 * BM, i]), bd.load([i, 0]), acc)
+    else:
+        acc = tl.zeros((BM, BN), tl.float32)
+        for i in range(0, K, BK):
+            acc = tl.dot(ad.load([first % 8 * BM, i]), bd.load([i, first % 2 * BN]), acc)
+    tl.store(c + (pid * BM + m)[:, None] * BN + n[None, :], acc)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("programs", [2, 4, 8])
 @pytest.mark.parametrize("plain", [True, False])
@@ -145,6 +166,21 @@ def test_what_is_no_cluster_is_right(device):
         assert device != "cuda" or "sm_9" not in made.target or len(made.fallbacks) == 1
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loop", [False, True])
+def test_multiprocessors_numbers(loop, device):
+    rng = np.random.default_rng(5)
+    a, b = small(rng, 1024, 256), small(rng, 256, 512)
+    on = OnDevice(device)
+    there = [on(x) for x in (a, b, poisoned((16 * 128, 256), F32), poisoned(16, np.int32))]
+    where_it_runs[(16,)](*there, 512, 256, 200, 50, BM=128, BN=256, BK=64, LOOP=loop, num_warps=8, num_ctas=2)
+    at, made = on.back(there[3]), on.back(there[2]).reshape(16, 128, 256)
+    rows, columns = a.astype(F64).reshape(8, 128, 256), b.astype(F64).reshape(256, 2, 256).swapaxes(0, 1)
+    for first, tile in zip(at, made):
+        want = sum((rows[row % 8] @ columns[0] for row in range(first, 200, 50)), np.zeros((128, 256))) if loop else rows[first % 8] @ columns[first % 2]
+        np.testing.assert_array_equal(tile, want.astype(F32), f"{first}")
+
+
 def compiled(kernel, *arguments, target="sm_90a", **options):
     return kernel.warmup(*arguments, grid=(1,), target=target, **{"num_ctas": 2, "num_warps": 8, **options})
 
@@ -188,6 +224,10 @@ def test_who_has_no_clusters():
             ("their loops may be of different length", compiled(rounds, *one[:3], *["i32:16"] * 3, "i32", BM=128, BN=256, BK=64, STAGES=3)),
             ("their loops may be of different length", compiled(scaled_sums, *one[:2], "*fp16:16", "*fp32:16", "*i32:16", "i32:16", D=128,
                                                                 BM=128, BN=64, LOOPS=1, num_stages=2)),
+            ("their loops may be of different length", compiled(where_it_runs, *one[:3], "*i32:16", *["i32:16"] * 4, BM=128, BN=256, BK=64,
+                                                                LOOP=True)),
+            ("they want no box that is the same", compiled(where_it_runs, *one[:3], "*i32:16", *["i32:16"] * 4, BM=128, BN=256, BK=64,
+                                                           LOOP=False)),
             ("programs may wait for each other", compiled(in_turn, *one[:3], "*i32:16", *one[3:], BM=128, BN=256, BK=64))):
         assert why + reason in kernel.fallbacks and "cluster" not in kernel.asm["ptx"].replace("shared::cluster", "").replace(
             "init.release.cluster", ""), (reason, kernel.fallbacks)
