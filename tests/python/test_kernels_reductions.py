@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions by functions that associate and do not commute: lefts come before rights on every device."""
+"""Reductions by functions that associate: of those that do not commute lefts come before rights on every device; places of extremes."""
 import numpy as np
 import pytest
-from spine import DEVICES, OnDevice, most_warps, poisoned
+from spine import DEVICES, F16, OnDevice, fitted, most_warps, poisoned
 
 import libtile
 import libtile.language as tl
@@ -90,3 +90,40 @@ def test_rows_over_lanes_and_warps_compile(m, n, rows, warps, target):
     """Where a lane stands between two warps the row is laid out anew."""
     kernel = places_of_maxima.warmup("*i32:16", "*i32:16", m, n, rows, num_warps=warps, target=target, grid=(1,))
     assert kernel.fallbacks == []
+
+
+@libtile.jit
+def places_of_extremes(x, where, most, n, stride, B: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, B)
+    a = tl.load(x + row * stride + i, i < n, other=-float("inf"))
+    value, place = tl.max(a, 0, return_indices=True)
+    tl.store(most + row, value)
+    tl.store(where + row * 2, place)
+    tl.store(where + row * 2 + 1, tl.argmin(tl.where(i < n, a, float("inf")), 0))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("warps", [None, 1, 4, 16])
+@pytest.mark.parametrize("block, n, stride", [(1024, 1021, 1021), (4096, 4096, 4096), (3000, 2999, 3001), (8192, 5003, 5003)])
+def test_first_of_equal_extremes(device, block, n, stride, warps):
+    """The first of them, wherever registers, lanes and warps have them: one of a row, all of it, or every so many."""
+    x = np.random.default_rng(n).integers(-3, 3, (12, stride)).astype(F16)
+    for row, place in enumerate((0, 1, 31, 32, 127, 128, n - 1, n // 2)):
+        x[row, place:n:1 if row % 2 else n] = 5
+    x[8] = 2
+    x[9, 700:n:64], x[10, 999:n:1000] = -7, 9
+    on = OnDevice(device)
+    where, most = on(poisoned((12, 2), np.int32)), on(poisoned(12, F16))
+    places_of_extremes[(12,)](on(x), where, most, n, stride, B=block, **fitted({} if warps is None else {"num_warps": warps}, device))
+    row = x[:, :n]
+    np.testing.assert_array_equal(on.back(where), np.stack([row.argmax(1), row.argmin(1)], 1))
+    np.testing.assert_array_equal(on.back(most), row.max(1))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_places_cost_few_exchanges(target):
+    """A thread's elements meet before those of other lanes, whatever the rows are aligned to: texts stay short."""
+    for kind, stride in (("*fp16:16", "i32:16"), ("*fp16:16", "i32"), ("*fp32:16", "i32")):
+        kernel = places_of_extremes.warmup(kind, "*i32:16", kind, "i32", stride, grid=(1,), target=target, B=32768)
+        ptx = kernel.asm["ptx"]
+        assert ptx.count("shfl.sync.bfly") == 2 * 2 * 5 and len(ptx) < 200_000, (kind, stride, len(ptx))
