@@ -142,15 +142,15 @@ private:
 
   [[nodiscard]] bool checksPadding() const { return padded_ && !plan_.commutative; }
 
-  // Coordinate of the first element of the block of this thread's entry that starts at `distance`
-  // above a multiple of 2 * distance; null: surely inside.
-  llvm::Value *blockInside(const Entry &entry, int32_t distance, int32_t start) {
-    if (!checksPadding()) {
+  // Whether what an entry is joined with has elements inside: the first one, at `start` where the entry's coordinate has no bits that
+  // have been joined, nor the step's. null: surely. Later ones do not count in the padding, as they were left out.
+  llvm::Value *blockInside(const Entry &entry, int32_t bits, int32_t start) {
+    const int32_t own = entry.coords[plan_.axis], subtile = layout_.subtile()[plan_.axis];
+    if (!checksPadding() || (own / subtile + 1) * subtile <= extent_) {
       return nullptr;
     }
-    const int32_t own = entry.coords[plan_.axis];
     llvm::Value *coord = builder().CreateXor(e_.threadCoord(layout_, plan_.axis), e_.i32(own));
-    coord = builder().CreateAnd(coord, e_.i32(~(2 * distance - 1)));
+    coord = builder().CreateAnd(coord, e_.i32(~(joined_ | bits)));
     return builder().CreateICmpSLT(builder().CreateOr(coord, e_.i32(start)), e_.i32(extent_));
   }
 
@@ -170,6 +170,7 @@ private:
       joinInto(*left, right, blockInside(*left, distance, distance));
     }
     entries_ = std::move(joined);
+    joined_ |= distance;
   }
 
   // Repeats come by rising coordinate.
@@ -186,9 +187,9 @@ private:
         joined.push_back(std::move(entry));
         continue;
       }
-      // In order, everything below the repeats has been joined: the block starts at `start`.
-      ir::check(!checksPadding() || start < extent_, "a repeat reaches the tile");
-      joinInto(*left, entry, nullptr);
+      // In order, everything below the repeats has been joined, and each begins in the tile.
+      ir::check(start < extent_, "a repeat reaches the tile");
+      joinInto(*left, entry, plan_.inOrder ? nullptr : blockInside(entry, 0, 0));
     }
     entries_ = std::move(joined);
   }
@@ -211,6 +212,7 @@ private:
       const Regs right = isRight == nullptr ? other : select(isRight, entry.tuple, other);
       entry.tuple = combineInside(left, right, blockInside(entry, step.distance, step.distance));
     }
+    joined_ |= step.distance;
     e_.contracts_ = e_.options_.contracts;
     joinedLanes_ |= byRows ? 0 : 1 << step.bit;
     if (byRows && 2 << step.bit == e_.target_.warpSize) {
@@ -261,19 +263,21 @@ private:
       store(plan_.scratch, entries_[index].tuple, slot(plan_.scratch, e_.warp_, index));
     }
     e_.barrier();
-    int32_t along = 0;
+    int32_t along = 0, distances = 0;
     for (const int32_t bit : plan_.warpBits) {
       along |= 1 << bit;
+      distances |= layout_.bases(HwDim::Warp)[static_cast<size_t>(bit)][plan_.axis];
     }
     // Where all warps are joined, addresses are numbers, and need no register.
     const int32_t apart = (fn_.numWarps - 1) & ~along;
     llvm::Value *others = apart == 0 ? e_.i32(0) : builder().CreateAnd(e_.warp_, e_.i32(apart));
     for (size_t index = 0; index < entries_.size(); ++index) {
-      joinWarpsOf(index, others);
+      joinWarpsOf(index, others, distances);
     }
+    joined_ |= distances;
   }
 
-  void joinWarpsOf(size_t index, llvm::Value *others) {
+  void joinWarpsOf(size_t index, llvm::Value *others, int32_t distances) {
     Entry &entry = entries_[index];
     const auto &warpBases = layout_.bases(HwDim::Warp);
     for (int32_t number = 0; number < 1 << plan_.warpBits.size(); ++number) {
@@ -286,10 +290,7 @@ private:
       }
       llvm::Value *from = builder().CreateOr(others, e_.i32(warp));
       const Regs tuple = load(plan_.scratch, slot(plan_.scratch, from, index));
-      const int32_t highest = warpBases[static_cast<size_t>(plan_.warpBits.back())][plan_.axis];
-      entry.tuple = number == 0
-                        ? tuple
-                        : combineInside(entry.tuple, tuple, blockInside(entry, highest, start));
+      entry.tuple = number == 0 ? tuple : combineInside(entry.tuple, tuple, blockInside(entry, distances, start));
     }
   }
 
@@ -318,6 +319,7 @@ private:
   const bool padded_;
   std::vector<Entry> entries_;
   int32_t joinedLanes_ = 0; // bits of the lane
+  int32_t joined_ = 0;      // bits of the coordinate
   const bool joinsToLast_ = joinsToLast();
 };
 

@@ -28,16 +28,6 @@ std::vector<ReduceStep> stepsOf(const ir::Function &fn, OpId reduce, HwDim dim,
 
 bool byDistance(const ReduceStep &a, const ReduceStep &b) { return a.distance < b.distance; }
 
-// Pairs need not be neighbours. Where some of them lie in the padding, a combination without a neutral element keeps the order, in
-// which what is left out comes last.
-bool joinsInAnyOrder(const ir::Function &fn, OpId reduce) {
-  const ir::Type type = fn.type(fn.operand(reduce, 0));
-  const Layout &layout = fn.layout(type.layout());
-  const auto axis = static_cast<unsigned>(fn.getInt(reduce, ir::Attr::axis));
-  const bool isPadded = layout.subtile()[axis] * layout.repeats()[axis] > type.dim(axis);
-  return onlyCombination(fn, reduce).has_value() || (!isPadded && combinesInAnyOrder(fn, reduce));
-}
-
 // The warps are joined in one step, so nothing may lie between their bits.
 bool areNeighbours(std::span<const ReduceStep> warps, std::span<const ReduceStep> steps) {
   return warps.empty() || std::ranges::none_of(steps, [&](const ReduceStep &step) {
@@ -52,8 +42,8 @@ bool joinsInOrder(const ir::Function &fn, OpId reduce) {
   using Kind = ReduceStep::Kind;
   std::vector<ReduceStep> warps = stepsOf(fn, reduce, HwDim::Warp, Kind::Warp);
   std::sort(warps.begin(), warps.end(), byDistance);
-  return joinsInAnyOrder(fn, reduce) || (areNeighbours(warps, stepsOf(fn, reduce, HwDim::Lane, Kind::Lane)) &&
-                                          areNeighbours(warps, stepsOf(fn, reduce, HwDim::Reg, Kind::Register)));
+  return combinesInAnyOrder(fn, reduce) || (areNeighbours(warps, stepsOf(fn, reduce, HwDim::Lane, Kind::Lane)) &&
+                                             areNeighbours(warps, stepsOf(fn, reduce, HwDim::Reg, Kind::Register)));
 }
 
 ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
@@ -62,7 +52,7 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   ReducePlan plan;
   plan.axis = static_cast<unsigned>(fn.getInt(reduce, ir::Attr::axis));
   plan.commutative = onlyCombination(fn, reduce);
-  const bool inAnyOrder = joinsInAnyOrder(fn, reduce);
+  plan.inOrder = !combinesInAnyOrder(fn, reduce);
   using Kind = ReduceStep::Kind;
   std::vector<ReduceStep> registers = stepsOf(fn, reduce, HwDim::Reg, Kind::Register);
   const std::vector<ReduceStep> lanes = stepsOf(fn, reduce, HwDim::Lane, Kind::Lane);
@@ -73,14 +63,14 @@ ReducePlan planReduce(const ir::Function &fn, OpId reduce) {
   }
   plan.steps = std::move(registers);
   const ReduceStep repeat{Kind::Repeat, 0, layout.subtile()[plan.axis]};
-  if (inAnyOrder && layout.repeats()[plan.axis] > 1) {
+  if (!plan.inOrder && layout.repeats()[plan.axis] > 1) {
     plan.steps.push_back(repeat);
   }
   plan.steps.insert(plan.steps.end(), lanes.begin(), lanes.end());
   if (!warps.empty()) {
     plan.steps.push_back({Kind::Warp, 0, warps.front().distance});
   }
-  if (!inAnyOrder) {
+  if (plan.inOrder) {
     if (layout.repeats()[plan.axis] > 1) {
       plan.steps.push_back(repeat);
     }

@@ -9,7 +9,7 @@
 // In any order of the steps a pair's operands are defined, but only in the order of coordinates are
 // they neighbours. A combination that is one commutative op goes registers first, then lanes, then
 // warps, which shuffles least; padding is then replaced by the op's neutral element. So do others
-// that commute, as argmax, where there is no padding. The rest keeps the order of coordinates.
+// that commute, as argmax. The rest keeps the order of coordinates.
 //
 // Warps meet in shared memory (WarpScratch), where `lane` counts the lanes that hold different rows, or parts of a row
 // that are joined behind the warps; each reads all.
@@ -32,6 +32,7 @@ struct ReducePlan {
   unsigned axis = 0;
   // The combination is one commutative op, which has a neutral element.
   std::optional<ir::Opcode> commutative;
+  bool inOrder = false;             // each step joins neighbours
   std::vector<ReduceStep> steps;    // Warp at most once
   std::vector<int32_t> warpBits;    // along the axis, by rising coordinate
   WarpScratch scratch;              // of the partial results that threads have when the warps meet

@@ -121,9 +121,10 @@ def test_first_of_equal_extremes(device, block, n, stride, warps):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_places_cost_few_exchanges(target):
+@pytest.mark.parametrize("block", [32768, 20000])
+def test_places_cost_few_exchanges(block, target):
     """A thread's elements meet before those of other lanes, whatever the rows are aligned to: texts stay short."""
     for kind, stride in (("*fp16:16", "i32:16"), ("*fp16:16", "i32"), ("*fp32:16", "i32")):
-        kernel = places_of_extremes.warmup(kind, "*i32:16", kind, "i32", stride, grid=(1,), target=target, B=32768)
+        kernel = places_of_extremes.warmup(kind, "*i32:16", kind, "i32", stride, grid=(1,), target=target, B=block)
         ptx = kernel.asm["ptx"]
         assert ptx.count("shfl.sync.bfly") == 2 * 2 * 5 and len(ptx) < 200_000, (kind, stride, len(ptx))
