@@ -22,6 +22,9 @@
 // A unit that flushes takes a block of columns only if there is nothing to flush (tiny_numbers.h); else the
 // halves of the pairs are widened, multiplied and added one after the other, in the same blocks of columns.
 //
+// A contract that goes through more than the second cache holds finds each block of columns of b behind that. While the rows pass
+// over one, each register block asks for its share of the next.
+//
 // Rows that are read in place have one address each in place of one for all. Where a contract has some, all have: the same
 // code goes over what is read in place, then over what is packed; the sums go through acc in between.
 //
@@ -50,12 +53,15 @@ namespace {
 constexpr unsigned kRowsForTiles = 8;
 constexpr int64_t kCacheLine = 64;
 
+int64_t bytesOf(const ir::Type &matrix) { return int64_t{matrix.dim(0)} * matrix.dim(1) * matrix.elementBytes(); }
+
 Contraction widened(Contraction plan) {
   if (plan.tileRows > 1) {
     plan.blockM = kRowsForTiles;
     plan.tileRows = plan.tileWords = 1;
   }
   plan.widens = true;
+  plan.asksForColumns = false;
   plan.instruction = ir::MultiplyAdd::Lanes;
   return plan;
 }
@@ -85,6 +91,7 @@ void Emitter::emitContract(ir::OpId op) {
     plan.rowsEnd = builder_.CreateSExt(scalar(fn_.operand(op, firstEnd)), builder_.getInt64Ty());
     plan.columnsEnd = builder_.CreateSExt(scalar(fn_.operand(op, firstEnd + 1)), builder_.getInt64Ty());
   }
+  plan.asksForColumns = !unit.ofTiles() && bytesOf(a) + bytesOf(b) + bytesOf(acc) > target_.l2Bytes;
   plan.rowA = int64_t{a.dim(1)} * a.elementBytes();
   plan.rowB = int64_t{b.dim(1)} * b.elementBytes();
   plan.lanes = unit.lanes;
@@ -179,6 +186,7 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
     Value *whole = builder_.CreateSub(end, builder_.CreateURem(end, builder_.getInt64(width)));
     restLoop(builder_.getInt64(0), whole, width, plan.effects, none, block);
     plan.vectors = 1;
+    plan.asksForColumns = false;
     restLoop(whole, end, plan.lanes, plan.effects, none, block);
   };
   branch(builder_.CreateICmpNE(plan.steps, builder_.getInt64(0)),
@@ -236,10 +244,32 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
                                          : builder_.CreateSub(sum, plan.biasSums[i % plan.vectors]));
   }
   askAhead(plan, m, n);
+  askForColumns(plan, m, n);
   contractLoop(plan, startsOfA(plan, m), at(plan.b, times(n, plan.groupBytes())), sums);
   for (unsigned i = 0; i < sums.size(); ++i) {
     builder_.CreateAlignedStore(sums[i], accAddress(i / plan.vectors, i % plan.vectors), align);
   }
+}
+
+// The block's share of the next block of columns, by rows of b. It goes to the second cache: the first one has the columns in use.
+void Emitter::askForColumns(const Contraction &plan, Value *m, Value *n) {
+  if (!plan.asksForColumns) {
+    return;
+  }
+  const auto shareUpTo = [&](Value *row) {
+    return builder_.CreateUDiv(builder_.CreateMul(plan.steps, row), builder_.getInt64(plan.rows));
+  };
+  const int64_t width = int64_t{plan.vectors} * plan.lanes * plan.groupBytes();
+  Value *column = builder_.CreateAdd(builder_.CreateMul(n, builder_.getInt64(plan.groupBytes())), builder_.getInt64(width));
+  Value *end = shareUpTo(builder_.CreateAdd(m, builder_.getInt64(plan.blockM)));
+  std::vector<Value *> none;
+  restLoop(shareUpTo(m), end, 1, plan.effects, none, [&](Value *row) {
+    Value *offset = builder_.CreateAdd(builder_.CreateMul(row, builder_.getInt64(plan.rowB)), column);
+    Value *first = builder_.CreateGEP(builder_.getInt8Ty(), plan.b, offset);
+    for (int64_t line = 0; line < width; line += kCacheLine) {
+      askFor(builder_.CreateConstGEP1_64(builder_.getInt8Ty(), first, line), false, /*isNear=*/false);
+    }
+  });
 }
 
 // The lines that the block's sums are stored to soon: into the second cache, where they are for long enough.

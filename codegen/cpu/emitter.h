@@ -284,7 +284,7 @@ private:
   void contractParts(const Contraction &whole, llvm::Value *rows, llvm::Value *direct, const ir::ContractUnit &unit), contractColumns(Contraction plan, const ir::ContractUnit &unit);
   void contractRows(const Contraction &plan, llvm::Value *n);
   llvm::SmallVector<llvm::Value *, 6> startsOfA(const Contraction &plan, llvm::Value *m), biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
-  void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n), askAhead(const Contraction &plan, llvm::Value *m, llvm::Value *n);
+  void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n), askAhead(const Contraction &plan, llvm::Value *m, llvm::Value *n), askForColumns(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   void contractLoop(const Contraction &plan, llvm::ArrayRef<llvm::Value *> startsOfA, llvm::Value *startB, Values &sums);
   void contractStep(const Contraction &plan, llvm::function_ref<llvm::Value *(unsigned row)> placeInA, llvm::Value *rowOfB, llvm::Value *shift, Values &sums);
   void withTiles(const Contraction &plan, llvm::function_ref<void()> body);

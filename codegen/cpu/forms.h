@@ -104,6 +104,7 @@ struct Contraction {
   ir::MultiplyAdd instruction;
   ir::Elem packed, accumulator;
   int32_t group;
+  bool asksForColumns;               // of b, a block ahead
   bool widens;                       // pairs of bf16 as numbers of f32, one after the other
   ir::Effects effects;
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b

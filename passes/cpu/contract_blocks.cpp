@@ -107,8 +107,8 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   const int32_t packed = shape.packedK(k);
   // A panel of b, one register block wide, is read once for each block of rows: it should be near L1.
   const int64_t panel = 2 * int64_t{target.l1Bytes} / (int64_t{shape.blockN} * bytes);
-  const int64_t both =
-      int64_t{target.l2Bytes} / 2 / (int64_t{shape.paddedM + shape.paddedN} * bytes);
+  // a passes over each of them: it should stay in half of L2, beside one.
+  const int64_t both = int64_t{target.l2Bytes} / 2 / (int64_t{shape.paddedM + shape.blockN} * bytes);
   const int64_t wanted =
       std::clamp<int64_t>(std::min(panel, both), kNestCosts.chunkLeast, kNestCosts.chunkMost);
   return int32_t(std::max<int64_t>(1, wanted / packed));

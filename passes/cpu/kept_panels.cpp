@@ -146,7 +146,7 @@ bool isOfLaunch(const Function &fn, ValueId value) {
   return true;
 }
 
-int32_t panelsToKeep(const Function &fn, const Facts &facts, const Target &target, OpId loop, OpId dot,
+int32_t panelsToKeep(const Function &fn, const Facts &facts, OpId loop, OpId dot,
                      const ContractShape &shape, int32_t iterations) {
   const ValueId a = fn.operand(dot, 0), b = fn.operand(dot, 1);
   Values roots{b};
@@ -163,7 +163,7 @@ int32_t panelsToKeep(const Function &fn, const Facts &facts, const Target &targe
   }
   const PackedShapes packed = packedShapes(shape, shape.packedK(fn.type(a).dim(1)) * iterations);
   const int64_t bytes = int64_t{packed.b[0]} * packed.b[1] * int64_t(byteSize(packed.elemB));
-  const int64_t fitting = std::max<int64_t>(1, kNestCosts.panelCaches * int64_t{target.l2Bytes} / bytes);
+  const int64_t fitting = std::max<int64_t>(1, kNestCosts.panelBytes / bytes);
   return int32_t(std::min(fitting, mostChunks(fn, loop, iterations)));
 }
 

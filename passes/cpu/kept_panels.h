@@ -34,7 +34,7 @@ namespace libtile::passes {
 // Whether a value is the same in all programs of a launch, whatever is in memory.
 [[nodiscard]] bool isOfLaunch(const ir::Function &fn, ir::ValueId value);
 // Slots for a dot of a loop that runs in chunks of so many iterations; 0: its panels are not kept.
-[[nodiscard]] int32_t panelsToKeep(const ir::Function &fn, const Facts &facts, const ir::Target &target, ir::OpId loop,
+[[nodiscard]] int32_t panelsToKeep(const ir::Function &fn, const Facts &facts, ir::OpId loop,
                                    ir::OpId dot, const ContractShape &shape, int32_t iterations);
 
 } // namespace libtile::passes

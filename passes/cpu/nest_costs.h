@@ -48,8 +48,8 @@ struct NestCosts {
   // Elements of the reduction that one contract of a chunk takes, at least and at most.
   int32_t chunkLeast = 128;
   int32_t chunkMost = 512;
-  // Packed chunks that are kept for the next program take the second cache so many times, at most.
-  int32_t panelCaches = 2;
+  // Packed chunks that are kept for the next program take so many bytes, at most: a core's share of the last cache.
+  int32_t panelBytes = 2 << 20;
   // A text may pin at most so many.
   int32_t pinnedChunk = 1 << 14;
 };

@@ -137,7 +137,7 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
           planned.stores.emplace(dot, store);
         }
         const bool isInline = plan.tiles[fn.operand(dot, 1)].keep == Keep::inline_;
-        const int32_t slots = isInline ? panelsToKeep(fn, facts, target, loop, dot, plan.contracts.at(dot), chunk) : 0;
+        const int32_t slots = isInline ? panelsToKeep(fn, facts, loop, dot, plan.contracts.at(dot), chunk) : 0;
         if (slots != 0) {
           planned.kept.emplace(dot, slots);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dot's innermost loop: every unit, odd blocks, any k; and its assembly, in which no
 // accumulator may leave its register.
+#include "codegen/backends.h"
 #include "tests/cpu/dot_trap.h"
 #include "tests/cpu/numbers.h"
 #include "tests/cpu/run_nested.h"
@@ -283,6 +284,36 @@ TEST(Contract, AccumulatorsStayInRegisters) {
         const std::string widened = innerLoop(code.assembly, "vfmadd");
         EXPECT_EQ(countOf(widened, "vfmadd"), 24) << widened;
         EXPECT_EQ(countOf(widened, "%rsp"), 0) << widened;
+      }
+    }
+  }
+}
+
+// What does not lie in the second cache is asked for: each line of b's next columns, once in the code.
+TEST(Contract, NextColumnsAreAskedForFromAfar) {
+  const DotTrap trap;
+  codegen::CodeOptions options;
+  options.keepAssembly = true;
+  for (const ir::Target &target : codegen::cpu::targets()) {
+    for (const ir::ContractUnit &unit : target.contractUnits) {
+      if (unit.ofTiles()) {
+        continue;
+      }
+      const int width = 2 * unit.lanes, bytes = int(ir::byteSize(unit.packed));
+      const Shape small{12, 3 * width, 4 * unit.group, 6, width};
+      Shape large = small;
+      large.k += target.l2Bytes / (layoutOf(unit, small).rowB * bytes) / unit.group * unit.group;
+      const int lines = (width * unit.group * bytes + 63) / 64;
+      for (const auto &[shape, wanted] : {std::pair(small, 0), std::pair(large, lines)}) {
+        const codegen::Code code = codegen::generate(ir::parse(kernel(unit, shape)), target, options);
+        const int asked = countOf(code.assembly, "prefetcht1") + countOf(code.assembly, "pldl2keep");
+        EXPECT_EQ(asked, wanted) << target.name << " " << unit.name;
+      }
+      const std::vector<std::string> run = dotTargets();
+      if (std::ranges::find(run, target.name) != run.end()) {
+        checkUnit(target.name, unit, large);
+        large.end = 2 * width + 1;
+        checkUnit(target.name, unit, large);
       }
     }
   }
