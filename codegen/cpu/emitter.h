@@ -226,7 +226,7 @@ private:
   llvm::Value *readVector(const ir::Type &type, const Address &address, llvm::Value *mask, llvm::Value *other);
   llvm::Value *readContiguous(llvm::Type *type, llvm::Value *pointer, llvm::Align align, llvm::Value *mask, llvm::Value *other);
   void write(const ir::Type &type, const Address &address, llvm::Value *value, llvm::Value *mask, bool asVector, bool isVolatile);
-  llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask, llvm::Value *other);
+  llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask, llvm::Value *other), *readSteps(llvm::Type *type, const Address &address, llvm::Align align);
   void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
   void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
   llvm::Value *allOf(llvm::Value *mask);

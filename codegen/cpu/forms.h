@@ -91,6 +91,8 @@ struct Address {
   bool contiguous;      // lane i at pointer[i]
   bool perLane;         // `pointer` is a vector
   unsigned depth;
+  llvm::Value *first = nullptr; // lane i lies `step` bytes times i behind it, too; null: the lanes are at no constant distance
+  int64_t step = 0;
 };
 
 // A contract (contract.cpp), as its unit takes it.

@@ -33,7 +33,15 @@ Address Emitter::addressOf(ValueId pointer, const ir::Type &pointee) {
   }
   const bool isContiguous = known.affine && known.stride == pointee.elementBytes();
   if (!isContiguous && (lanes_.count > 1 || !known.affine)) {
-    return {known.exact, false, lanes_.count > 1, known.depth};
+    Address address{known.exact, false, lanes_.count > 1, known.depth};
+    if (known.affine) {
+      address.step = known.stride;
+      atDepth(std::max(known.anchorDepth, lanes_.depth), [&] {
+        Value *offset = builder_.CreateMul(lanes_.base, builder_.getInt64(known.stride));
+        address.first = builder_.CreateGEP(builder_.getInt8Ty(), known.anchor, offset);
+      });
+    }
+    return address;
   }
   Address address{nullptr, lanes_.count > 1, false, std::max(known.anchorDepth, lanes_.depth)};
   atDepth(address.depth, [&] {
@@ -86,6 +94,8 @@ Address Emitter::elementAddress(ValueId buffer, std::span<const ValueId> indices
   atDepth(address.depth, [&] {
     Value *offset = builder_.CreateMul(lanes_.base, builder_.getInt64(step));
     if (address.perLane) {
+      address.first = builder_.CreateGEP(held, address.pointer, offset);
+      address.step = step * type.elementBytes();
       Value *each = builder_.CreateMul(iota(builder_.getInt64Ty()),
                                        splat(builder_.getInt64(step), lanes_.count));
       offset = builder_.CreateAdd(splat(offset, lanes_.count), each);
@@ -179,10 +189,24 @@ Value *Emitter::readVector(const ir::Type &type, const Address &address, Value *
     Value *value = splat(readScalar(type, address.pointer, any, zero, false), lanes_.count);
     return mask != nullptr ? builder_.CreateSelect(mask, value, other) : value;
   }
+  if (address.first != nullptr && mask == nullptr && !target_.maskedAccess) {
+    return elementwise_.fromMemory(type, readSteps(vector, address, align));
+  }
   Value *instead = elementwise_.toMemory(type, other);
   return elementwise_.fromMemory(
       type, address.contiguous ? readContiguous(vector, address.pointer, align, mask, instead)
                                : gather(vector, address.pointer, align, mask, instead));
+}
+
+// Without an instruction that gathers, lanes at a constant distance have one address together.
+Value *Emitter::readSteps(llvm::Type *type, const Address &address, llvm::Align align) {
+  Value *read = llvm::PoisonValue::get(type);
+  for (unsigned lane = 0; lane < lanes_.count; ++lane) {
+    Value *place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), address.first, int64_t(lane) * address.step);
+    Value *one = builder_.CreateAlignedLoad(type->getScalarType(), place, align);
+    read = builder_.CreateInsertElement(read, one, uint64_t{lane});
+  }
+  return read;
 }
 
 // AVX-512 gathers words of 32 and 64 bits; a smaller element is cut out of the aligned word that
