@@ -34,7 +34,7 @@ public:
   ChunkedLoop run() {
     accumulators_ = openHomes(state_, loop_);
     for (ChunkedDot &dot : chunked_) {
-      dot.packed = allocPacked(state_, loop_, dot.shape, chunk_ * stepOf(dot), slotsOf(dot) != 0);
+      dot.packed = allocPacked(state_, {loop_, loop_}, dot.shape, chunk_ * stepOf(dot), slotsOf(dot) != 0);
       allocPanels(dot);
       if (std::ranges::find(planned_.inPlace, dot.dot) != planned_.inPlace.end()) {
         Builder before(fn_, loop_);

@@ -15,6 +15,8 @@
 #include "passes/cpu/expression.h"
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
+#include "passes/cpu/pack_ahead.h"
+#include "passes/cpu/packed_words.h"
 #include "passes/cpu/remainder_checks.h"
 #include "passes/cpu/rows_in_place.h"
 
@@ -27,39 +29,6 @@ using namespace ir;
 namespace {
 
 const Type kI32 = Type::scalar(Elem::I32);
-
-// `value` as `elem`, exactly: to a wider number of the same sort.
-ValueId widen(Builder &builder, ValueId value, Elem elem) {
-  const Type type = builder.function().type(value);
-  if (type.elem() == elem) {
-    return value;
-  }
-  return builder.make(isFloat(elem) ? Opcode::FpExt : Opcode::SExt, {value}, Type::scalar(elem));
-}
-
-Type wordOf(unsigned bits) {
-  return Type::scalar(bits == 8 ? Elem::I8 : bits == 16 ? Elem::I16 : Elem::I32);
-}
-
-// A group of numbers as one word, the first in its low bits: halves are joined, so that vectors stay narrow.
-ValueId groupWord(Builder &builder, std::span<const ValueId> group) {
-  if (group.size() == 1) {
-    const Type type = builder.function().type(group[0]);
-    const Type bits = wordOf(bitWidth(type.elem()));
-    return type == bits ? group[0] : builder.make(Opcode::Bitcast, {group[0]}, bits);
-  }
-  const auto half = [&](std::span<const ValueId> numbers) {
-    const ValueId word = groupWord(builder, numbers);
-    const Type type = builder.function().type(word);
-    return builder.make(Opcode::ZExt, {word}, wordOf(2 * bitWidth(type.elem())));
-  };
-  const size_t middle = group.size() / 2;
-  const ValueId high = half(group.subspan(middle));
-  const Type type = builder.function().type(high);
-  const ValueId shift = builder.constInt(type, int64_t(bitWidth(type.elem())) / 2);
-  const ValueId upper = builder.make(Opcode::Shl, {high, shift});
-  return builder.make(Opcode::Or, {half(group.first(middle)), upper});
-}
 
 // Stores every value to be kept below `root` by a nest of its own, and what else a nest could not compute
 // on its way.
@@ -88,14 +57,15 @@ ElementBuilder::Indices sliceIndices(ElementBuilder::Indices slice, ValueId row,
 
 class OperandPacker {
 public:
-  OperandPacker(NestState &state, OpId dot, OpId position, const ContractShape &shape,
+  OperandPacker(NestState &state, OpId dot, PackingPlaces places, const ContractShape &shape,
                 const PackedOperands &packed, ValueId column, ElementBuilder::Indices slice = {})
-      : state_(state), fn_(state.fn), dot_(dot), position_(position), shape_(shape),
+      : state_(state), fn_(state.fn), dot_(dot), places_(places), position_(places.a), shape_(shape),
         packed_(packed), column_(column), slice_(std::move(slice)), group_(shape.unit.group),
         k_(fn_.type(fn_.operand(dot, 0)).shape().back()) {}
 
   void run(ValueId inPlace, ValueId isKept) {
     inPlace.valid() ? packAElsewhere(inPlace) : packA();
+    position_ = places_.b;
     if (isKept.valid()) { // what is stored on the way would be so only where it is not
       storeKept(state_, fn_.operand(dot_, 1), position_);
       position_ = openBranches(fn_, position_, isKept)[1];
@@ -272,6 +242,7 @@ private:
   NestState &state_;
   Function &fn_;
   OpId dot_;
+  PackingPlaces places_;
   OpId position_;
   const ContractShape &shape_;
   const PackedOperands &packed_;
@@ -376,13 +347,13 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
   const auto leading = type.shape().first(type.rank() - 2);
   const Type matrix = Type::tile({shape.m, shape.n}, type.element());
   const int32_t k = fn.type(fn.operand(dot, 0)).shape().back();
-  const PackedOperands packed = allocPacked(state, dot, shape, k);
+  const PackedOperands packed = allocPacked(state, {dot, dot}, shape, k);
   Builder before(fn, dot);
   const ValueId acc = allocBuffer(before, std::array{shape.paddedM, shape.paddedN}, type.element());
   zeroPadding(state, dot, acc, matrix);
   home = home.valid() ? home : allocBuffer(before, type.shape(), type.element());
   const auto [position, slice] = openSlices(state, dot, leading);
-  OperandPacker(state, dot, position, shape, packed, {}, slice).run({}, {});
+  OperandPacker(state, dot, {position, position}, shape, packed, {}, slice).run({}, {});
   const LaneChoice choice{1, lanesFor(state, std::array{start}, shape.n)};
   using Indices = ElementBuilder::Indices;
   emitNest(state, position, matrix.shape(), choice,
@@ -424,24 +395,24 @@ void zeroPadding(NestState &state, OpId position, ValueId buffer, Type tile) {
   }
 }
 
-PackedOperands allocPacked(NestState &state, OpId position, const ContractShape &shape, int32_t k, bool keepsB) {
-  Builder before(state.fn, position);
+PackedOperands allocPacked(NestState &state, PackingPlaces places, const ContractShape &shape, int32_t k, bool keepsB) {
+  Builder before(state.fn, places.a), beforeB(state.fn, places.b);
   const int32_t columns = shape.packedK(k);
   const PackedShapes shapes = packedShapes(shape, columns);
   PackedOperands operands;
   operands.a = allocBuffer(before, shapes.a, Type::scalar(shape.unit.packed));
-  zeroFill(state, position, operands.a, {shape.m, shape.paddedM}, {0, columns});
+  zeroFill(state, places.a, operands.a, {shape.m, shape.paddedM}, {0, columns});
   if (keepsB) {
     return operands;
   }
-  operands.b = allocBuffer(before, shapes.b, Type::scalar(shapes.elemB));
-  zeroFill(state, position, operands.b, {0, shapes.b[0]}, {shape.n, shape.paddedN});
+  operands.b = allocBuffer(beforeB, shapes.b, Type::scalar(shapes.elemB));
+  zeroFill(state, places.b, operands.b, {0, shapes.b[0]}, {shape.n, shape.paddedN});
   return operands;
 }
 
 void packOperands(NestState &state, OpId dot, OpId position, const ContractShape &shape,
                   const PackedOperands &packed, ValueId column, ValueId inPlace, ValueId isKept) {
-  OperandPacker(state, dot, position, shape, packed, column).run(inPlace, isKept);
+  OperandPacker(state, dot, {position, position}, shape, packed, column).run(inPlace, isKept);
 }
 
 void emitContract(NestState &state, OpId position, const ContractShape &shape,
@@ -475,8 +446,9 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
     return lowerSlices(state, dot, *shape, home);
   }
   const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
-  const PackedOperands packed = allocPacked(state, dot, *shape, k);
-  packOperands(state, dot, dot, *shape, packed, {}, {}, {});
+  const PackingPlaces places = packingPlaces(state, state.plan, dot);
+  const PackedOperands packed = allocPacked(state, places, *shape, k);
+  OperandPacker(state, dot, places, *shape, packed, {}).run({}, {});
   const Type type = fn.type(fn.result(dot));
   const ValueId start = fn.operand(dot, 2);
   if (!home.valid()) {

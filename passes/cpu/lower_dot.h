@@ -16,6 +16,11 @@ namespace libtile::passes {
 // Zeros around the tile in a buffer that is larger than it.
 void zeroPadding(NestState &state, ir::OpId position, ir::ValueId buffer, ir::Type tile);
 
+// In front of which op each operand is packed: the dot's own place, or one in front of loops around it (pack_ahead.h).
+struct PackingPlaces {
+  ir::OpId a, b;
+};
+
 // Scratch for the packed operands of reductions over up to `k` elements, rows of padding zeroed.
 struct PackedOperands {
   ir::ValueId a, b;
@@ -24,8 +29,8 @@ struct PackedOperands {
   int64_t aheadBytes = 0; // and of their elements
 };
 // Where b is kept (kept_panels.h), it is left to the caller.
-[[nodiscard]] PackedOperands allocPacked(NestState &state, ir::OpId position,
-                                         const ContractShape &shape, int32_t k, bool keepsB = false);
+[[nodiscard]] PackedOperands allocPacked(NestState &state, PackingPlaces places, const ContractShape &shape, int32_t k,
+                                         bool keepsB = false);
 // Nests that pack the dot's operands behind the first `column` elements of the reduction (an i32,
 // of whole groups; invalid: 0). With `inPlace` and `isKept`, i1, a and b are packed where that does not hold.
 void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const ContractShape &shape,

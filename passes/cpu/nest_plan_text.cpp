@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/ops.h"
 #include "ir/printer.h"
+#include "passes/cpu/pack_ahead.h"
 #include "passes/cpu/plan_nests.h"
 
 #include <algorithm>
@@ -88,6 +89,16 @@ private:
     return slots == kept.end() ? "" : ", b of " + std::to_string(slots->second) + (slots->second == 1 ? " chunk" : " chunks") + " kept for the next program";
   }
 
+  std::string aheadText(OpId dot, bool inChunks) const {
+    if (inChunks || fn_.type(fn_.result(dot)).rank() > 2) {
+      return "";
+    }
+    const IndexMap<ValueId, ValueId> nothingStored{ValueId{}};
+    const PackingPlaces places = packingPlaces({fn_, plan_.sunk, nothingStored}, plan_, dot);
+    const bool a = places.a != dot, b = places.b != dot;
+    return a || b ? std::string(a && b ? ", both" : a ? ", a" : ", b") + " in front of the loop" : "";
+  }
+
   // Of dots in one chunk each is packed as often.
   std::string ofDot(OpId dot) const {
     const auto found = plan_.contracts.find(dot);
@@ -104,7 +115,7 @@ private:
     return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
            sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
            " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run") +
-           keptText(inChunks ? chunks->second.kept : std::map<OpId, int32_t>{}, dot) +
+           aheadText(dot, inChunks) + keptText(inChunks ? chunks->second.kept : std::map<OpId, int32_t>{}, dot) +
            (inPlace ? ", rows of a in place where nothing is masked off" : "") +
            (inChunks && chunks->second.stores.contains(dot) ? ", where sums go asked for ahead" : "");
   }
