@@ -156,7 +156,6 @@ ir::Target aarch64(const char *name, const char *features, std::vector<ContractU
   target.vectorRegisters = 32;
   target.l1Bytes = 32 << 10;
   target.askAhead = kHalfAPage;
-  target.askAhead = kHalfAPage;
   target.l2Bytes = 512 << 10;
   target.contractUnits = std::move(units);
   for (ContractUnit &unit : fusedMultiplyAdds(16)) {
@@ -166,13 +165,13 @@ ir::Target aarch64(const char *name, const char *features, std::vector<ContractU
   return target;
 }
 
-// Of the same architecture each includes those before it.
 // Of those with vdpbf16ps at its full rate, whose own prefetching is slowed down by what it is told.
 ir::Target asksNothing(ir::Target target) {
   target.askAhead = 0;
   return target;
 }
 
+// Of the same architecture each includes those before it.
 const std::vector<ir::Target> &rows() {
   static const std::vector<ir::Target> all = {
       x86("x86-64-v3", "x86-64-v3", "", 32, {pairsOfI16("vpmaddwd", MultiplyAdd::Vpmaddwd256, 32)}),
