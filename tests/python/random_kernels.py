@@ -40,7 +40,7 @@ KINDS = {"unary": 2, "binary": 2, "permute": 1, "reshape": 2, "grow": 1, "reduce
          "dot_loop": 1, "dot_batch": 1, "dot_scaled": 1, "asserted": 1, "attention": 1, "team_loop": 1, "float8_loop": 1, "loop": 1,
          "round_trip": 1, "rotate": 1, "overwrite": 1, "rows": 1, "condition": 1, "atomic": 1, "ends_of_types": 2, "float8": 2,
          "rounding": 1, "powers": 1, "extremes": 1, "counted_bits": 1, "random_words": 1, "assembly": 1,
-         "narrow_index": 1, "divided_index": 2, "runs": 1, "masked_store": 2,
+         "narrow_index": 1, "divided_index": 2, "runs": 1, "masked_store": 2, "strided": 2,
          "join": 1, "split": 1, "part": 2, "flip": 1, "gather": 2, "histogram": 1, "mapped": 1,
          "block": 2, "update": 2, "function": 6}
 

@@ -56,6 +56,42 @@ class MemoryKinds:
             self.outputs[target][there] = array[inside]
         return result
 
+    def strided(self, value):
+        """Elements whose strides only the launch knows: read, changed and read again under one mask, of bounds or of any form."""
+        dtype, shape = self.some_type(), value.shape
+        strides, span = self.strides(shape)
+        memory, mark = self.numbers(span, dtype), self.fresh("on")
+        after = memory.copy()
+        elements = np.lib.stride_tricks.as_strided(after, shape, [stride * after.itemsize for stride in strides])
+        array = self.argument("s", memory)
+        place = f"{array} + {self.index(shape, [self.argument('n', stride) for stride in strides])}"
+        if self.rng.random() < 0.5:
+            text, on = self.bounds(shape)
+        else:
+            chosen = self.fitted(value, np.dtype(np.bool_))
+            text, on = chosen.name, chosen.array
+        self.line(f"{mark} = tl.broadcast_to({text}, {shape})")
+        mask, absent = f"mask={mark}", np.zeros((), dtype)
+        if self.rng.random() < 0.6:
+            mask, absent = f"{mask}, other=3", np.array(3, dtype)
+        if self.rng.random() < 0.2:
+            mask = f"{mask}, volatile=True"
+        first = self.let(f"tl.load({place}, {mask})", np.where(on, elements, absent))
+        self.line(f"tl.store({place}, {first.name} + 1, mask={mark})")
+        elements[...] = np.where(on, first.array + np.array(1, dtype), elements)
+        self.outputs[array] = after
+        return self.let(f"tl.load({place}, {mask}) + {first.name}", np.where(on, elements, absent) + first.array)
+
+    def bounds(self, shape):
+        """A text, and what it says, of a mask that each axis may bound."""
+        texts, on = ["True"], np.ones(shape, np.bool_)
+        for axis, extent in enumerate(shape):
+            if self.rng.random() < 0.7:
+                bound = int(self.one_of([0, extent - 1, extent, self.rng.integers(0, extent + 3)]))
+                texts.append(f"({self.axis_index(shape, axis)} < {self.argument('n', bound)})")
+                on &= np.arange(extent).reshape([-1 if d == axis else 1 for d in range(len(shape))]) < bound
+        return " & ".join(texts[1:] or texts), on
+
     def asserted(self, value):
         """What the tile holds, said by an array, in a loop or a condition too; where a mask is off it is wrong."""
         strides, span = self.strides(value.shape)
