@@ -331,7 +331,7 @@ TEST(TurnedReads, GiveEachLaneItsElements) {
 TEST(MatrixWrites, PutEachElementWhereTheBufferHasIt) {
   tests::Random random(17);
   int seen[2] = {0, 0};
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     const ir::Target &target = codegen::findTarget("sm_90a");
     const ir::DotUnit &unit = target.units[static_cast<size_t>(random.below(static_cast<int32_t>(target.units.size())))];
     const std::vector<int32_t> shape = {64 << random.below(2), 32 << random.below(3)}, rowMajor = {1, 0}, columnMajor = {0, 1};
