@@ -27,10 +27,10 @@ bool isFunction(const Function &fn, OpId op) {
          (fn.numOperands(op) != 0 || isNumberOfLaunch(fn.opcode(op)));
 }
 
+// A load, a store, or what else reads arrays and is in no order to others: a contract whose rows are read in place.
 bool isPlain(const Function &fn, OpId access) {
-  const Opcode opcode = fn.opcode(access);
   const Effects effects = fn.ownEffects(access);
-  return (opcode == Opcode::Load || opcode == Opcode::Store) && !fn.getBool(access, Attr::is_volatile) &&
+  return (fn.opcode(access) == Opcode::Store || !effects.has(Effects::WritesGlobal)) && !fn.getBool(access, Attr::is_volatile) &&
          !fn.hasAttr(access, Attr::sem) && !effects.has(Effects::Ordered);
 }
 

@@ -262,3 +262,34 @@ def test_who_talks_to_others_keeps_nothing(how):
     launched = told[(4,)](a, b, out, flag, 256, 16, 64, 64, how)
     check(out, a, b)
     assert keeps(launched) in (None, how == "plain")
+
+
+@libtile.jit
+def two_products(a, b, c, d, out, K, ROWS: tl.constexpr, COLS: tl.constexpr, STEP: tl.constexpr, ACC: tl.constexpr):
+    rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None], tl.arange(0, COLS)[None, :]
+    x = tl.zeros((ROWS, COLS), ACC)
+    for start in range(0, K, STEP):
+        k = start + tl.arange(0, STEP)
+        left = tl.load(a + rows * K + k[None, :], mask=k[None, :] < K, other=0)
+        x = tl.dot(left, tl.load(b + k[:, None] * COLS + cols, mask=k[:, None] < K, other=0), x)
+    y = tl.zeros((ROWS, COLS), ACC)
+    for start in range(0, K, STEP):
+        k = start + tl.arange(0, STEP)
+        left = tl.load(c + rows * K + k[None, :], mask=k[None, :] < K, other=0)
+        y = tl.dot(left, tl.load(d + k[:, None] * COLS + cols, mask=k[:, None] < K, other=0), y)
+    tl.store(out + rows * COLS + cols, x - y)
+
+
+# The first loop's contract reads the rows of a where they lie, and the second one keeps its panels beside that.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rows, cols, k", [(1, 64, 70), (16, 32, 512), (64, 64, 100), (32, 128, 257)])
+def test_two_loops(device, dtype, rows, cols, k, threads):
+    rng = np.random.default_rng(3)
+    a, c = (integers(rng, (3 * rows, k), dtype) for _ in range(2))
+    b, d = (integers(rng, (k, cols), dtype) for _ in range(2))
+    on = OnDevice(device)
+    out = on(poisoned((3 * rows, cols), TYPES[dtype]))
+    two_products[(3,)](on(a), on(b), on(c), on(d), out, k, rows, cols, 32, tl.int32 if dtype == np.int8 else tl.float32)
+    wide = [array.astype(np.float64) for array in (a, b, c, d)]
+    np.testing.assert_array_equal(on.back(out), wide[0] @ wide[1] - wide[2] @ wide[3])
