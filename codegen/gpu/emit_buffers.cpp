@@ -99,7 +99,7 @@ void Emitter::readVectors(ir::OpId op, const std::vector<int32_t> &bits) {
 void Emitter::lowerBufferWrite(ir::OpId op) {
   const ir::ValueId buffer = fn_.operand(op, 0), value = fn_.operand(op, 1);
   const ir::Layout &layout = layoutOf(value);
-  const bool byMatrices = !passes::isFlat(layout, layoutOf(buffer)) && isCanonicalThread(layout) == nullptr;
+  const bool byMatrices = !passes::isFlat(layout, layoutOf(buffer)) && !passes::holdsReplicas(layout);
   const auto matrices = byMatrices ? passes::matrixWriteAccess(layout, layoutOf(buffer), static_cast<int32_t>(fn_.type(value).elementBytes()),
                                                                target_.sharedReads)
                                    : std::nullopt;
