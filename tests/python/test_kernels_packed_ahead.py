@@ -17,7 +17,7 @@ def integers(rng, shape, dtype=F32):
 
 def ahead(launched):
     """Of each dot, which operands are packed there; None where no CPU's plan says so."""
-    plan = launched.asm["plan"] if "plan" in launched.asm else None
+    plan = launched.asm["plan"] if "nested" in launched.asm else None
     return plan and [line.split(", ")[-1].split(" ")[0] if SAYS in line else "" for line in plan.splitlines() if "blocks of" in line]
 
 
