@@ -37,6 +37,9 @@ void setOptions() {
   setOption("scalar-evolution-max-scev-compare-depth", "8");
   // LLVM 19 loses a register of a group that is spilled to the other file in part.
   setOption("amdgpu-spill-vgpr-to-agpr", "false");
+  // LLVM 22 puts scalar registers for which there is no room into lanes of vector registers, and where it has no room for all of these
+  // it takes one for undefined on a path on which it is not: a mask was lost. In memory they are slower and stay.
+  setOption("amdgpu-spill-sgpr-to-vgpr", "false");
   // Matrix instructions keep sums in the common registers. In the others they are copied to and fro at each turn of a loop, and
   // what is computed from them has to be read back.
   setOption("amdgpu-mfma-vgpr-form", "true");

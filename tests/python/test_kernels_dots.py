@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dots: batches of matrices along leading axes, in every type and precision, against NumPy in float64."""
+import importlib
+
 import numpy as np
 import pytest
 from spine import BF16, DEVICES, F16, F32, F64, ROUNDING, OnDevice, poisoned
+from spine import matmul  # noqa: F401  it finds the lessons
 
 import libtile
 import libtile.language as tl
 
+persistent = importlib.import_module("09_persistent_matmul")
 I8, I32 = np.int8, np.int32
 SUMS = {I8: I32, F16: F32, BF16: F32, F32: F32, F64: F64}
 everywhere = pytest.mark.parametrize("device", DEVICES)
@@ -366,3 +370,34 @@ def test_large_sums(device, m, n, warps, dtype, turned):
     large[(1, 2 if m == n else 1)](on(a), on(b), there, rows, cols, depth, M=m, N=n, K=32, ACC=tl.int32 if dtype == I8 else tl.float32,
                                    TURNED=turned, num_warps=warps)
     assert np.array_equal(on.back(there).T if turned else on.back(there), exact(a, b))
+
+
+@libtile.jit
+def by_blocks(a, b, out, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Each program the blocks of every other one, with a mask along each axis."""
+    across = tl.cdiv(N, BN)
+    for block in range(tl.program_id(0), tl.cdiv(M, BM) * across, tl.num_programs(0)):
+        rows, cols = block // across * BM + tl.arange(0, BM)[:, None], block % across * BN + tl.arange(0, BN)[None, :]
+        sums = tl.zeros((BM, BN), tl.float32)
+        for start in range(0, K, BK):
+            k = start + tl.arange(0, BK)
+            x = tl.load(a + rows.to(tl.int64) * K + k[None, :], (rows < M) & (k[None, :] < K), 0.0)
+            y = tl.load(b + k[:, None].to(tl.int64) * N + cols, (k[:, None] < K) & (cols < N), 0.0)
+            sums = tl.dot(x, y, sums, input_precision="ieee")
+        tl.store(out + rows.to(tl.int64) * N + cols, sums, (rows < M) & (cols < N))
+
+
+@everywhere
+@pytest.mark.parametrize("m, n, k", [(64, 40, 100), (101, 36, 252)])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_masks_of_many_rows(device, m, n, k, warps):
+    """More masks of lanes than a GPU has scalar registers for: what it keeps elsewhere is as it was."""
+    rng = np.random.default_rng(m)
+    a, b, out = small(rng, (m, k), F32), small(rng, (k, n), F32), poisoned((m, n), F32)
+    on = OnDevice(device)
+    there = on(out)
+    by_blocks[(2,)](on(a), on(b), there, m, n, k, BM=64, BN=32, BK=32, num_warps=warps)
+    assert np.array_equal(on.back(there), exact(a, b))
+    there = on(out)
+    persistent.run(on(a), on(b), there, 2, block_m=64, block_n=32, block_k=32, num_warps=warps)
+    assert np.array_equal(on.back(there), exact(a, b))
