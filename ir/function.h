@@ -73,7 +73,7 @@ public:
   Stage stage = Stage::Tile;
   std::vector<Param> params; // one for each argument of body()
   std::vector<Guard> guards;
-  std::vector<TensorMap> maps; // that copy_box and reduce_box name by index
+  std::vector<TensorMap> maps; // that copy_box and store_box name by index
   // Options of the launch that the compiler may override; recorded in the text form.
   int32_t numWarps = 4;
   int32_t numStages = 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays as a GPU copies boxes of them by itself (ops copy_box, reduce_box): one descriptor an array, which the launcher
+// Arrays as a GPU copies boxes of them by itself (ops copy_box, store_box): one descriptor an array, which the launcher
 // makes from the arguments (NVIDIA: a CUtensorMap) and gives the kernel behind its other parameters.
 #pragma once
 

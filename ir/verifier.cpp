@@ -51,7 +51,7 @@
 //  40  map: of a pointer parameter, up to 5 dimensions of positive numbers and boxes, rows of 32, 64 or 128
 //      bytes; a row by itself: a multiple of 16. arrivals_init, arrivals_wait, arrive, arrivals_end: counters of
 //      i64. copy_box: the element of one of the function's maps, an i32 a dimension; its buffer has a multiple of
-//      128 bytes. reduce_box: the same, both of f32; no copy_box of that array. reduce_wait: a buffer.
+//      128 bytes. store_box: the same, f32 where it adds; no copy_box of that array. store_wait: a buffer.
 //  41  producer: count >= 1, two numbers of registers, 24, 32, ..., 256; at most one, in the kernel's body; in front of it only scalar code, allocs, arrivals_init, grid_wait
 //      and launch_dependents; its body is scalar code, loads of scalars, for, buffer_slot, copy_box, arrivals_wait and grid_wait, and yields nothing.
 //  28  nest: extents and lanes >= 1, one i32 argument an extent, nothing yielded. fold: extent, lanes

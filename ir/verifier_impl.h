@@ -39,8 +39,8 @@ void verifyContract(Checker &checker, OpId op); // invariant 30 of contracts, li
 void verifyPlaces(Checker &checker);            // invariants 38 and 39, verify_places.cpp
 void verifyArrivalsInit(Checker &checker, OpId op); // invariant 40, verify_boxes.cpp
 void verifyCopyBox(Checker &checker, OpId op);      // likewise
-void verifyReduceBox(Checker &checker, OpId op);    // likewise
-void verifyReduceWait(Checker &checker, OpId op);   // likewise
+void verifyStoreBox(Checker &checker, OpId op);    // likewise
+void verifyStoreWait(Checker &checker, OpId op);   // likewise
 void verifyArrivalsWait(Checker &checker, OpId op); // likewise
 void verifyClusterBarrier(Checker &checker, OpId op); // likewise
 void verifyArrive(Checker &checker, OpId op);       // likewise

@@ -58,26 +58,26 @@ void verifyCopyBox(Checker &c, OpId op) {
   c.require(isWhole, 40, op, "a buffer that copy_box fills has a multiple of 128 bytes");
 }
 
-void verifyReduceBox(Checker &c, OpId op) {
+void verifyStoreBox(Checker &c, OpId op) {
   const Type buffer = c.operandType(op, 0);
   const int64_t number = c.fn.getInt(op, Attr::map);
   if (!c.require(number >= 0 && number < static_cast<int64_t>(c.fn.maps.size()), 40, op, "there is no such map")) {
     return;
   }
   const TensorMap &map = c.fn.maps[static_cast<size_t>(number)];
-  bool ok = buffer.isBuffer() && buffer.elem() == Elem::F32 && map.elem == Elem::F32 && buffer.rank() <= map.dims.size() &&
-            c.fn.numOperands(op) == 1 + map.dims.size();
+  bool ok = buffer.isBuffer() && buffer.elem() == map.elem && (!c.fn.getBool(op, Attr::adds) || map.elem == Elem::F32) &&
+            buffer.rank() <= map.dims.size() && c.fn.numOperands(op) == 1 + map.dims.size();
   for (unsigned i = 1; i < c.fn.numOperands(op); ++i) {
     ok = ok && c.operandType(op, i) == Type::scalar(Elem::I32);
   }
-  c.require(ok, 40, op, "a buffer and a map of f32, and an i32 for each of its dimensions");
+  c.require(ok, 40, op, "a buffer of the map's element, f32 where it adds, and an i32 for each of its dimensions");
   const auto isOther = [&](OpId other) {
     return c.fn.opcode(other) == Opcode::CopyBox && c.fn.maps[static_cast<size_t>(c.fn.getInt(other, Attr::map))].param == map.param;
   };
-  c.require(std::ranges::none_of(c.fn.walk(), isOther), 40, op, "the kernel copies boxes of the array that it adds to");
+  c.require(std::ranges::none_of(c.fn.walk(), isOther), 40, op, "the kernel copies boxes of the array that it stores to");
 }
 
-void verifyReduceWait(Checker &c, OpId op) { c.require(c.operandType(op, 0).isBuffer(), 40, op, "a buffer"); }
+void verifyStoreWait(Checker &c, OpId op) { c.require(c.operandType(op, 0).isBuffer(), 40, op, "a buffer"); }
 
 void verifyArrivalsWait(Checker &c, OpId op) {
   const Type buffer = c.operandType(op, 0);

@@ -444,8 +444,8 @@ template <> void OpChecks::check<Opcode::AsyncWait>(OpId op) {
 
 template <> void OpChecks::check<Opcode::ArrivalsInit>(OpId op) { verifyArrivalsInit(c, op); }
 template <> void OpChecks::check<Opcode::CopyBox>(OpId op) { verifyCopyBox(c, op); }
-template <> void OpChecks::check<Opcode::ReduceBox>(OpId op) { verifyReduceBox(c, op); }
-template <> void OpChecks::check<Opcode::ReduceWait>(OpId op) { verifyReduceWait(c, op); }
+template <> void OpChecks::check<Opcode::StoreBox>(OpId op) { verifyStoreBox(c, op); }
+template <> void OpChecks::check<Opcode::StoreWait>(OpId op) { verifyStoreWait(c, op); }
 template <> void OpChecks::check<Opcode::ArrivalsWait>(OpId op) { verifyArrivalsWait(c, op); }
 template <> void OpChecks::check<Opcode::ClusterBarrier>(OpId op) { verifyClusterBarrier(c, op); }
 template <> void OpChecks::check<Opcode::ClusterSize>(OpId op) { c.require(c.resultType(op) == kI32, 14, op, "the result is an i32"); }

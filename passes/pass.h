@@ -38,6 +38,8 @@ struct PassContext {
   bool spreadsWarps = false;
   // GPU: boxes of short rows, too (gpu/narrow_boxes.h).
   bool copiesNarrow = false;
+  // GPU: sums of dots are stored by boxes also where threads could store them without a barrier (gpu/store_boxes.h).
+  bool storesBoxes = false;
   // GPU: a launch may start before the one that it follows has ended (gpu/overlap_launches.h).
   bool overlapsLaunches = false;
   // GPU: rows of the units of dots, and how many instructions' operands a lane has side by side (gpu/plan_dots.h).

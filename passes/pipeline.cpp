@@ -33,6 +33,7 @@
 #include "passes/gpu/plan_text.h"
 #include "passes/gpu/skip_masks.h"
 #include "passes/gpu/spread_warps.h"
+#include "passes/gpu/store_boxes.h"
 #include "passes/gpu/reduce_boxes.h"
 #include "passes/gpu/relax_exponentials.h"
 #include "passes/gpu/reuse_loads.h"
@@ -111,6 +112,7 @@ constexpr std::array kTable = {
     PassRow{"hold_rows", holdRows, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_sorts", lowerSorts, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut, gpuPlanText},
+    PassRow{"store_boxes", storeBoxes, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_conversions", lowerConversions, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::LaysOut, Stage::LaidOut,
             Stage::LaidOut},
@@ -209,6 +211,8 @@ constexpr std::array kConstraints = {
                     "steps between warps are conversions"},
     OrderConstraint{"pipeline_loops", "lower_conversions", kAll,
                     "what runs ahead is read from its ring, not converted"},
+    OrderConstraint{"pipeline_loops", "store_boxes", kAll, "it takes room that no ring has a use for"},
+    OrderConstraint{"store_boxes", "lower_conversions", kAll, "what threads have goes into the buffer, not rows of it"},
     OrderConstraint{"lower_conversions", "allocate_shared", kAll, "it makes buffers"},
     OrderConstraint{"lower_conversions", "overlap_dots", kAll, "a dot ends in front of what writes the buffers that it reads"},
     OrderConstraint{"overlap_dots", "allocate_shared", kAll, "a buffer lives until the dots that read it have ended"},

@@ -37,6 +37,7 @@ struct GoldenRun {
   int stages = 0;
   bool check = false;
   bool copyBoxes = false;
+  bool storeBoxes = false;
   bool specialises = false;
   bool sharesBlocks = false;
   bool spreadsWarps = false;
@@ -78,6 +79,8 @@ inline GoldenRun parseGoldenRun(const std::string &line) {
       run.check = true;
     } else if (word == "copy_boxes") {
       run.copyBoxes = true;
+    } else if (word == "stores_boxes") {
+      run.storeBoxes = true;
     } else if (word == "warp_specialize") {
       run.specialises = true;
     } else if (word == "share_blocks") {

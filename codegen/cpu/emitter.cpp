@@ -348,7 +348,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::CompareExchange: case Opcode::Gather: case Opcode::Histogram: case Opcode::Map:
   case Opcode::Assembly: case Opcode::ConvertLayout: case Opcode::BufferRead:
   case Opcode::BufferWrite: case Opcode::BufferGather: case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
-  case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::ReduceBox: case Opcode::ReduceWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
+  case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::StoreBox: case Opcode::StoreWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
   case Opcode::Producer: case Opcode::BeginTurns: case Opcode::TakeTurn: case Opcode::GiveTurn: case Opcode::PlaceWrite: case Opcode::PlaceRead: case Opcode::DotWait:
   case Opcode::Worker: case Opcode::NumWorkers: case Opcode::Barrier: case Opcode::GridWait: case Opcode::LaunchDependents:
   case Opcode::ClusterBarrier: case Opcode::ClusterSize: break;

@@ -244,7 +244,7 @@ std::string NvidiaEmitter::copyText(ir::OpId op, AssemblyOperands &operands) {
 }
 
 // One group: it is the thread's that waits for it.
-void NvidiaEmitter::lowerReduceBox(ir::OpId op) {
+void NvidiaEmitter::lowerStoreBox(ir::OpId op) {
   const ir::ValueId buffer = fn_.operand(op, 0);
   const ir::Type type = fn_.type(buffer);
   const auto index = static_cast<unsigned>(fn_.getInt(op, Attr::map));
@@ -260,17 +260,17 @@ void NvidiaEmitter::lowerReduceBox(ir::OpId op) {
   for (unsigned i = 1; i < fn_.numOperands(op); ++i) {
     box.coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
   }
-  const std::string before = "cp.reduce.async.bulk.tensor." + std::to_string(box.coordinates.size()) + "d.global.shared::cta.add.tile.bulk_group ";
+  const bool adds = fn_.getBool(op, Attr::adds);
+  const std::string before = (adds ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.") + std::to_string(box.coordinates.size()) +
+                             (adds ? "d.global.shared::cta.add.tile.bulk_group " : "d.global.shared::cta.tile.bulk_group ");
   assembly(byOneThread(on, kBoxRegisters, onParts(*parts, box, type.rank() == 1, before, ", [at]") + "cp.async.bulk.commit_group;\n\t"),
            operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
 }
 
-void NvidiaEmitter::lowerReduceWait(ir::OpId op) {
+void NvidiaEmitter::lowerStoreWait(ir::OpId /*op*/) {
   AssemblyOperands operands;
   const std::string on = operands.use(isFirstWarp(), "b");
-  const std::string wait = fn_.getBool(op, Attr::whole) ? "cp.async.bulk.wait_group 0;" : "cp.async.bulk.wait_group.read 0;";
-  assembly(byOneThread(on, "", wait + "\n\t"), operands.constraints(),
-           builder_.getVoidTy(), operands.values(), true, true);
+  assembly(byOneThread(on, "", "cp.async.bulk.wait_group.read 0;\n\t"), operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
 }
 
 } // namespace libtile::codegen::nvidia

@@ -43,7 +43,7 @@ template <class Check> bool allSteps(int32_t extent, Check check) {
 bool isReadByItself(const ir::Function &fn, ir::ValueId buffer, const ir::Target &target) {
   return std::ranges::any_of(fn.uses(buffer), [&](ir::Use use) {
     return isBufferView(fn, use.op) ? isReadByItself(fn, fn.result(use.op), target)
-                                    : fn.opcode(use.op) == Opcode::ReduceBox ||
+                                    : fn.opcode(use.op) == Opcode::StoreBox ||
                                           (fn.opcode(use.op) == Opcode::Dot && readsByItself(unitOf(fn, use.op, target)));
   });
 }

@@ -53,7 +53,7 @@ struct MatrixWalk {
 [[nodiscard]] std::optional<MatrixWalk> matrixWalk(const ir::Layout &buffer, const ir::Coords &first,
                                                    const ir::Coords &extents, int32_t elementBytes);
 
-// The op ends writes of threads that a unit or a reduction reads by itself behind the next barrier: threads have to
+// The op ends writes of threads that a unit or a store of a box reads by itself behind the next barrier: threads have to
 // publish them first. An async_wait or a buffer_write.
 [[nodiscard]] bool publishes(const ir::Function &fn, ir::OpId op, const ir::Target &target);
 

@@ -69,7 +69,7 @@ struct PendingAccesses {
   std::vector<Flying> flying;
   std::vector<Reading> reading; // of dots not waited for
   bool inOrder = true;          // they stand there as they have started; some ways that lead here lack the first ones
-  std::vector<ir::OpId> reducing; // buffers of reductions not waited for
+  std::vector<ir::OpId> storing; // buffers of boxes that are being stored
   bool acquired = false;    // an acquire whose order not all threads have
 
   void merge(const PendingAccesses &other) {
@@ -88,8 +88,8 @@ struct PendingAccesses {
     } else {
       std::ranges::for_each(other.reading, [&](const Reading &each) { addOnce(reading, each); });
     }
-    for (const ir::OpId buffer : other.reducing) {
-      addOnce(reducing, buffer);
+    for (const ir::OpId buffer : other.storing) {
+      addOnce(storing, buffer);
     }
     acquired |= other.acquired;
   }
@@ -98,7 +98,7 @@ struct PendingAccesses {
     both.merge(other);
     return both.shared.size() == shared.size() && both.global.size() == global.size() &&
            both.flying.size() == flying.size() && both.reading.size() == reading.size() &&
-           both.reducing.size() == reducing.size() && both.inOrder == inOrder && both.acquired == acquired;
+           both.storing.size() == storing.size() && both.inOrder == inOrder && both.acquired == acquired;
   }
   void synchronise() {
     shared.clear();

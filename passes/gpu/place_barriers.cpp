@@ -235,7 +235,7 @@ private:
                        [&](const GlobalPending &pending) { return conflicts(pending, op); });
   }
 
-  // No barrier ends a dot or a reduction. The slots of one ring are the plan's care.
+  // No barrier ends a dot or a store of a box. The slots of one ring are the plan's care.
   void keepsAway(const SharedAccess &access, const PendingAccesses &state) const {
     for (const Reading &reading : state.reading) {
       for (const SharedAccess &read : reading.buffers) {
@@ -243,8 +243,8 @@ private:
                   "a write into what a dot under way reads");
       }
     }
-    for (const OpId buffer : state.reducing) {
-      ir::check(!access.write || !bytes_[buffer].overlaps(bytes_[access.owner]), "a write into what a reduction under way reads");
+    for (const OpId buffer : state.storing) {
+      ir::check(!access.write || !bytes_[buffer].overlaps(bytes_[access.owner]), "a write into what a store of a box under way reads");
     }
   }
 
@@ -374,11 +374,11 @@ private:
     if (fn_.opcode(op) == Opcode::DotWait) {
       return endDots(state, fn_.getInt(op, Attr::count));
     }
-    if (fn_.opcode(op) == Opcode::ReduceBox) {
-      return addOnce(state.reducing, allocOf(fn_, fn_.operand(op, 0)));
+    if (fn_.opcode(op) == Opcode::StoreBox) {
+      return addOnce(state.storing, allocOf(fn_, fn_.operand(op, 0)));
     }
-    if (fn_.opcode(op) == Opcode::ReduceWait) {
-      std::erase(state.reducing, allocOf(fn_, fn_.operand(op, 0))); // one thread knows, the others read as it were
+    if (fn_.opcode(op) == Opcode::StoreWait) {
+      std::erase(state.storing, allocOf(fn_, fn_.operand(op, 0))); // one thread knows, the others read as it were
     }
     if (meetsInside(fn_, op)) {
       state.synchronise();

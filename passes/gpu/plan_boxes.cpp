@@ -27,21 +27,22 @@ constexpr int64_t kUnbounded = kExtentEnd;
 
 class BoxPlanner {
 public:
-  BoxPlanner(const ir::Function &fn, OpId load, const Facts &facts, const ir::Target &target)
-      : fn_(fn), load_(load), facts_(facts), target_(target) {}
+  // `tile`: what it loads or stores.
+  BoxPlanner(const ir::Function &fn, OpId access, ValueId tile, const Facts &facts, const ir::Target &target)
+      : fn_(fn), access_(access), tile_(tile), facts_(facts), target_(target) {}
 
   // "" or why not.
   std::string run(PlannedBox &planned) {
-    const ir::Type type = fn_.type(fn_.result(load_));
+    const ir::Type type = fn_.type(tile_);
     if (type.rank() > 2 || type.isPointer() || type.isBool()) {
       return "a tile with more than two axes, or of pointers or i1";
     }
-    const bool adds = fn_.opcode(load_) == Opcode::AtomicRmw;
-    if (!adds && writesWhatIsLoaded()) {
+    const bool loads = fn_.opcode(access_) == Opcode::Load;
+    if (loads && writesWhatIsLoaded()) {
       return "the kernel may write what is loaded, or waits for others who do";
     }
-    const unsigned mask = adds ? 2 : 1;
-    const auto box = accessBox(fn_, fn_.operand(load_, 0), fn_.numOperands(load_) > mask ? fn_.operand(load_, mask) : ValueId{}, facts_);
+    const unsigned mask = loads ? 1 : 2;
+    const auto box = accessBox(fn_, fn_.operand(access_, 0), fn_.numOperands(access_) > mask ? fn_.operand(access_, mask) : ValueId{}, facts_);
     if (!box) {
       return "addresses and mask are no box";
     }
@@ -50,29 +51,29 @@ public:
     if (!fast.axis || (type.rank() == 2 && (slow == nullptr || !slow->axis))) {
       return "no axis of the tile has its elements side by side";
     }
-    if (!canLieAlong(fn_, fn_.result(load_), *fast.axis, target_)) {
+    if (loads && !canLieAlong(fn_, tile_, *fast.axis, target_)) {
       return "a unit reads the tile with the other axis side by side";
     }
     const auto bytes = static_cast<int32_t>(type.elementBytes());
-    std::vector<ir::Layout> threads = convertedLayouts(fn_, fn_.result(load_));
+    std::vector<ir::Layout> threads = loads ? convertedLayouts(fn_, tile_) : std::vector<ir::Layout>();
     threads.push_back(fn_.layout(type.layout()));
     planned.slot = type.rank() == 1 ? rowLayout(type.shape()[0], bytes, threads) : matrixLayout(type.shape(), *fast.axis, bytes, threads);
     const auto parts = boxParts(planned.slot, type.shape(), bytes);
     if (!parts) {
       return "no buffer of such a tile is made of boxes";
     }
-    // What lies behind a tile in its last box would be added.
-    if (adds && (type.rank() != 2 || type.shape()[parts->fastAxis] % parts->fast != 0 || type.shape()[1 - parts->fastAxis] % parts->slow != 0)) {
+    // What lies behind a tile in its last box would be stored.
+    if (!loads && (type.rank() != 2 || type.shape()[parts->fastAxis] % parts->fast != 0 || type.shape()[1 - parts->fastAxis] % parts->slow != 0)) {
       return "a tile that is not made of whole boxes";
     }
-    if (adds && !endsWithUnits(box->dims.back(), bytes)) {
-      return "a bound that is no multiple of 16 bytes: the machine adds whole units";
+    if (!loads && !endsWithUnits(box->dims.back(), bytes)) {
+      return "a bound that is no multiple of 16 bytes: the machine stores whole units";
     }
     return makeMap(*box, *parts, type.elem(), planned);
   }
 
 private:
-  // A copy gives 0 for each element outside. An addition reaches the end of the unit of 16 bytes that a row's
+  // A copy gives 0 for each element outside. A store or an addition reaches the end of the unit of 16 bytes that a row's
   // bound lies in.
   [[nodiscard]] bool endsWithUnits(const BoxDim &row, int32_t elementBytes) const {
     return !row.extent || facts_.divisible(*row.extent) * elementBytes % kStrideUnit == 0;
@@ -91,7 +92,7 @@ private:
 
   // What threads write is not seen by the machine's copies without further ado.
   [[nodiscard]] bool writesWhatIsLoaded() const {
-    return mayWriteTo(fn_, fn_.body(), load_, facts_) ||
+    return mayWriteTo(fn_, fn_.body(), access_, facts_) ||
            std::ranges::any_of(fn_.walk(), [&](OpId op) { return acquires(fn_, op); });
   }
 
@@ -157,7 +158,7 @@ private:
     if (!dim.extent) {
       made = {kUnbounded, -1};
       // The last element has a coordinate, too.
-      const int64_t elements = dim.axis ? fn_.type(fn_.result(load_)).dim(*dim.axis) : 1;
+      const int64_t elements = dim.axis ? fn_.type(tile_).dim(*dim.axis) : 1;
       return first.hi <= kExtentEnd - elements;
     }
     const auto number = numberOf(*dim.extent);
@@ -186,7 +187,8 @@ private:
   }
 
   const ir::Function &fn_;
-  const OpId load_;
+  const OpId access_;
+  const ValueId tile_;
   const Facts &facts_;
   const ir::Target &target_;
   std::vector<Guard> guards_;
@@ -218,13 +220,13 @@ std::vector<ir::Layout> convertedLayouts(const ir::Function &fn, ValueId tile) {
 std::optional<PlannedBox> planBox(const ir::Function &fn, OpId load, const Facts &facts, const PassContext &context,
                                   std::string &why) {
   PlannedBox planned;
-  why = context.relies == Reliance::Nothing ? "it may rely on nothing" : BoxPlanner(fn, load, facts, context.target).run(planned);
+  why = context.relies == Reliance::Nothing ? "it may rely on nothing" : BoxPlanner(fn, load, fn.result(load), facts, context.target).run(planned);
   return why.empty() ? std::optional(std::move(planned)) : std::nullopt;
 }
 
-std::optional<PlannedBox> planReduction(const ir::Function &fn, OpId atomic, const Facts &facts, const PassContext &context) {
+std::optional<PlannedBox> planStore(const ir::Function &fn, OpId store, ValueId tile, const Facts &facts, const PassContext &context) {
   PlannedBox planned;
-  const bool is = context.relies != Reliance::Nothing && BoxPlanner(fn, atomic, facts, context.target).run(planned).empty();
+  const bool is = context.relies != Reliance::Nothing && BoxPlanner(fn, store, tile, facts, context.target).run(planned).empty();
   return is ? std::optional(std::move(planned)) : std::nullopt;
 }
 

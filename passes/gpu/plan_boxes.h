@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies ahead that the machine makes by itself (op copy_box), and additions (op reduce_box): which accesses are such, what the
-// launcher makes for them, and how a box lies in shared memory.
+// Copies ahead that the machine makes by itself (op copy_box), and stores and additions (op store_box): which accesses are such,
+// what the launcher makes for them, and how a box lies in shared memory.
 #pragma once
 
 #include "passes/analysis/access_box.h"
@@ -26,7 +26,7 @@ struct PlannedBox {
   ir::TensorMap map;
   std::vector<ir::Guard> guards;       // without which there is no such map
   std::vector<Polynomial> coordinates; // one a dimension of the map, elements
-  ir::Layout slot;                     // of the buffer that it is copied into, or added from
+  ir::Layout slot;                     // of the buffer that it is copied into, or stored from
 };
 
 // Requires: laid-out; `load` gives 0 where its mask is false, lies in the body of a `for` and no store of it writes
@@ -34,10 +34,10 @@ struct PlannedBox {
 [[nodiscard]] std::optional<PlannedBox> planBox(const ir::Function &fn, ir::OpId load, const Facts &facts,
                                                 const PassContext &context, std::string &why);
 
-// The box that an atomic addition adds to where its mask is true, and the buffer of what it adds. Requires: laid-out. nullopt:
-// it is no box, or its tile is not made of whole ones.
-[[nodiscard]] std::optional<PlannedBox> planReduction(const ir::Function &fn, ir::OpId atomic, const Facts &facts,
-                                                      const PassContext &context);
+// The box that a store or an atomic addition writes where its mask is true, and the buffer of `tile`, which is what it writes as
+// threads have it. Requires: laid-out. nullopt: it is no box, or its tile is not made of whole ones.
+[[nodiscard]] std::optional<PlannedBox> planStore(const ir::Function &fn, ir::OpId store, ir::ValueId tile, const Facts &facts,
+                                                  const PassContext &context);
 
 // A buffer as what instructions fill or read, one a part: rows along one axis, one behind the other, swizzled as in
 // matrix_buffers.h; of a buffer with one axis a single row, as it is.

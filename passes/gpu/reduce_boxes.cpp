@@ -3,14 +3,13 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
-#include "passes/analysis/alias.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/gpu/allocate_shared.h"
-#include "passes/gpu/loop_rings.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_residency.h"
 #include "passes/gpu/shared_accesses.h"
+#include "passes/gpu/store_boxes.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
@@ -23,7 +22,6 @@ namespace {
 using ir::Attr;
 using ir::BlockId;
 using ir::Builder;
-using ir::Effects;
 using ir::Opcode;
 using ir::OpId;
 using ir::Type;
@@ -40,16 +38,12 @@ public:
   Finder(const ir::Function &fn, const Facts &facts, const PassContext &context) : fn_(fn), facts_(facts), context_(context) {}
 
   [[nodiscard]] std::optional<Reduction> find(OpId op) const {
-    if (fn_.opcode(op) != Opcode::AtomicRmw || !context_.copiesBoxes || !context_.target.boxCopy || !isSum(op) || !isInLoops(op)) {
+    if (fn_.opcode(op) != Opcode::AtomicRmw || !isSum(op) || !isInLoops(op)) {
       return std::nullopt;
     }
     const OpId dot = dotOf(op);
-    auto box = dot.valid() ? planReduction(fn_, op, facts_, context_) : std::nullopt;
-    const bool hasMap = box && (fn_.maps.size() < ir::TensorMap::kMost || std::ranges::find(fn_.maps, box->map) != fn_.maps.end());
-    if (!hasMap || !isAlone(op, fn_.arg(fn_.body(), box->map.param))) {
-      return std::nullopt;
-    }
-    return Reduction{op, dot, std::move(*box)};
+    auto box = dot.valid() ? planStoreAlone(fn_, op, fn_.operand(op, 1), facts_, context_) : std::nullopt;
+    return box ? std::optional(Reduction{op, dot, std::move(*box)}) : std::nullopt;
   }
 
 private:
@@ -84,26 +78,6 @@ private:
     return is ? op : OpId{};
   }
 
-  // No other op touches the array, or orders what it does.
-  [[nodiscard]] bool isAlone(OpId atomic, ValueId array) const {
-    return std::ranges::none_of(fn_.walk(), [&](OpId op) {
-      const Effects effects = fn_.ownEffects(op);
-      if (op == atomic) {
-        return false;
-      }
-      if (fn_.opcode(op) == Opcode::CopyBox || fn_.opcode(op) == Opcode::ReduceBox) {
-        const ir::TensorMap &map = fn_.maps[static_cast<size_t>(fn_.getInt(op, Attr::map))];
-        return mayOverlap(fn_, fn_.arg(fn_.body(), map.param), array);
-      }
-      if (effects.has(Effects::ReadsGlobal) || effects.has(Effects::WritesGlobal)) {
-        const auto bases = basePointers(fn_, fn_.operand(op, 0), facts_);
-        return bases.empty() || acquires(fn_, op) || releases(fn_, op) ||
-               std::ranges::any_of(bases, [&](ValueId base) { return mayOverlap(fn_, base, array); });
-      }
-      return fn_.opcode(op) == Opcode::Assembly && fn_.getBool(op, Attr::is_volatile);
-    });
-  }
-
   const ir::Function &fn_;
   const Facts &facts_;
   const PassContext &context_;
@@ -129,20 +103,10 @@ void rewrite(ir::Function &fn, const Reduction &reduction) {
   while (fn.block(outermost) != fn.body()) {
     outermost = fn.parentOp(fn.block(outermost));
   }
-  const Type tile = fn.type(fn.operand(atomic, 1));
-  Builder top(fn, outermost), wait(fn, frontOf(fn, reduction.dot)), at(fn, atomic), end(fn, fn.last(fn.body()));
-  top.loc = wait.loc = end.loc = at.loc;
-  const ValueId buffer = top.make(Opcode::Alloc, {}, Type::buffer(tile.shape(), tile.elem(), fn.internLayout(reduction.box.slot)));
-  fn.setAttr(fn.def(buffer), Attr::align, ir::AttrValue(int64_t{kMatrixAlignment}));
-  wait.op(Opcode::ReduceWait, std::array{buffer});
-  at.op(Opcode::BufferWrite, std::array{buffer, fn.operand(atomic, 1)});
-  std::vector<ValueId> operands = {buffer};
-  for (const Polynomial &coordinate : reduction.box.coordinates) {
-    operands.push_back(makeCoordinate(at, coordinate, [](ValueId value) { return value; }));
-  }
-  fn.setAttr(at.op(Opcode::ReduceBox, operands), Attr::map, ir::AttrValue(addMap(fn, reduction.box)));
-  fn.setAttr(end.op(Opcode::ReduceWait, std::array{buffer}), Attr::whole, ir::AttrValue(true));
-  fn.erase(atomic);
+  const ValueId tile = fn.operand(atomic, 1), buffer = makeStoredBuffer(fn, outermost, fn.type(tile), reduction.box);
+  Builder(fn, frontOf(fn, reduction.dot)).op(Opcode::StoreWait, std::array{buffer});
+  storeByBox(fn, atomic, buffer, tile, reduction.box);
+  Builder(fn, fn.next(outermost)).op(Opcode::StoreWait, std::array{buffer});
 }
 
 } // namespace

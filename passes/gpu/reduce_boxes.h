@@ -3,13 +3,12 @@
 //
 //                                              %b = alloc
 //   for:                                       for:
-//     ...                                        reduce_wait %b               the box of the iteration before has been read
+//     ...                                        store_wait %b               the box of the iteration before has been read
 //     buffer_write %ds, ...                      buffer_write %ds, ...
 //     %q = dot trans %ds, %k                ->   %q = dot trans %ds, %k
 //     atomic_rmw %p, %q {kind=fadd}              buffer_write %b, %q
-//                                                reduce_box %b, coordinates {map}
-//                                              ...
-//                                              reduce_wait %b {whole}
+//                                                store_box %b, coordinates {map}
+//                                              store_wait %b
 //
 // Threads then do not wait for their additions: they run under the next iteration's dots. The warps meet between the write and
 // the reduction; that barrier also stands in front of the next iteration's write of what the dot reads, and the wait stands in

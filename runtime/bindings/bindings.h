@@ -189,7 +189,7 @@ typedef struct lt_option {
 LT_API const lt_option *lt_option_rows(size_t *count);
 LT_API int lt_option_fits(size_t option, int64_t value); /* by the index of the row */
 LT_API int64_t lt_option_value(size_t option, const char *text); /* -1: it stands for none */
-enum { LT_MAX_OPTIONS = 32 };
+enum { LT_MAX_OPTIONS = 48 };
 typedef struct lt_options {
   uint32_t count; /* of those given; the others are standard */
   uint32_t option[LT_MAX_OPTIONS];

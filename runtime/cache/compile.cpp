@@ -247,7 +247,7 @@ passes::PassContext Compiled::passContext(passes::Reliance relies) const {
           &functionLibrary(), checksAccesses(), options_[Option::copy_boxes] != 0, options_[Option::warp_specialize] != 0 && options_.number(Option::maxnreg) == 0,
           options_[Option::share_blocks] != 0 && options_[Option::launch_cooperative_grid] == 0,
           options_[Option::spread_warps] != 0 && options_[Option::launch_cooperative_grid] == 0 && options_.number(Option::maxnreg) == 0,
-          options_[Option::narrow_boxes] != 0, options_[Option::launch_pdl] != 0, options_.number(Option::matrix_instr_nonkdim),
+          options_[Option::narrow_boxes] != 0, options_[Option::store_boxes] != 0, options_[Option::launch_pdl] != 0, options_.number(Option::matrix_instr_nonkdim),
           options_.number(Option::kpack), options_.number(Option::num_ctas)};
 }
 

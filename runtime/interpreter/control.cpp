@@ -281,7 +281,7 @@ void Evaluator::runOp(OpId op) {
   case Opcode::Hold: case Opcode::ConvertLayout: case Opcode::Resize: case Opcode::CompareExchange: case Opcode::Alloc:
   case Opcode::BufferSlot: case Opcode::Recall: case Opcode::BufferRead: case Opcode::BufferWrite: case Opcode::BufferGather:
   case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
-  case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::ReduceBox: case Opcode::ReduceWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
+  case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::StoreBox: case Opcode::StoreWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
   case Opcode::Producer: case Opcode::BeginTurns: case Opcode::TakeTurn: case Opcode::GiveTurn: case Opcode::PlaceWrite: case Opcode::PlaceRead: case Opcode::DotWait:
   case Opcode::Worker: case Opcode::NumWorkers: case Opcode::Barrier: case Opcode::Nest: case Opcode::Fold: case Opcode::Prefix: case Opcode::SortRows:
   case Opcode::ClusterBarrier: case Opcode::ClusterSize: case Opcode::LeastOfRows: case Opcode::ElementRead: case Opcode::ElementWrite: case Opcode::Contract:

@@ -28,7 +28,7 @@ what to run
   --stop-after P      the pipeline up to and with pass P
   --disable A,B       the pipeline without these passes
   --warps N           as the launch option num_warps; --stages N, --check, --copy-boxes,
-                      --warp-specialize, --share-blocks, --spread-warps, --launch-pdl likewise
+                      --store-boxes, --warp-specialize, --share-blocks, --spread-warps, --launch-pdl likewise
   --unit-rows N       as matrix_instr_nonkdim; --unit-groups N as kpack; --cluster N as num_ctas
   A pass that runs several times is named simplify (each run) or simplify:2 (the second).
 
@@ -98,6 +98,7 @@ constexpr Flag kFlags[] = {
     {"--time", [](ToolOptions &o) { o.time = true; }},
     {"--check", [](ToolOptions &o) { o.check = true; }},
     {"--copy-boxes", [](ToolOptions &o) { o.copyBoxes = true; }},
+    {"--store-boxes", [](ToolOptions &o) { o.storeBoxes = true; }},
     {"--warp-specialize", [](ToolOptions &o) { o.specialises = true; }},
     {"--share-blocks", [](ToolOptions &o) { o.sharesBlocks = true; }},
     {"--spread-warps", [](ToolOptions &o) { o.spreadsWarps = true; }},

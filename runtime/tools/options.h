@@ -28,6 +28,7 @@ struct ToolOptions {
   int32_t stages = 0;
   bool check = false;
   bool copyBoxes = false;
+  bool storeBoxes = false;
   bool specialises = false;
   bool sharesBlocks = false;
   bool spreadsWarps = false;

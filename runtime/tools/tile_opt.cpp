@@ -112,7 +112,7 @@ template <class Work> auto timed(const ToolOptions &options, const char *what, W
 
 passes::PassContext contextOf(const ToolOptions &options, const ir::Target &target) {
   return {target, options.warps, options.stages, passes::Reliance::Numbers,
-          &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises, options.sharesBlocks, options.spreadsWarps, false, options.overlapsLaunches,
+          &runtime::functionLibrary(), options.check, options.copyBoxes, options.specialises, options.sharesBlocks, options.spreadsWarps, false, options.storeBoxes, options.overlapsLaunches,
           options.unitRows, options.unitGroups, options.cluster};
 }
 

@@ -39,7 +39,7 @@ public:
   Trace(const ir::Function &fn, int64_t n, int64_t cluster = 1) : ScalarMachine(fn), cluster_(cluster) {
     set(fn.arg(fn.body(), 3), n);
     for (const OpId op : fn.walk()) {
-      if (fn.opcode(op) == Opcode::ReduceBox) {
+      if (fn.opcode(op) == Opcode::StoreBox) {
         reduced_.insert(passes::allocOf(fn, fn.operand(op, 0)));
       }
     }
@@ -82,8 +82,8 @@ private:
       }
     } else if (opcode == Opcode::DotWait) {
       events_.push_back({.kind = Event::Kind::DotsEnd, .number = fn_.getInt(op, Attr::count)});
-    } else if (opcode == Opcode::ReduceBox || opcode == Opcode::ReduceWait) {
-      events_.push_back({.kind = opcode == Opcode::ReduceBox ? Event::Kind::Reduce : Event::Kind::Reduced, .place = bufferOf(op)});
+    } else if (opcode == Opcode::StoreBox || opcode == Opcode::StoreWait) {
+      events_.push_back({.kind = opcode == Opcode::StoreBox ? Event::Kind::Reduce : Event::Kind::Reduced, .place = bufferOf(op)});
     } else if (opcode == Opcode::BufferWrite && reduced_.contains(passes::allocOf(fn_, fn_.operand(op, 0)))) {
       events_.push_back({.kind = Event::Kind::Write, .place = bufferOf(op)});
     } else if (opcode == Opcode::Barrier) {

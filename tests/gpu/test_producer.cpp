@@ -329,8 +329,8 @@ TEST(Producer, KeepsToItsProtocolWhereSumsAreReduced) {
     for (const int32_t stages : {2, 3}) {
       const ir::Function fn = compiledText(tests::textOf(nest), stages);
       ASSERT_EQ(count(fn, Opcode::Producer), 1U) << fn.str();
-      ASSERT_EQ(count(fn, Opcode::ReduceBox), 1U) << fn.str();
-      EXPECT_EQ(count(fn, Opcode::ReduceWait), 2U) << fn.str();
+      ASSERT_EQ(count(fn, Opcode::StoreBox), 1U) << fn.str();
+      EXPECT_EQ(count(fn, Opcode::StoreWait), 2U) << fn.str();
       EXPECT_EQ(count(fn, Opcode::AtomicRmw), 0U) << fn.str();
       for (int round = 0; round < 300; ++round) {
         const int64_t trips = round % 6;

@@ -62,7 +62,7 @@ std::string runPasses(const GoldenRun &run, const std::string &input) {
   ir::Function fn = parsed(input);
   const ir::Target &target = targetNamed(run.target);
   const passes::PassContext context{target, run.warps, run.stages, passes::Reliance::Numbers,
-                                    &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.overlapsLaunches,
+                                    &runtime::functionLibrary(), run.check, run.copyBoxes, run.specialises, run.sharesBlocks, run.spreadsWarps, false, run.storeBoxes, run.overlapsLaunches,
                                     run.unitRows, run.unitGroups, run.cluster};
   passes::PipelineOptions options;
   options.verifyEach = true;

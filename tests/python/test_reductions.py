@@ -80,11 +80,11 @@ def test_the_machine_adds(tmp_path):
     code = compiled("")
     ptx = code.asm["ptx"]
     assert "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group" in ptx and "red.relaxed" not in ptx
-    assert ptx.count("cp.async.bulk.wait_group.read 0") == 1 and ptx.count("cp.async.bulk.wait_group 0") == 1
+    assert ptx.count("cp.async.bulk.wait_group.read 0") == 2
     assert assemble(ptx, "sm_90a", tmp_path) == 0
     # Between what threads write and the reduction they meet, and between the wait and that.
     loop = re.search(r"\n  %[^\n]* = for .*?\n    yield ", code.asm["staged"], re.S)[0]
-    parts = [re.search(text, loop).start() for text in ("reduce_wait", r"buffer_write %\d+, %\d+\n(?!.*buffer_write)", "reduce_box")]
+    parts = [re.search(text, loop).start() for text in ("store_wait", r"buffer_write %\d+, %\d+\n(?!.*buffer_write)", "store_box")]
     assert parts == sorted(parts) and "barrier\n" in loop[parts[0]:parts[1]] and "barrier\n" in loop[parts[1]:parts[2]]
 
 
@@ -116,5 +116,5 @@ def test_attention_backward(config, causal, tmp_path):
     assert ptx.count("cp.reduce.async.bulk.tensor.3d") == d // 32 and "red.relaxed" not in ptx
     assert assemble(ptx, "sm_90a", tmp_path) == 0
     # No more than the dots need, behind dS, and one behind what is added; where no producer copies one more frees a slot.
-    loop = next(text for text in re.findall(r"\n  %[^\n]* = for .*?\n    yield ", code.asm["staged"], re.S) if "reduce_box" in text)
+    loop = next(text for text in re.findall(r"\n  %[^\n]* = for .*?\n    yield ", code.asm["staged"], re.S) if "store_box" in text)
     assert loop.count("barrier\n") == (2 if "producer" in code.asm["staged"] else 3)

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/gpu/store_boxes.h"
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "passes/analysis/alias.h"
+#include "passes/eliminate_dead_code.h"
+#include "passes/gpu/allocate_shared.h"
+#include "passes/gpu/conversion.h"
+#include "passes/gpu/loop_rings.h"
+#include "passes/gpu/matrix_buffers.h"
+#include "passes/gpu/plan_dots.h"
+#include "passes/gpu/plan_residency.h"
+#include "passes/op_properties.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+namespace libtile::passes {
+
+using ir::Attr;
+using ir::Builder;
+using ir::Effects;
+using ir::Opcode;
+using ir::OpId;
+using ir::Type;
+using ir::ValueId;
+
+// No other op touches the array, or orders what it does.
+static bool isAlone(const ir::Function &fn, OpId store, ValueId array, const Facts &facts) {
+  return std::ranges::none_of(fn.walk(), [&](OpId op) {
+    const Effects effects = fn.ownEffects(op);
+    if (op == store) {
+      return false;
+    }
+    if (fn.hasAttr(op, Attr::map)) {
+      const ir::TensorMap &map = fn.maps[static_cast<size_t>(fn.getInt(op, Attr::map))];
+      return mayOverlap(fn, fn.arg(fn.body(), map.param), array);
+    }
+    if (effects.has(Effects::ReadsGlobal) || effects.has(Effects::WritesGlobal)) {
+      const auto bases = basePointers(fn, fn.operand(op, 0), facts);
+      return bases.empty() || acquires(fn, op) || releases(fn, op) ||
+             std::ranges::any_of(bases, [&](ValueId base) { return mayOverlap(fn, base, array); });
+    }
+    return fn.opcode(op) == Opcode::Assembly && fn.getBool(op, Attr::is_volatile);
+  });
+}
+
+std::optional<PlannedBox> planStoreAlone(const ir::Function &fn, OpId store, ValueId tile, const Facts &facts, const PassContext &context) {
+  if (!context.copiesBoxes || !context.target.boxCopy) {
+    return std::nullopt;
+  }
+  auto box = planStore(fn, store, tile, facts, context);
+  const bool hasMap = box && (fn.maps.size() < ir::TensorMap::kMost || std::ranges::find(fn.maps, box->map) != fn.maps.end());
+  return hasMap && isAlone(fn, store, fn.arg(fn.body(), box->map.param), facts) ? std::move(box) : std::nullopt;
+}
+
+ValueId makeStoredBuffer(ir::Function &fn, OpId outermost, Type tile, const PlannedBox &box) {
+  Builder top(fn, outermost);
+  const ValueId buffer = top.make(Opcode::Alloc, {}, Type::buffer(tile.shape(), tile.elem(), fn.internLayout(box.slot)));
+  fn.setAttr(fn.def(buffer), Attr::align, ir::AttrValue(int64_t{kMatrixAlignment}));
+  return buffer;
+}
+
+void storeByBox(ir::Function &fn, OpId access, ValueId buffer, ValueId tile, const PlannedBox &box) {
+  Builder at(fn, access);
+  at.op(Opcode::BufferWrite, std::array{buffer, tile});
+  std::vector<ValueId> operands = {buffer};
+  for (const Polynomial &coordinate : box.coordinates) {
+    operands.push_back(makeCoordinate(at, coordinate, [](ValueId value) { return value; }));
+  }
+  const OpId made = at.op(Opcode::StoreBox, operands);
+  fn.setAttr(made, Attr::map, ir::AttrValue(addMap(fn, box)));
+  if (fn.opcode(access) == Opcode::AtomicRmw) {
+    fn.setAttr(made, Attr::adds, ir::AttrValue(true));
+  }
+  fn.erase(access);
+}
+
+namespace {
+
+// What threads have of a tile that is stored, in front of its conversion.
+ValueId asThreadsHave(const ir::Function &fn, OpId store) {
+  const ValueId value = fn.operand(store, 1);
+  const OpId op = fn.def(value);
+  return op.valid() && fn.opcode(op) == Opcode::ConvertLayout ? fn.operand(op, 0) : value;
+}
+
+// Threads of a warp make rows of it among themselves, and store without a barrier: as fast, and no buffer.
+bool staysInWarps(const ir::Function &fn, ValueId from, ValueId to, const ir::Target &target) {
+  const Type type = fn.type(from);
+  return planConversion(fn.layout(type.layout()), fn.layout(fn.type(to).layout()), type.shape(), static_cast<int32_t>(type.elementBytes()), target.sharedReads)
+             .kind != Conversion::Kind::Shared;
+}
+
+bool isPlain(const ir::Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::Store && fn.block(op) == fn.body() && fn.type(fn.operand(op, 1)).rank() == 2 &&
+         std::ranges::none_of(std::array{Attr::cache, Attr::evict, Attr::is_volatile, Attr::sem, Attr::within}, [&](Attr attr) { return fn.hasAttr(op, attr); });
+}
+
+// Of dots whose unit reads by itself: which elements a thread has of their sums.
+std::set<ir::LayoutId> unitLayouts(const ir::Function &fn, const ir::Target &target) {
+  std::set<ir::LayoutId> layouts;
+  for (const OpId op : fn.walk()) {
+    if (fn.opcode(op) == Opcode::Dot && readsByItself(unitOf(fn, op, target))) {
+      layouts.insert(fn.type(fn.result(op)).layout());
+    }
+  }
+  return layouts;
+}
+
+} // namespace
+
+bool storeBoxes(ir::Function &fn, const PassContext &context) {
+  const std::set<ir::LayoutId> layouts = unitLayouts(fn, context.target);
+  bool changed = false;
+  std::optional<Facts> facts; // of the function as it is
+  for (const OpId op : fn.walk()) {
+    if (layouts.empty() || !isPlain(fn, op) || !layouts.contains(fn.type(asThreadsHave(fn, op)).layout())) {
+      continue;
+    }
+    if (!facts) {
+      facts = computeFacts(fn);
+    }
+    const ValueId tile = asThreadsHave(fn, op);
+    const bool isWanted = context.storesBoxes || !staysInWarps(fn, tile, fn.operand(op, 1), context.target);
+    const auto box = isWanted ? planStoreAlone(fn, op, tile, *facts, context) : std::nullopt;
+    if (!box) {
+      continue;
+    }
+    ir::Function made = fn.clone();
+    const ValueId buffer = makeStoredBuffer(made, op, made.type(tile), *box);
+    storeByBox(made, op, buffer, tile, *box);
+    Builder(made, made.last(made.body())).op(Opcode::StoreWait, std::array{buffer});
+    if (keepsNeighbour(fn, sharedBytes(fn), sharedBytes(made), context.target)) {
+      fn = std::move(made);
+      facts.reset();
+      changed = true;
+    }
+  }
+  if (changed) {
+    eliminateDeadCode(fn, context); // addresses and conversions
+  }
+  return changed;
+}
+
+} // namespace libtile::passes

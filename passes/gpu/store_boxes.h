@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel stores of its dots' sums, as boxes that the machine stores by itself.
+//
+//                                                   %b = alloc
+//   %t = convert_layout %x                          buffer_write %b, %x
+//   store %p, %t, %mask                     ->      store_box %b, coordinates {map}
+//   ...                                             ...
+//   return                                          store_wait %b
+//                                                   return
+//
+// Threads then neither exchange fragments for rows nor compute an address and a mask for each vector; the kernel ends, or goes on,
+// while the box is stored.
+//
+// Where threads of a warp can make rows among themselves they do, unless the option store_boxes asks for boxes there, too: a
+// barrier costs what a box saves (decision 158).
+//
+// Only plain stores of tiles with two axes, of what threads have as a unit leaves it that reads by itself, in front of which the kernel loops.
+// A row's bound is a multiple of 16 bytes: the machine stores whole units. Nothing else of the kernel touches the array, nor acquires or
+// releases, since what order boxes have with accesses of threads is not proved. Where there is no room for the buffer, or it would push
+// the last other program off the multiprocessor, threads store.
+#pragma once
+
+#include "passes/analysis/facts.h"
+#include "passes/gpu/plan_boxes.h"
+#include "passes/pass.h"
+
+namespace libtile::passes {
+
+// As planStore, where the function has room for the map, and no other op touches the array or orders what this one does.
+[[nodiscard]] std::optional<PlannedBox> planStoreAlone(const ir::Function &fn, ir::OpId store, ir::ValueId tile, const Facts &facts,
+                                                       const PassContext &context);
+
+// The buffer, in front of `outermost`, of a tile that leaves as the box.
+[[nodiscard]] ir::ValueId makeStoredBuffer(ir::Function &fn, ir::OpId outermost, ir::Type tile, const PlannedBox &box);
+// In place of an access of threads: `tile` goes into the buffer, and that to the array.
+void storeByBox(ir::Function &fn, ir::OpId access, ir::ValueId buffer, ir::ValueId tile, const PlannedBox &box);
+
+// Requires, ensures: laid-out, loops pipelined, conversions not yet lowered.
+bool storeBoxes(ir::Function &fn, const PassContext &context);
+
+} // namespace libtile::passes
