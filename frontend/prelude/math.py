@@ -45,56 +45,73 @@ def exponent(x, low: tl.constexpr, high: tl.constexpr):
 
 
 @libtile.jit
-def power_of_two(bits):
-    """2^n, where the low bits of the integer are n + 2^k: n lies in the exponent's range."""
-    if bits.dtype == tl.int64:
-        return ((bits << 52) + (1023 << 52)).to(tl.float64, bitcast=True)
-    else:
-        return ((bits << 23) + (127 << 23)).to(tl.float32, bitcast=True)
-
-
-@libtile.jit
 def scalb(x, n):
     """x * 2^n for an integer n, |n| <= 252 (fp64: 2044); other n give some number.
 
     In two factors of about 2^(n/2), which are normal numbers, so the result overflows and underflows as it
     should; it is rounded once where |x| >= 2^-100. Adding 1.5 * 2^p puts an integer into the low bits of a
-    float, so there is no conversion, which a NaN would need a rule for.
+    float, here with the exponents' bias for both factors, so there is no conversion, which a NaN would need
+    a rule for; what stands above the exponent falls out as that is moved to its place.
     """
     if x.dtype == tl.float64:
-        shifted = (n + 1.5 * 2.0 ** 52).to(tl.int64, bitcast=True)
-        half = tl.fma(n, 0.5, 1.5 * 2.0 ** 52).to(tl.int64, bitcast=True)
+        both = (n + (1.5 * 2.0 ** 52 + 2 * 1023)).to(tl.int64, bitcast=True)
+        half = both >> 1
+        power = (half << 52).to(tl.float64, bitcast=True)
+        rest = ((both - half) << 52).to(tl.float64, bitcast=True)
     else:
-        shifted = (n + 1.5 * 2.0 ** 23).to(tl.int32, bitcast=True)
-        half = tl.fma(n, 0.5, 1.5 * 2.0 ** 23).to(tl.int32, bitcast=True)
-    return x * power_of_two(half) * power_of_two(shifted - half)
+        both = (n + (1.5 * 2.0 ** 23 + 2 * 127)).to(tl.int32, bitcast=True)
+        half = both >> 1
+        power = (half << 23).to(tl.float32, bitcast=True)
+        rest = ((both - half) << 23).to(tl.float32, bitcast=True)
+    return x * power * rest
 
 
 # ---- exponentials
 
 @libtile.jit
+def exp_of_rest(x, n):
+    """e^(x - n ln 2) for an integer n and |x - n ln 2| up to ln 2 / 2 (Cody and Waite). The first part of ln 2 has so few
+    bits that n times it is exact."""
+    if x.dtype == tl.float64:
+        r = tl.fma(-n, 2.8235290563031577e-13, tl.fma(-n, 0.693147180559663, x))
+        # Behind the first two (e^r - 1 - r) / r^2.
+        return polynomial(r, (1.0, 1.0, 0.5000000000000001, 0.16666666666666669, 0.04166666666662413,
+                              0.008333333333330062, 0.0013888888917213717, 0.00019841269863053618,
+                              2.4801521295954376e-05, 2.7557268459997064e-06, 2.7620088445409746e-07,
+                              2.510038549551032e-08))
+    else:
+        r = tl.fma(-n, 1.4286068203094173e-06, tl.fma(-n, 0.693145751953125, x))
+        return polynomial(r, (1.0, 1.0, 0.5, 0.166665763, 0.0416665561, 0.00836317893, 0.0013926184))
+
+
+@libtile.jit
 def exp(x):
     """e^x: error below 1.1 ulp for every x; exp(-inf) = 0, exp(inf) = inf, exp(0) = 1.
 
-    e^x = 2^n e^r with n the nearest integer of x / ln 2 (Cody and Waite). The first part of ln 2 has so few
-    bits that n times it is exact.
+    e^x = 2^n e^r with n the nearest integer of x / ln 2.
     """
     if x.dtype == tl.float64:
         # Beyond, the result is 0 or infinite anyway.
         keep, x = exponent(x, -746.0, 710.0)
         n = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 52) - 1.5 * 2.0 ** 52
-        r = tl.fma(-n, 2.8235290563031577e-13, tl.fma(-n, 0.693147180559663, x))
-        # (e^r - 1 - r) / r^2
-        q = polynomial(r, (0.5000000000000001, 0.16666666666666669, 0.04166666666662413,
-                           0.008333333333330062, 0.0013888888917213717, 0.00019841269863053618,
-                           2.4801521295954376e-05, 2.7557268459997064e-06, 2.7620088445409746e-07,
-                           2.510038549551032e-08))
     else:
         keep, x = exponent(x, -104.0, 89.0)
         n = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 23) - 1.5 * 2.0 ** 23
-        r = tl.fma(-n, 1.4286068203094173e-06, tl.fma(-n, 0.693145751953125, x))
-        q = polynomial(r, (0.5, 0.166665763, 0.0416665561, 0.00836317893, 0.0013926184))
-    return tl.where(keep, tl.scalb(1.0 + tl.fma(r * r, q, r), n), 0.0)
+    return tl.where(keep, tl.scalb(exp_of_rest(x, n), n), 0.0)
+
+
+@libtile.jit
+def exp2_of_rest(r):
+    """2^r for |r| <= 1/2."""
+    if r.dtype == tl.float64:
+        # Behind the first (2^r - 1) / r.
+        return polynomial(r, (1.0, 0.6931471805599453, 0.24022650695910072, 0.055504108664821625,
+                              0.00961812910762848, 0.0013333558146406467, 0.00015403530393370732,
+                              1.5252733841561274e-05, 1.321548680870779e-06, 1.0178057085418509e-07,
+                              7.054897303009422e-09, 4.455818319966744e-10, 2.5729326214820692e-11))
+    else:
+        return polynomial(r, (1.0, 0.693147182, 0.240226507, 0.0555035695, 0.00961808302, 0.00133908656,
+                              0.000154531648))
 
 
 @libtile.jit
@@ -106,19 +123,10 @@ def exp2(x):
     if x.dtype == tl.float64:
         keep, x = exponent(x, -1075.0, 1025.0)
         n = (x + 1.5 * 2.0 ** 52) - 1.5 * 2.0 ** 52
-        r = x - n
-        # (2^r - 1) / r
-        p = polynomial(r, (0.6931471805599453, 0.24022650695910072, 0.055504108664821625,
-                           0.00961812910762848, 0.0013333558146406467, 0.00015403530393370732,
-                           1.5252733841561274e-05, 1.321548680870779e-06, 1.0178057085418509e-07,
-                           7.054897303009422e-09, 4.455818319966744e-10, 2.5729326214820692e-11))
     else:
         keep, x = exponent(x, -150.0, 129.0)
         n = (x + 1.5 * 2.0 ** 23) - 1.5 * 2.0 ** 23
-        r = x - n
-        p = polynomial(r, (0.693147182, 0.240226507, 0.0555035695, 0.00961808302, 0.00133908656,
-                           0.000154531648))
-    return tl.where(keep, tl.scalb(tl.fma(r, p, 1.0), n), 0.0)
+    return tl.where(keep, tl.scalb(exp2_of_rest(x - n), n), 0.0)
 
 
 # ---- logarithms
@@ -227,6 +235,12 @@ def rsqrt(x):
 
 
 # ---- pieces of functions of other files
+
+@libtile.jit
+def power_of_two(bits):
+    """2^n of fp64, where the low bits of the 64-bit integer are n + 2^k: n lies in the exponent's range."""
+    return ((bits << 52) + (1023 << 52)).to(tl.float64, bitcast=True)
+
 
 @libtile.jit
 def power_less_one(x):
