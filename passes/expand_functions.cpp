@@ -51,10 +51,11 @@ private:
         !staysNarrow(fn_, op, context_.target)) {
       op = throughSingle(op);
     }
-    const ir::FunctionKey wanted = keyOf(op);
-    if (std::ranges::find(context_.target.functions, wanted) != context_.target.functions.end()) {
+    ir::FunctionKey wanted = keyOf(op);
+    if (isInstruction(wanted)) {
       return;
     }
+    wanted.nonpositive = fn_.getBool(op, ir::Attr::nonpositive) && !isInstruction({Opcode::Scalb, wanted.elem});
     const Function *body =
         context_.library != nullptr ? context_.library->body(wanted) : nullptr;
     if (body == nullptr) {
@@ -65,6 +66,10 @@ private:
     ir::check(depth < kMostDepth, "library functions do not need themselves");
     replace(op, *body, depth);
     changed_ = true;
+  }
+
+  bool isInstruction(const ir::FunctionKey &key) const {
+    return std::ranges::find(context_.target.functions, key) != context_.target.functions.end();
   }
 
   ir::FunctionKey keyOf(OpId op) const {

@@ -10,7 +10,8 @@ namespace libtile::passes {
 // for its operands (Target::functions). The others are replaced by their bodies of
 // PassContext::library, scalar code that becomes tiles where the op is one; ops keep the location of
 // the function that they come from. f16 and bf16 go through f32 and are rounded once, but for what
-// staysNarrow says. Throws Unsupported at the op where the library has no body either.
+// staysNarrow says. Exponentials of operands that are at most 0 have a shorter body where scaling by a power of two is
+// code, too. Throws Unsupported at the op where the library has no body either.
 //
 // Leaves repeated constants to eliminate_common_subexpressions.
 bool expandFunctions(ir::Function &fn, const PassContext &context);

@@ -11,6 +11,7 @@
 #include "passes/cpu/form_nests.h"
 #include "passes/cpu/fuse_nests.h"
 #include "passes/cpu/mark_accesses.h"
+#include "passes/cpu/mark_nonpositive.h"
 #include "passes/cpu/mark_streams.h"
 #include "passes/cpu/narrow_compares.h"
 #include "passes/cpu/plan_nests.h"
@@ -81,6 +82,7 @@ constexpr std::array kTable = {
     PassRow{"expand_assembly", expandAssembly, kAlways, Stage::Tile, Stage::Tile},
     // ---- CPU: nests
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
+    PassRow{"mark_nonpositive", markNonpositive, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"mark_streams", markStreams, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"narrow_compares", narrowCompares, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested, nestPlanText},
@@ -178,6 +180,7 @@ constexpr std::array kConstraints = {
                     "a carried tile of pointers would become a buffer of pointers"},
     OrderConstraint{"mark_accesses", "form_nests", kAll,
                     "an address that goes through scratch does not show its array"},
+    OrderConstraint{"mark_nonpositive", "form_nests", kAll, "a nest computes again what its numbers are less than"},
     OrderConstraint{"mark_streams", "form_nests", kAll, "a nest does not show how long a row of a store is"},
     OrderConstraint{"narrow_compares", "form_nests", kAll, "a nest has as few lanes as its widest number needs"},
     OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},

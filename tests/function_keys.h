@@ -19,6 +19,9 @@ inline std::vector<ir::FunctionKey> functionKeys() {
     for (const ir::Elem elem : {ir::Elem::BF16, ir::Elem::F32, ir::Elem::F64}) {
       if (!decodes && !encodes && elem != ir::Elem::BF16) {
         keys.push_back({opcode, elem});
+        if (opcode == ir::Opcode::Exp || opcode == ir::Opcode::Exp2) {
+          keys.push_back({.opcode = opcode, .elem = elem, .nonpositive = true});
+        }
       } else if (encodes || (decodes && elem != ir::Elem::F64)) {
         using enum ir::Float8;
         for (const ir::Float8 format : {e5, e4nv, e4b15, e4b8, e5b16}) {

@@ -129,6 +129,51 @@ def exp2(x):
     return tl.where(keep, tl.scalb(exp2_of_rest(x - n), n), 0.0)
 
 
+# Of numbers that are at most 0 (Attr::nonpositive), for targets on which scalb is code. Nothing overflows, so one offset of
+# exponents suffices: the sum that rounds x to an integer n ends in the exponent of 2^(n + 65), which is a normal number
+# wherever 2^n counts, and 2^-65 is taken off in the last product, the one that rounds.
+
+@libtile.jit
+def exp_nonpositive(x):
+    """exp where x is at most 0 or a NaN: the same numbers; other x give some number."""
+    if x.dtype == tl.float64:
+        keep = not (x < -746.0)
+        x = tl.where(keep, x, 0.0)
+        shifted = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 52 + 1023 + 513)
+        p = exp_of_rest(x, shifted - (1.5 * 2.0 ** 52 + 1023 + 513))
+    else:
+        keep = not (x < -104.0)
+        x = tl.where(keep, x, 0.0)
+        shifted = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 23 + 127 + 65)
+        p = exp_of_rest(x, shifted - (1.5 * 2.0 ** 23 + 127 + 65))
+    return tl.where(keep, raised_power(p, shifted), 0.0)
+
+
+@libtile.jit
+def exp2_nonpositive(x):
+    """exp2 where x is at most 0 or a NaN: the same numbers; other x give some number."""
+    if x.dtype == tl.float64:
+        keep = not (x < -1075.0)
+        x = tl.where(keep, x, 0.0)
+        shifted = x + (1.5 * 2.0 ** 52 + 1023 + 513)
+        p = exp2_of_rest(x - (shifted - (1.5 * 2.0 ** 52 + 1023 + 513)))
+    else:
+        keep = not (x < -150.0)
+        x = tl.where(keep, x, 0.0)
+        shifted = x + (1.5 * 2.0 ** 23 + 127 + 65)
+        p = exp2_of_rest(x - (shifted - (1.5 * 2.0 ** 23 + 127 + 65)))
+    return tl.where(keep, raised_power(p, shifted), 0.0)
+
+
+@libtile.jit
+def raised_power(p, shifted):
+    """p * 2^n, where `shifted` ends in the exponent of 2^(n + 65) (fp64: 513)."""
+    if p.dtype == tl.float64:
+        return p * (shifted.to(tl.int64, bitcast=True) << 52).to(tl.float64, bitcast=True) * 2.0 ** -513
+    else:
+        return p * (shifted.to(tl.int32, bitcast=True) << 23).to(tl.float32, bitcast=True) * 2.0 ** -65
+
+
 # ---- logarithms
 
 @libtile.jit

@@ -42,6 +42,9 @@ private:
     if (wanted.elem == ir::Elem::BF16) {
       name += "_bf16";
     }
+    if (wanted.nonpositive) {
+      name += "_nonpositive";
+    }
     const auto function = frontend::preludeFunction(name);
     if (function == nullptr) {
       return nullptr;

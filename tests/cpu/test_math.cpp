@@ -23,12 +23,12 @@ using ir::Type;
 
 constexpr int kBatch = 1 << 16;
 
-std::string kernel(const std::string &op, const std::string &type, unsigned lanes) {
+std::string kernel(const std::string &op, const std::string &type, unsigned lanes, const std::string &attrs = "") {
   return "func @f stage=nested warps=4 stages=3 (%x: ptr<" + type + ">, %o: ptr<" + type +
          ">) {\n  nest {extents=[" + std::to_string(kBatch) + "], lanes=" + std::to_string(lanes) +
          "} {\n  ^(%i: i32):\n    %p = ptr_add %x, %i : ptr<" + type +
          ">\n    %q = ptr_add %o, %i : ptr<" + type + ">\n    %v = load %p : " + type +
-         "\n    %r = " + op + " %v : " + type + "\n    store %q, %r\n    yield\n  }\n  return\n}\n";
+         "\n    %r = " + op + " %v" + attrs + " : " + type + "\n    store %q, %r\n    yield\n  }\n  return\n}\n";
 }
 
 // Distance from the exact value in units of the last place of the type.
@@ -120,6 +120,36 @@ TEST(Math, EveryWidth) {
       }
     }
   }
+}
+
+// Of numbers that are known to be at most 0, and of NaN: the same bits as without that.
+template <class T> void checkNonpositive(const char *type) {
+  for (const std::string &target : runnableTargets()) {
+    for (const char *name : {"exp", "exp2"}) {
+      NestedKernel any(kernel(name, type, 8), target), falling(kernel(name, type, 8, " {nonpositive=true}"), target);
+      std::mt19937_64 random(4);
+      std::vector<T> x(kBatch), want(kBatch), out(kBatch);
+      for (int i = 0; i < kBatch; ++i) {
+        const uint64_t bits = random();
+        std::memcpy(&x[i], &bits, sizeof(T));
+        // Some anywhere, some about where results are below the least normal number, some halfway between powers.
+        const double unit = double(bits >> 11) * 0x1p-53;
+        x[i] = -std::fabs(i % 3 == 0 ? x[i] : T(unit * std::numeric_limits<T>::max_exponent * (i % 3 == 1 ? 1.2 : 0.01)));
+        x[i] = i % 7 == 0 ? T(std::floor(x[i])) - T(0.5) : x[i];
+      }
+      x[0] = T(-0.0), x[1] = -std::numeric_limits<T>::infinity(), x[2] = std::numeric_limits<T>::quiet_NaN();
+      any.run({slot(x.data()), slot(want.data())});
+      falling.run({slot(x.data()), slot(out.data())});
+      for (int i = 0; i < kBatch; ++i) {
+        ASSERT_EQ(std::memcmp(&out[i], &want[i], sizeof(T)), 0) << name << "(" << x[i] << ") = " << out[i] << " on " << target;
+      }
+    }
+  }
+}
+
+TEST(Math, ExponentialsOfNonpositiveNumbers) {
+  checkNonpositive<float>("f32");
+  checkNonpositive<double>("f64");
 }
 
 // a * 2^n for each n that it takes; and some number, without a trap, for others.

@@ -96,6 +96,24 @@ TEST(ExpandFunctions, WhatTheTargetHasStays) {
   EXPECT_TRUE(library.asked.empty());
 }
 
+// For operands at most 0 there is a body of its own where scalb is no instruction.
+TEST(ExpandFunctions, NonpositiveOperandsAreAskedFor) {
+  const std::string text = kernel("exp", "f64");
+  const std::string marked = std::string(text).insert(text.find("%x : f64") + 2, " {nonpositive=true}");
+  for (const bool scales : {false, true}) {
+    Fake library;
+    std::vector<ir::FunctionKey> native;
+    if (scales) {
+      native = {{Opcode::Scalb, Elem::F64}};
+    }
+    EXPECT_THROW(expanded(marked, &library, native), ir::Unsupported); // there is none of f64
+    EXPECT_EQ(library.asked, (std::vector{ir::FunctionKey{.opcode = Opcode::Exp, .elem = Elem::F64, .nonpositive = !scales}}));
+  }
+  Fake library;
+  expanded(marked, &library, {{Opcode::Exp, Elem::F64}});
+  EXPECT_TRUE(library.asked.empty());
+}
+
 // A cast has a body for each format, whose result is of another type.
 TEST(ExpandFunctions, FormatsAreAskedFor) {
   const std::string text = "func @f stage=tile warps=4 stages=3 (%x: f32, %o: ptr<i8>) {\n"
