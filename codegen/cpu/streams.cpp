@@ -6,13 +6,14 @@
 //
 // and only then its stores go past them: of fewer bytes, whoever reads them next would have found them there.
 //
-// Such a store takes whole vectors at multiples of their size. So the nest's whole steps begin where its first store
-// is at one, and what is in front of that is one masked vector, which comes last, as the rest does:
+// Such a store takes whole vectors at multiples of their size, and a line takes stores of one kind: a line that others
+// put into a cache has to leave it first, and is read again. So the nest's whole steps are whole lines, and begin where
+// its first store is at one; what is in front of that is masked vectors, which come last, as the rest does:
 //
-//   begin = written >= frame->uncached_bytes ? elements up to a multiple of a vector : 0
+//   begin = written >= frame->uncached_bytes ? elements up to a line : 0
 //   for i = begin, end, step     stores past the caches, or with begin = 0 perhaps others
 //   for i = end, extent, lanes   lanes below extent - i
-//   if begin != 0                lanes below begin
+//   for i = 0, begin, lanes      lanes below begin - i
 //
 // Other programs and threads learn of these stores by the end of the call, in front of which they are done (entry.cpp):
 // a function in which programs speak with each other before makes none. Nor does code that checks its accesses: it tells
@@ -38,6 +39,8 @@ using ir::ValueId;
 using llvm::Value;
 
 namespace {
+
+constexpr int64_t kLine = 64; // bytes
 
 bool goesPastCaches(const ir::Function &fn, ir::OpId op) {
   return fn.opcode(op) == Opcode::Store && fn.getEnum<ir::CacheHint>(op, Attr::cache) == ir::CacheHint::cs &&
@@ -149,7 +152,9 @@ Value *Emitter::storesPastCaches(ir::OpId op, const ir::Type &type) {
   Limits *limits = lanes_.limits;
   const int64_t bytes = type.elementBytes(), vector = lanes_.count * bytes;
   const bool isVector = vector >= 16 && vector <= target_.vectorBytes;
-  if (limits == nullptr || !limits->mayStream || !goesPastCaches(fn_, op) || !isVector || known.anchorDepth > limits->depth) {
+  const ir::OpId nest = fn_.parentOp(fn_.defBlock(lanes_.index));
+  const bool fillsLines = vector * std::max<int64_t>(fn_.getInt(nest, Attr::unroll), 1) % kLine == 0;
+  if (limits == nullptr || !limits->mayStream || !goesPastCaches(fn_, op) || !isVector || !fillsLines || known.anchorDepth > limits->depth) {
     return nullptr;
   }
   const auto [found, isNew] = limits->past.try_emplace(op.index, nullptr);
@@ -161,14 +166,14 @@ Value *Emitter::storesPastCaches(ir::OpId op, const ir::Type &type) {
       }
       Value *address = builder_.CreatePtrToInt(known.anchor, builder_.getInt64Ty());
       if (limits->begin == nullptr) {
-        Value *missing = builder_.CreateAnd(builder_.CreateNeg(address), builder_.getInt64(vector - 1));
+        Value *missing = builder_.CreateAnd(builder_.CreateNeg(address), builder_.getInt64(kLine - 1));
         Value *elements = builder_.CreateUDiv(missing, builder_.getInt64(bytes));
         limits->begin = builder_.CreateSelect(isMuch, elements, builder_.getInt64(0));
         limits->row = known.anchor;
         limits->rowBytes = bytes;
       }
       Value *first = builder_.CreateAdd(address, builder_.CreateMul(limits->begin, builder_.getInt64(bytes)));
-      Value *isAligned = builder_.CreateICmpEQ(builder_.CreateAnd(first, builder_.getInt64(vector - 1)), builder_.getInt64(0));
+      Value *isAligned = builder_.CreateICmpEQ(builder_.CreateAnd(first, builder_.getInt64(kLine - 1)), builder_.getInt64(0));
       found->second = builder_.CreateAnd(isMuch, isAligned);
     });
   }

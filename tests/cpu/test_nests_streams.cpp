@@ -131,6 +131,8 @@ TEST_P(NestStreams, WhichStoresGoThere) {
   EXPECT_FALSE(streams(fill(two, {{"%row = add %before, %t", "%row = add %before, %zero"}}))) << "each turn to the same place";
   const std::string speaks = "%old = atomic_rmw %n_at, %one {kind=add, sem=release, scope=gpu} : i32\n  for ";
   EXPECT_FALSE(streams(fill(two, {{"%turns: i32)", "%turns: i32, %n_at: ptr<i32>)"}, {"for ", speaks}}))) << "programs may wait for it";
+  // A step of one vector of 32 bytes is half a line.
+  EXPECT_EQ(streams(fill(two, {{"{cache=cs}", "{cache=cs, unroll=1}"}})), codegen::findTarget(targetOf(GetParam())).vectorBytes == 64);
   // Without the hint, but for what the pipeline finds by itself.
   EXPECT_EQ(streams(fill(two, {{" {cache=cs}", ""}})), GetParam().ends_with(kWhole));
 }
