@@ -5,9 +5,10 @@
 //   the next iteration's run   of a loop around whose iterations each go through a short run somewhere else
 //   what lies behind the run   mostly the next program's
 //
-// The first nest or fold that goes through a run asks for the first two. It is the one that waits for memory; a later one
-// finds the run in the caches and leaves memory idle, so the last of these asks for what lies behind, unless there is a
-// next iteration. What stores to memory waits for that, and asks for nothing behind.
+// The first nest or fold that goes through a run asks for what is further on in it. It is the one that waits for memory; a
+// later one finds the run in the caches and leaves memory idle, so the last of these asks for the next iteration's, or what
+// lies behind if there is none. What stores to memory waits for that, and asks for neither; without a later one that
+// stores nothing the first asks for the next iteration's, too.
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
@@ -116,7 +117,8 @@ Value *Emitter::distanceAhead(ValueId pointer, int64_t bytes) {
   const int64_t run = lanes_.run * bytes;
   const ir::OpId nest = fn_.parentOp(fn_.defBlock(lanes_.index)), statement = statementOf(fn_, nest);
   const Askers askers = askers_[rootOf(fn_, pointer, statement)];
-  const bool isLast = statement == askers.last && run <= target_.l2Bytes / kPartOfL2;
+  const bool lastAsks = askers.last.valid() && run <= target_.l2Bytes / kPartOfL2;
+  const bool isLast = lastAsks && statement == askers.last;
   if (!isLast && statement != askers.first) {
     return nullptr;
   }
@@ -131,7 +133,7 @@ Value *Emitter::distanceAhead(ValueId pointer, int64_t bytes) {
     Value *advance = mayJump ? advanceOf(pointer, loop) : nullptr;
     if (advance != nullptr && !llvm::isa<llvm::ConstantInt>(advance)) {
       Value *here = builder_.getInt64(0);
-      distance = builder_.CreateSelect(runsAgain(loop), isLast ? here : advance, distance != nullptr ? distance : here);
+      distance = builder_.CreateSelect(runsAgain(loop), isLast == lastAsks ? advance : here, distance != nullptr ? distance : here);
     }
   });
   return distance;

@@ -132,8 +132,8 @@ func @f stage=nested warps=4 stages=3 (%x: ptr<f32>, %o: ptr<f32>, %n: i32, %row
 }
 )";
 
-// A later fold that stores nothing asks for what lies behind the row, as far as it goes, and its masked rest for both lines
-// that it may touch; behind the array nothing faults.
+// A later fold that stores nothing asks for the next iteration's row, or behind the last for what lies there, as far as the
+// row goes, and its masked rest for both lines that it may touch; behind the array nothing faults.
 TEST(AskAhead, TheLastThroughARowAsksForWhatLiesBehind) {
   codegen::CodeOptions options;
   options.keepLlvm = true;
@@ -142,6 +142,10 @@ TEST(AskAhead, TheLastThroughARowAsksForWhatLiesBehind) {
     NestedKernel kernel(withExtent(kBehind, kExtent), target, options);
     EXPECT_EQ(timesAsked(kernel.code()), 2 * (2 + 2)) << target; // steps and rests of both
     EXPECT_NE(kernel.code().llvm.find("i32 0, i32 2, i32 1)"), std::string::npos) << target; // into the second cache
+    // The first chooses between nothing, as the later one asks for the next iteration's row, and half a page further on.
+    const std::string &text = kernel.code().llvm;
+    const size_t choice = text.find(" = select i1 ");
+    EXPECT_EQ(text.find(", i64 0, i64 ", choice), text.find(", i64 ", choice)) << target;
     for (const int n : {kExtent, 781, 16, 5}) {
       for (const int step : {1, 2, kRows}) {
         const Guarded x(kRows * n * sizeof(float), true), o(kRows * sizeof(float), true);
