@@ -54,27 +54,36 @@ class DotKinds:
         return self.let(f"tl.dot({a.name}, {b.name}, {acc.name})", product + acc.array)
 
     def dot_loop(self, _):
+        """A product by blocks of its depth. Of half of them rows and columns end within the tile, where the launch says."""
         dtype, total = self.dot_operands()
         m, n = int(self.one_of([1, 7, 16, 32, 48, 64])), int(self.one_of([3, 8, 16, 24, 32, 64]))
         depth, steps = int(self.one_of([1, 8, 16, 32, 32, 48, 64])), int(self.rng.integers(0, 6))
         k = max(0, steps * depth - int(self.one_of([0, 0, 1, depth // 2])))
-        a, b = self.numbers((m, max(k, 1)), dtype, 5), self.numbers((max(k, 1), n), dtype, 5)
+        ends = self.rng.random() < 0.5
+        rows, cols = (m - int(self.rng.integers(0, m)), n - int(self.rng.integers(0, n))) if ends else (m, n)
+        a, b = self.numbers((rows, max(k, 1)), dtype, 5), self.numbers((max(k, 1), cols), dtype, 5)
         turned = self.rng.random() < 0.5
         x, y = self.argument("x", a), self.argument("x", b.T.copy() if turned else b)
         bound, stride = self.argument("n", k), self.argument("n", max(k, 1))
+        below, right_of = "", ""
+        if ends:
+            below = f" & (tl.arange(0, {m})[:, None] < {self.argument('n', rows)})"
+            right_of = f" & (tl.arange(0, {n})[None, :] < {self.argument('n', cols)})"
         name = self.fresh("acc")
         self.line(f"{name} = tl.zeros(({m}, {n}), dtype=tl.{NAMES[total]})")
         self.line(f"for k in range(0, {bound}, {depth}):")
         self.indent += 1
         self.line(f"inner = k + tl.arange(0, {depth})")
         self.line(f"left = tl.load({x} + tl.arange(0, {m})[:, None] * {stride} + inner[None, :], "
-                  f"tl.broadcast_to(inner[None, :] < {bound}, ({m}, {depth})), 0)")
+                  f"tl.broadcast_to(inner[None, :] < {bound}, ({m}, {depth})){below}, 0)")
         place = (f"tl.arange(0, {n})[None, :] * {stride} + inner[:, None]" if turned
-                 else f"inner[:, None] * {n} + tl.arange(0, {n})[None, :]")
-        self.line(f"right = tl.load({y} + {place}, tl.broadcast_to(inner[:, None] < {bound}, ({depth}, {n})), 0)")
+                 else f"inner[:, None] * {cols} + tl.arange(0, {n})[None, :]")
+        self.line(f"right = tl.load({y} + {place}, tl.broadcast_to(inner[:, None] < {bound}, ({depth}, {n})){right_of}, 0)")
         self.line(f"{name} = tl.dot(left, right, {name})")
         self.indent -= 1
-        return self.let(name, (a[:, :k].astype(total) @ b[:k].astype(total)).astype(total))
+        product = np.zeros((m, n), total)
+        product[:rows, :cols] = a[:, :k].astype(total) @ b[:k].astype(total)
+        return self.let(name, product)
 
     def attention(self, _):
         """Two dots in one loop, the second of what the first gives, with a reduction between them."""
