@@ -9,6 +9,7 @@
 // later one finds the run in the caches and leaves memory idle, so the last of these asks for the next iteration's, or what
 // lies behind if there is none. What stores to memory waits for that, and asks for neither; without a later one that
 // stores nothing the first asks for the next iteration's, too.
+#include "codegen/cpu/cache_line.h"
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
 
@@ -26,7 +27,6 @@ namespace {
 constexpr int64_t kShortestRun = 4096;
 constexpr int64_t kLongestRunAhead = 16384;
 constexpr int64_t kPartOfL2 = 8; // for what lies behind a run, which stays until the run is done
-constexpr int64_t kCacheLine = 64;
 
 // The outermost nest or fold around an op.
 ir::OpId statementOf(const ir::Function &fn, ir::OpId op) {

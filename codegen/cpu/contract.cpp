@@ -32,6 +32,7 @@
 // columns, fewer than a block has, are taken one vector after the other.
 //
 // A unit of tiles has blocks of its own (contract_tiles.cpp).
+#include "codegen/cpu/cache_line.h"
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/multiply_add.h"
 #include "ir/ops.h"
@@ -51,7 +52,6 @@ namespace {
 
 // Rows of a register block that takes the place of one of tiles, three vectors wide at most.
 constexpr unsigned kRowsForTiles = 8;
-constexpr int64_t kCacheLine = 64;
 
 int64_t bytesOf(const ir::Type &matrix) { return int64_t{matrix.dim(0)} * matrix.dim(1) * matrix.elementBytes(); }
 

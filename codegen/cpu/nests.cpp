@@ -350,8 +350,7 @@ void Emitter::emitNestLanes(ir::OpId op) {
                                  step(index, 1, lanes, nullptr, left);
                                });
     if (streams) {
-      Value *vectors = builder_.CreateUDiv(builder_.CreateAdd(begin, builder_.getInt64(lanes - 1)), builder_.getInt64(lanes));
-      restLoop(builder_.getInt64(0), builder_.CreateMul(vectors, builder_.getInt64(lanes)), lanes, effects, none,
+      restLoop(builder_.getInt64(0), restEnd(begin, full, lanes), lanes, effects, none,
                [&](Value *index) { step(index, 1, lanes, nullptr, builder_.CreateSub(begin, index)); });
       return;
     }

@@ -20,6 +20,7 @@
 // of the first element that is out of bounds.
 #include "codegen/cpu/streams.h"
 
+#include "codegen/cpu/cache_line.h"
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/frame.h"
 #include "ir/ops.h"
@@ -39,8 +40,6 @@ using ir::ValueId;
 using llvm::Value;
 
 namespace {
-
-constexpr int64_t kLine = 64; // bytes
 
 bool goesPastCaches(const ir::Function &fn, ir::OpId op) {
   return fn.opcode(op) == Opcode::Store && fn.getEnum<ir::CacheHint>(op, Attr::cache) == ir::CacheHint::cs &&
@@ -153,7 +152,7 @@ Value *Emitter::storesPastCaches(ir::OpId op, const ir::Type &type) {
   const int64_t bytes = type.elementBytes(), vector = lanes_.count * bytes;
   const bool isVector = vector >= 16 && vector <= target_.vectorBytes;
   const ir::OpId nest = fn_.parentOp(fn_.defBlock(lanes_.index));
-  const bool fillsLines = vector * std::max<int64_t>(fn_.getInt(nest, Attr::unroll), 1) % kLine == 0;
+  const bool fillsLines = vector * std::max<int64_t>(fn_.getInt(nest, Attr::unroll), 1) % kCacheLine == 0;
   if (limits == nullptr || !limits->mayStream || !goesPastCaches(fn_, op) || !isVector || !fillsLines || known.anchorDepth > limits->depth) {
     return nullptr;
   }
@@ -166,14 +165,14 @@ Value *Emitter::storesPastCaches(ir::OpId op, const ir::Type &type) {
       }
       Value *address = builder_.CreatePtrToInt(known.anchor, builder_.getInt64Ty());
       if (limits->begin == nullptr) {
-        Value *missing = builder_.CreateAnd(builder_.CreateNeg(address), builder_.getInt64(kLine - 1));
+        Value *missing = builder_.CreateAnd(builder_.CreateNeg(address), builder_.getInt64(kCacheLine - 1));
         Value *elements = builder_.CreateUDiv(missing, builder_.getInt64(bytes));
         limits->begin = builder_.CreateSelect(isMuch, elements, builder_.getInt64(0));
         limits->row = known.anchor;
         limits->rowBytes = bytes;
       }
       Value *first = builder_.CreateAdd(address, builder_.CreateMul(limits->begin, builder_.getInt64(bytes)));
-      Value *isAligned = builder_.CreateICmpEQ(builder_.CreateAnd(first, builder_.getInt64(kLine - 1)), builder_.getInt64(0));
+      Value *isAligned = builder_.CreateICmpEQ(builder_.CreateAnd(first, builder_.getInt64(kCacheLine - 1)), builder_.getInt64(0));
       found->second = builder_.CreateAnd(isMuch, isAligned);
     });
   }

@@ -261,8 +261,8 @@ void NvidiaEmitter::lowerStoreBox(ir::OpId op) {
     box.coordinates.push_back(operands.use(scalar(fn_.operand(op, i)), "r"));
   }
   const bool adds = fn_.getBool(op, Attr::adds);
-  const std::string before = (adds ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.") + std::to_string(box.coordinates.size()) +
-                             (adds ? "d.global.shared::cta.add.tile.bulk_group " : "d.global.shared::cta.tile.bulk_group ");
+  const std::string before = std::string("cp.") + (adds ? "reduce." : "") + "async.bulk.tensor." + std::to_string(box.coordinates.size()) +
+                             "d.global.shared::cta." + (adds ? "add." : "") + "tile.bulk_group ";
   assembly(byOneThread(on, kBoxRegisters, onParts(*parts, box, type.rank() == 1, before, ", [at]") + "cp.async.bulk.commit_group;\n\t"),
            operands.constraints(), builder_.getVoidTy(), operands.values(), true, true);
 }

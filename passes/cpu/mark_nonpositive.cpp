@@ -2,6 +2,7 @@
 #include "passes/cpu/mark_nonpositive.h"
 
 #include "ir/ops.h"
+#include "passes/op_properties.h"
 
 namespace libtile::passes {
 
@@ -18,15 +19,6 @@ OpId definedBy(const Function &fn, ValueId value, Opcode opcode) {
   return op.valid() && fn.opcode(op) == opcode ? op : OpId();
 }
 
-// One result, which is the largest of a tile along an axis.
-bool isMaximum(const Function &fn, OpId reduce) {
-  const ir::BlockId combine = fn.region(reduce);
-  const OpId op = fn.def(fn.operand(fn.last(combine), 0));
-  return fn.numOperands(reduce) == 1 && op.valid() && fn.block(op) == combine && fn.opcode(op) == Opcode::FMax &&
-         fn.operand(op, 0) != fn.operand(op, 1) && fn.isArg(fn.operand(op, 0)) && fn.isArg(fn.operand(op, 1)) &&
-         fn.defBlock(fn.operand(op, 0)) == combine && fn.defBlock(fn.operand(op, 1)) == combine;
-}
-
 // Maxima of maxima, at most.
 constexpr unsigned kMostDepth = 8;
 
@@ -41,7 +33,7 @@ bool isNoLess(const Function &fn, ValueId value, ValueId least, int64_t axis = -
            isNoLess(fn, fn.operand(larger, 1), least, axis, depth + 1);
   }
   if (const OpId reduce = definedBy(fn, value, Opcode::Reduce); reduce.valid() && axis >= 0) {
-    return fn.getInt(reduce, Attr::axis) == axis && isMaximum(fn, reduce) && fn.operand(reduce, 0) == least;
+    return fn.getInt(reduce, Attr::axis) == axis && onlyCombination(fn, reduce) == Opcode::FMax && fn.operand(reduce, 0) == least;
   }
   if (const OpId splat = definedBy(fn, value, Opcode::Splat); splat.valid() && axis < 0) {
     return fn.type(least).rank() == 1 && isNoLess(fn, fn.operand(splat, 0), least, 0, depth + 1);

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/gpu/reduce_boxes.h"
 
-#include "ir/builder.h"
 #include "ir/ops.h"
-#include "passes/eliminate_dead_code.h"
-#include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
-#include "passes/gpu/plan_residency.h"
 #include "passes/gpu/shared_accesses.h"
 #include "passes/gpu/store_boxes.h"
 #include "passes/op_properties.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 namespace libtile::passes {
@@ -21,15 +16,13 @@ namespace {
 
 using ir::Attr;
 using ir::BlockId;
-using ir::Builder;
 using ir::Opcode;
 using ir::OpId;
 using ir::Type;
-using ir::ValueId;
 
 // An atomic as a reduction of the box.
 struct Reduction {
-  OpId atomic, dot; // which makes what is added
+  OpId dot; // which makes what is added
   PlannedBox box;
 };
 
@@ -43,7 +36,7 @@ public:
     }
     const OpId dot = dotOf(op);
     auto box = dot.valid() ? planStoreAlone(fn_, op, fn_.operand(op, 1), facts_, context_) : std::nullopt;
-    return box ? std::optional(Reduction{op, dot, std::move(*box)}) : std::nullopt;
+    return box ? std::optional(Reduction{dot, std::move(*box)}) : std::nullopt;
   }
 
 private:
@@ -97,16 +90,11 @@ OpId frontOf(const ir::Function &fn, OpId dot) {
   return front;
 }
 
-void rewrite(ir::Function &fn, const Reduction &reduction) {
-  const OpId atomic = reduction.atomic;
-  OpId outermost = atomic;
-  while (fn.block(outermost) != fn.body()) {
-    outermost = fn.parentOp(fn.block(outermost));
+OpId outermostOf(const ir::Function &fn, OpId op) {
+  while (fn.block(op) != fn.body()) {
+    op = fn.parentOp(fn.block(op));
   }
-  const ValueId tile = fn.operand(atomic, 1), buffer = makeStoredBuffer(fn, outermost, fn.type(tile), reduction.box);
-  Builder(fn, frontOf(fn, reduction.dot)).op(Opcode::StoreWait, std::array{buffer});
-  storeByBox(fn, atomic, buffer, tile, reduction.box);
-  Builder(fn, fn.next(outermost)).op(Opcode::StoreWait, std::array{buffer});
+  return op;
 }
 
 } // namespace
@@ -123,31 +111,15 @@ int64_t bytesToReduce(const ir::Function &fn, const Facts &facts, const PassCont
 }
 
 bool reduceBoxes(ir::Function &fn, const PassContext &context) {
-  bool changed = false;
-  std::optional<Facts> facts; // of the function as it is
-  for (const OpId op : fn.walk()) {
-    if (fn.opcode(op) != Opcode::AtomicRmw) {
-      continue;
+  const auto asks = [](const ir::Function &now, OpId op) { return now.opcode(op) == Opcode::AtomicRmw; };
+  return storeByBoxes(fn, context, asks, [&](const ir::Function &now, OpId op, const Facts &facts) -> std::optional<BoxStore> {
+    auto found = Finder(now, facts, context).find(op);
+    if (!found) {
+      return std::nullopt;
     }
-    if (!facts) {
-      facts = computeFacts(fn);
-    }
-    const auto reduction = Finder(fn, *facts, context).find(op);
-    if (!reduction) {
-      continue;
-    }
-    ir::Function made = fn.clone();
-    rewrite(made, *reduction);
-    if (keepsNeighbour(fn, sharedBytes(fn), sharedBytes(made), context.target)) {
-      fn = std::move(made);
-      facts.reset();
-      changed = true;
-    }
-  }
-  if (changed) {
-    eliminateDeadCode(fn, context); // addresses
-  }
-  return changed;
+    const OpId outermost = outermostOf(now, op);
+    return BoxStore{op, now.operand(op, 1), std::move(found->box), outermost, {frontOf(now, found->dot), now.next(outermost)}};
+  });
 }
 
 } // namespace libtile::passes

@@ -15,9 +15,9 @@
 // front of the barrier that this dot needs in any case.
 //
 // Only additions of f32, relaxed and for the gpu, whose old values nobody asks for: what the machine adds has that order and
-// rounding. A row's bound is a multiple of 16 bytes: the machine leaves out whole units. Nothing else of the kernel touches the array, nor acquires or releases, since what order reductions have with
-// accesses of threads is not proved. Where there is no room for the buffer, or it would push the last other program
-// off the multiprocessor, atomics stay.
+// rounding. A row's bound is a multiple of 16 bytes: the machine leaves out whole units. Nothing else of the kernel touches the array,
+// nor acquires or releases, since what order reductions have with accesses of threads is not proved. Where there is no room for the
+// buffer, or it would push the last other program off the multiprocessor, atomics stay.
 #pragma once
 
 #include "passes/analysis/facts.h"

@@ -57,26 +57,54 @@ std::optional<PlannedBox> planStoreAlone(const ir::Function &fn, OpId store, Val
   return hasMap && isAlone(fn, store, fn.arg(fn.body(), box->map.param), facts) ? std::move(box) : std::nullopt;
 }
 
-ValueId makeStoredBuffer(ir::Function &fn, OpId outermost, Type tile, const PlannedBox &box) {
-  Builder top(fn, outermost);
-  const ValueId buffer = top.make(Opcode::Alloc, {}, Type::buffer(tile.shape(), tile.elem(), fn.internLayout(box.slot)));
+static void rewrite(ir::Function &fn, const BoxStore &store) {
+  const Type tile = fn.type(store.tile);
+  const ValueId buffer =
+      Builder(fn, store.outermost).make(Opcode::Alloc, {}, Type::buffer(tile.shape(), tile.elem(), fn.internLayout(store.box.slot)));
   fn.setAttr(fn.def(buffer), Attr::align, ir::AttrValue(int64_t{kMatrixAlignment}));
-  return buffer;
-}
-
-void storeByBox(ir::Function &fn, OpId access, ValueId buffer, ValueId tile, const PlannedBox &box) {
-  Builder at(fn, access);
-  at.op(Opcode::BufferWrite, std::array{buffer, tile});
+  for (const OpId op : store.waits) {
+    Builder(fn, op).op(Opcode::StoreWait, std::array{buffer});
+  }
+  Builder at(fn, store.access);
+  at.op(Opcode::BufferWrite, std::array{buffer, store.tile});
   std::vector<ValueId> operands = {buffer};
-  for (const Polynomial &coordinate : box.coordinates) {
+  for (const Polynomial &coordinate : store.box.coordinates) {
     operands.push_back(makeCoordinate(at, coordinate, [](ValueId value) { return value; }));
   }
   const OpId made = at.op(Opcode::StoreBox, operands);
-  fn.setAttr(made, Attr::map, ir::AttrValue(addMap(fn, box)));
-  if (fn.opcode(access) == Opcode::AtomicRmw) {
+  fn.setAttr(made, Attr::map, ir::AttrValue(addMap(fn, store.box)));
+  if (fn.opcode(store.access) == Opcode::AtomicRmw) {
     fn.setAttr(made, Attr::adds, ir::AttrValue(true));
   }
-  fn.erase(access);
+  fn.erase(store.access);
+}
+
+bool storeByBoxes(ir::Function &fn, const PassContext &context, const AsksForBox &asks, const PlansBox &plan) {
+  bool changed = false;
+  std::optional<Facts> facts; // of the function as it is
+  for (const OpId op : fn.walk()) {
+    if (!asks(fn, op)) {
+      continue;
+    }
+    if (!facts) {
+      facts = computeFacts(fn);
+    }
+    const auto store = plan(fn, op, *facts);
+    if (!store) {
+      continue;
+    }
+    ir::Function made = fn.clone();
+    rewrite(made, *store);
+    if (keepsNeighbour(fn, sharedBytes(fn), sharedBytes(made), context.target)) {
+      fn = std::move(made);
+      facts.reset();
+      changed = true;
+    }
+  }
+  if (changed) {
+    eliminateDeadCode(fn, context); // addresses and conversions
+  }
+  return changed;
 }
 
 namespace {
@@ -115,35 +143,18 @@ std::set<ir::LayoutId> unitLayouts(const ir::Function &fn, const ir::Target &tar
 
 bool storeBoxes(ir::Function &fn, const PassContext &context) {
   const std::set<ir::LayoutId> layouts = unitLayouts(fn, context.target);
-  bool changed = false;
-  std::optional<Facts> facts; // of the function as it is
-  for (const OpId op : fn.walk()) {
-    if (layouts.empty() || !isPlain(fn, op) || !layouts.contains(fn.type(asThreadsHave(fn, op)).layout())) {
-      continue;
+  const auto asks = [&](const ir::Function &now, OpId op) {
+    if (layouts.empty() || !isPlain(now, op)) {
+      return false;
     }
-    if (!facts) {
-      facts = computeFacts(fn);
-    }
-    const ValueId tile = asThreadsHave(fn, op);
-    const bool isWanted = context.storesBoxes || !staysInWarps(fn, tile, fn.operand(op, 1), context.target);
-    const auto box = isWanted ? planStoreAlone(fn, op, tile, *facts, context) : std::nullopt;
-    if (!box) {
-      continue;
-    }
-    ir::Function made = fn.clone();
-    const ValueId buffer = makeStoredBuffer(made, op, made.type(tile), *box);
-    storeByBox(made, op, buffer, tile, *box);
-    Builder(made, made.last(made.body())).op(Opcode::StoreWait, std::array{buffer});
-    if (keepsNeighbour(fn, sharedBytes(fn), sharedBytes(made), context.target)) {
-      fn = std::move(made);
-      facts.reset();
-      changed = true;
-    }
-  }
-  if (changed) {
-    eliminateDeadCode(fn, context); // addresses and conversions
-  }
-  return changed;
+    const ValueId tile = asThreadsHave(now, op);
+    return layouts.contains(now.type(tile).layout()) && (context.storesBoxes || !staysInWarps(now, tile, now.operand(op, 1), context.target));
+  };
+  return storeByBoxes(fn, context, asks, [&](const ir::Function &now, OpId op, const Facts &facts) -> std::optional<BoxStore> {
+    const ValueId tile = asThreadsHave(now, op);
+    auto box = planStoreAlone(now, op, tile, facts, context);
+    return box ? std::optional(BoxStore{op, tile, std::move(*box), op, {now.last(now.body())}}) : std::nullopt;
+  });
 }
 
 } // namespace libtile::passes

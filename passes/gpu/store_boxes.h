@@ -14,7 +14,7 @@
 // Where threads of a warp can make rows among themselves they do, unless the option store_boxes asks for boxes there, too: a
 // barrier costs what a box saves (decision 158).
 //
-// Only plain stores of tiles with two axes, of what threads have as a unit leaves it that reads by itself, in front of which the kernel loops.
+// Only plain stores in the kernel's body of tiles with two axes, which threads have as a unit that reads by itself leaves its sums.
 // A row's bound is a multiple of 16 bytes: the machine stores whole units. Nothing else of the kernel touches the array, nor acquires or
 // releases, since what order boxes have with accesses of threads is not proved. Where there is no room for the buffer, or it would push
 // the last other program off the multiprocessor, threads store.
@@ -24,16 +24,30 @@
 #include "passes/gpu/plan_boxes.h"
 #include "passes/pass.h"
 
+#include <functional>
+#include <optional>
+#include <vector>
+
 namespace libtile::passes {
 
 // As planStore, where the function has room for the map, and no other op touches the array or orders what this one does.
 [[nodiscard]] std::optional<PlannedBox> planStoreAlone(const ir::Function &fn, ir::OpId store, ir::ValueId tile, const Facts &facts,
                                                        const PassContext &context);
 
-// The buffer, in front of `outermost`, of a tile that leaves as the box.
-[[nodiscard]] ir::ValueId makeStoredBuffer(ir::Function &fn, ir::OpId outermost, ir::Type tile, const PlannedBox &box);
-// In place of an access of threads: `tile` goes into the buffer, and that to the array.
-void storeByBox(ir::Function &fn, ir::OpId access, ir::ValueId buffer, ir::ValueId tile, const PlannedBox &box);
+// What takes the place of an access of threads: `tile`, which is what it writes as threads have it, goes into a buffer, and that
+// to the array.
+struct BoxStore {
+  ir::OpId access;
+  ir::ValueId tile;
+  PlannedBox box;
+  ir::OpId outermost;          // the buffer is made in front of it
+  std::vector<ir::OpId> waits; // in front of each the buffer has been read
+};
+using AsksForBox = std::function<bool(const ir::Function &, ir::OpId)>;
+using PlansBox = std::function<std::optional<BoxStore>(const ir::Function &, ir::OpId, const Facts &)>;
+
+// Does so with each op that asks for it and has a plan, where there is room.
+bool storeByBoxes(ir::Function &fn, const PassContext &context, const AsksForBox &asks, const PlansBox &plan);
 
 // Requires, ensures: laid-out, loops pipelined, conversions not yet lowered.
 bool storeBoxes(ir::Function &fn, const PassContext &context);
