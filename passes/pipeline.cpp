@@ -33,6 +33,7 @@
 #include "passes/gpu/plan_pipeline.h"
 #include "passes/gpu/plan_text.h"
 #include "passes/gpu/skip_masks.h"
+#include "passes/gpu/split_moving_addresses.h"
 #include "passes/gpu/spread_warps.h"
 #include "passes/gpu/store_boxes.h"
 #include "passes/gpu/reduce_boxes.h"
@@ -114,6 +115,7 @@ constexpr std::array kTable = {
     PassRow{"hold_rows", holdRows, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_sorts", lowerSorts, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"pipeline_loops", pipelineLoops, When::LaysOut, Stage::LaidOut, Stage::LaidOut, gpuPlanText},
+    PassRow{"split_moving_addresses", splitMovingAddresses, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"store_boxes", storeBoxes, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"lower_conversions", lowerConversions, When::LaysOut, Stage::LaidOut, Stage::LaidOut},
     PassRow{"hoist_loop_invariants", hoistLoopInvariants, When::LaysOut, Stage::LaidOut,
@@ -214,6 +216,8 @@ constexpr std::array kConstraints = {
                     "steps between warps are conversions"},
     OrderConstraint{"pipeline_loops", "lower_conversions", kAll,
                     "what runs ahead is read from its ring, not converted"},
+    OrderConstraint{"pipeline_loops", "split_moving_addresses", kAll, "boxes are planned from addresses as the program has them"},
+    OrderConstraint{"split_moving_addresses", "hoist_loop_invariants", kLater, "what stays of an address stands in front of the loop"},
     OrderConstraint{"pipeline_loops", "store_boxes", kAll, "it takes room that no ring has a use for"},
     OrderConstraint{"store_boxes", "lower_conversions", kAll, "what threads have goes into the buffer, not rows of it"},
     OrderConstraint{"lower_conversions", "allocate_shared", kAll, "it makes buffers"},

@@ -241,21 +241,32 @@ int32_t Emitter::equalRegisters(ir::ValueId value) const {
   if (!type.isTile() || !type.isBool()) {
     return 0;
   }
+  // Elements that lie so far from each other along the axis are equal.
+  const auto isEqual = [&](unsigned axis, int64_t distance) {
+    return std::has_single_bit(static_cast<uint64_t>(distance)) && 2 * distance <= facts_.equalGroup(value, axis);
+  };
   const ir::Layout &layout = layoutOf(value);
   const ir::Layout::Bases &registers = layout.bases(ir::HwDim::Reg);
-  int32_t alike = 0;
-  for (size_t bit = 0; bit < registers.size(); ++bit) {
+  int32_t alike = 0, bit = 1;
+  for (const ir::Coords &base : registers) {
     unsigned moved = 0;
     bool equal = true;
     for (unsigned axis = 0; axis < type.rank(); ++axis) {
-      const int32_t distance = registers[bit][axis];
+      const int32_t distance = base[axis];
       if (distance != 0) {
         ++moved;
-        equal = equal && std::has_single_bit(static_cast<uint32_t>(distance)) &&
-                2 * int64_t{distance} <= facts_.equalGroup(value, axis);
+        equal = equal && isEqual(axis, distance);
       }
     }
-    alike |= moved == 1 && equal ? 1 << bit : 0;
+    alike |= moved == 1 && equal ? bit : 0;
+    bit *= 2;
+  }
+  // Repeats are counted in bits as long as they are powers of two.
+  for (unsigned axis = type.rank(); axis-- > 0 && std::has_single_bit(static_cast<uint32_t>(layout.repeats()[axis]));) {
+    for (int32_t repeat = 1; repeat < layout.repeats()[axis]; repeat *= 2) {
+      alike |= isEqual(axis, int64_t{repeat} * layout.subtile()[axis]) ? bit : 0;
+      bit *= 2;
+    }
   }
   return alike;
 }
