@@ -8,6 +8,7 @@
 #include "passes/gpu/allocate_shared.h"
 #include "passes/gpu/conversion.h"
 #include "passes/gpu/loop_rings.h"
+#include "passes/gpu/lower_conversions.h"
 #include "passes/gpu/matrix_buffers.h"
 #include "passes/gpu/plan_dots.h"
 #include "passes/gpu/plan_residency.h"
@@ -79,6 +80,13 @@ static void rewrite(ir::Function &fn, const BoxStore &store) {
   fn.erase(store.access);
 }
 
+// With the buffers that conversions are going to take, whose time may be the box's.
+static int64_t bytesOfAll(const ir::Function &fn, const PassContext &context) {
+  ir::Function lowered = fn.clone();
+  lowerConversions(lowered, context);
+  return sharedBytes(lowered);
+}
+
 bool storeByBoxes(ir::Function &fn, const PassContext &context, const AsksForBox &asks, const PlansBox &plan) {
   bool changed = false;
   std::optional<Facts> facts; // of the function as it is
@@ -95,7 +103,7 @@ bool storeByBoxes(ir::Function &fn, const PassContext &context, const AsksForBox
     }
     ir::Function made = fn.clone();
     rewrite(made, *store);
-    if (keepsNeighbour(fn, sharedBytes(fn), sharedBytes(made), context.target)) {
+    if (keepsNeighbour(fn, bytesOfAll(fn, context), bytesOfAll(made, context), context.target)) {
       fn = std::move(made);
       facts.reset();
       changed = true;
@@ -139,6 +147,22 @@ std::set<ir::LayoutId> unitLayouts(const ir::Function &fn, const ir::Target &tar
   return layouts;
 }
 
+// No warp needs another for it, nor room in shared memory.
+bool threadsDoAlone(Opcode opcode) {
+  constexpr std::array kAlone = {Opcode::Arange,  Opcode::Broadcast, Opcode::Constant, Opcode::ExpandDims,
+                                 Opcode::Load,    Opcode::PtrAdd,    Opcode::Splat,    Opcode::Store};
+  return ir::isElementwise(opcode) || std::ranges::find(kAlone, opcode) != kAlone.end();
+}
+
+// Until there nothing takes the room of what is stored: the op, or the kernel's end.
+OpId nextToTakeRoom(const ir::Function &fn, OpId store) {
+  OpId op = fn.next(store);
+  while (op != fn.last(fn.block(store)) && threadsDoAlone(fn.opcode(op))) {
+    op = fn.next(op);
+  }
+  return op;
+}
+
 } // namespace
 
 bool storeBoxes(ir::Function &fn, const PassContext &context) {
@@ -153,7 +177,7 @@ bool storeBoxes(ir::Function &fn, const PassContext &context) {
   return storeByBoxes(fn, context, asks, [&](const ir::Function &now, OpId op, const Facts &facts) -> std::optional<BoxStore> {
     const ValueId tile = asThreadsHave(now, op);
     auto box = planStoreAlone(now, op, tile, facts, context);
-    return box ? std::optional(BoxStore{op, tile, std::move(*box), op, {now.last(now.body())}}) : std::nullopt;
+    return box ? std::optional(BoxStore{op, tile, std::move(*box), op, {nextToTakeRoom(now, op)}}) : std::nullopt;
   });
 }
 

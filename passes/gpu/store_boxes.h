@@ -9,7 +9,7 @@
 //                                                   return
 //
 // Threads then neither exchange fragments for rows nor compute an address and a mask for each vector; the kernel ends, or goes on,
-// while the box is stored.
+// while the box is stored. The wait stands in front of the next op that may need room or another warp: the buffer's room is free for it.
 //
 // Where threads of a warp can make rows among themselves they do, unless the option store_boxes asks for boxes there, too: a
 // barrier costs what a box saves (decision 158).

@@ -141,3 +141,38 @@ def test_what_the_target_or_an_option_has_not_stays():
     for target, options in (("sm_80", {}), ("sm_90", {}), ("sm_90a", {"copy_boxes": False})):
         ptx = compiled(target=target, **options).asm["ptx"]
         assert ".global.shared::cta" not in ptx and "st.global" in ptx
+
+
+@libtile.jit
+def goes_on(a, b, out, more, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TURNED: tl.constexpr, WHAT: tl.constexpr):
+    i, j, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, 4 * BK, BK):
+        x = tl.load(a + i[:, None] * 4 * BK + (start + k)[None, :])
+        total = tl.dot(x, tl.load(b + (start + k)[:, None] * BN + j[None, :]), total)
+    tl.store(out + (j[None, :] * BM + i[:, None] if TURNED else i[:, None] * BN + j[None, :]), total)
+    if WHAT == "scan":
+        total = tl.cumsum(total, 0)
+    elif WHAT == "sort":
+        total = tl.sort(total, 1)
+    elif WHAT == "flip":
+        total = tl.flip(total, 1)
+    elif WHAT == "gather":
+        total = tl.gather(total, (i[:, None] * 7 + j[None, :]) % BN, 1)
+    elif WHAT == "dot":
+        total = tl.dot(total.to(tl.float16), (j[:, None] == j[None, :]).to(tl.float16))
+    tl.store(more + i[:, None] * BN + j[None, :], total)
+
+
+@pytest.mark.parametrize("what", ("scan", "sort", "flip", "gather", "dot"))
+@pytest.mark.parametrize("tile", ((128, 256, 64, 8), (64, 256, 64, 4)))
+def test_what_comes_behind_has_the_box_s_room(tile, what):
+    """A box takes no room from what the kernel does next: that waits until it has been read."""
+    *tile, warps = tile
+    found = []
+    for turned in (True, False):
+        shapes = dict(zip(("BM", "BN", "BK"), tile), TURNED=turned, WHAT=what, num_warps=warps)
+        made = goes_on.warmup("*fp16:16", "*fp16:16", "*fp32:16", "*fp32:16", target="sm_90a", grid=(1,), **shapes)
+        found.append((made.asm["staged"].count("store_box"), int(re.search(r"arena=(\d+)", made.asm["staged"])[1])))
+    (boxes, with_box), (others, without) = found
+    assert boxes == others + 1 and with_box <= without
