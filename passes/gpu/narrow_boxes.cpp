@@ -12,10 +12,12 @@ bool areNarrow(const ir::Function &fn, const LoopPlan &plan, const PassContext &
   if (context.copiesNarrow || plan.loads.empty() || !std::ranges::all_of(plan.loads, [](const PlannedLoad &load) { return load.box.has_value(); })) {
     return false;
   }
+  // Threads take as long for a tile that has less for each of them than it can copy at once.
+  const int64_t ofThreads = int64_t{fn.numWarps} * context.target.warpSize * context.target.maxVectorBytes;
   int64_t bytes = 0, rows = 0;
   for (const PlannedLoad &load : plan.loads) {
     const int64_t rowBytes = int64_t{load.box->map.dims.back().box} * ir::bitWidth(load.box->map.elem) / 8;
-    bytes += load.slotBytes;
+    bytes += std::max(load.slotBytes, ofThreads);
     rows += load.slotBytes / rowBytes;
   }
   const int64_t sums = liveSums(fn) / (int64_t{fn.numWarps} * context.target.warpSize);

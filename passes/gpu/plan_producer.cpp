@@ -222,6 +222,9 @@ void planProducer(const ir::Function &fn, const Facts &facts, const PassContext 
       }
     }
   }
+  if (std::ranges::none_of(plan.loops, &LoopPlan::byProducer)) {
+    return;
+  }
   if (const auto team = producerTeam(fn, plan.loops, context)) {
     plan.team = *team;
     return addAround(fn, facts, context, plan);
