@@ -390,16 +390,17 @@ ir::Function withPlan(const ir::Function &fn, const Plan &plan, const PassContex
 // Blocks are shared where that costs no ring: what threads bring for each program would be waited for by all of them.
 Plan planPrograms(ir::Function &fn, const PassContext &context) {
   Plan plan;
-  OpId programs;
+  std::optional<ProgramLoop> programs;
   if (mayShareBlocks(fn, context)) {
-    programs = loopOverPrograms(fn);
+    programs = loopOverPrograms(fn, context);
     plan = planPipeline(fn, computeFacts(fn), context);
   }
   const bool copies = std::ranges::any_of(plan.loops, [](const LoopPlan &loop) { return loop.byProducer; });
-  if (programs.valid() && (!copies || plan.lacksRoom)) {
-    leaveLoopOverPrograms(fn, std::exchange(programs, {}));
+  if (programs && (!copies || plan.lacksRoom)) {
+    leaveLoopOverPrograms(fn, *programs);
+    programs.reset();
   }
-  return programs.valid() ? std::move(plan) : planPipeline(fn, computeFacts(fn), context);
+  return programs ? std::move(plan) : planPipeline(fn, computeFacts(fn), context);
 }
 
 bool pipelineLoops(ir::Function &fn, const PassContext &context) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops whose boxes a warp of its own copies, and teams that take turns (option warp_specialize), against float64; and their code."""
+import importlib
 import re
 import subprocess
 
@@ -10,6 +11,8 @@ from test_ptx import PTXAS
 
 import libtile
 import libtile.language as tl
+
+attention = importlib.import_module("06_attention").attention
 
 
 @libtile.jit
@@ -261,3 +264,29 @@ def test_shared_blocks(d, device):
         scores = q.astype(F64) @ k.astype(F64).swapaxes(1, 2) * 0.25
         p = np.exp2(scores - scores.max(axis=2, keepdims=True))
         np.testing.assert_allclose(on.back(there[3]), p @ v.astype(F64) / p.sum(axis=2, keepdims=True), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("heads, n", ((1, 128), (3, 1000), (60, 700), (7, 3000), (300, 60)))
+def test_shared_blocks_of_unequal_length(heads, n, device):
+    """Programs with one to as many blocks of keys as there are: a block changes its place from turn to turn, and runs each once."""
+    if device == "cpu" and heads * n > 5000:
+        heads = 2
+    rng, d = np.random.default_rng(heads), 64
+    q, k, v = (rng.standard_normal((heads, n, d)).astype(F16) for _ in range(3))
+    on = OnDevice(device)
+    out, sums = poisoned((heads, n, d), F16), poisoned((heads, n), F32)
+    there = [on(x) for x in (q, k, v, out, sums)]
+    attention[(-(-n // 128), heads)](*there, n, d**-0.5, D=d, CAUSAL=True, BLOCK_M=128, BLOCK_N=128, num_warps=8, num_stages=2,
+                                     share_blocks=True)
+    scores = q.astype(F64) @ k.astype(F64).swapaxes(1, 2) * d**-0.5
+    scores[:, ~np.tri(n, dtype=bool)] = -np.inf
+    p = np.exp(scores - scores.max(axis=2, keepdims=True))
+    np.testing.assert_allclose(on.back(there[3]), p @ v.astype(F64) / p.sum(axis=2, keepdims=True), rtol=2e-3, atol=2e-3)
+
+
+def test_lengths_that_follow_from_a_program_s_number_are_shared():
+    kernel = compiled(attention, *["*fp16:16"] * 4, "*fp32:16", "i32:16", "fp32", D=64, CAUSAL=True, BLOCK_M=128, BLOCK_N=128, num_warps=8,
+                      num_stages=2, share_blocks=True)
+    staged = kernel.asm["staged"]
+    assert "= worker" in staged and "producer" in staged and "urem" in staged
