@@ -75,7 +75,7 @@ static ValueId endOfTurns(Builder &builder, ValueId programs, ValueId worker, Va
   const ValueId turns = builder.make(Opcode::UDiv, {programs, workers}), rest = builder.make(Opcode::URem, {programs, workers});
   const ValueId place = builder.make(Opcode::URem, {builder.make(Opcode::Add, {worker, builder.make(Opcode::Mul, {turns, shift})}), workers});
   const ValueId whole = builder.make(Opcode::Mul, {turns, workers});
-  const ValueId more = builder.make(Opcode::Add, {whole, workers});
+  const ValueId more = builder.make(Opcode::Add, {whole, builder.i32(1)});
   return builder.make(Opcode::Select, {builder.cmp(ir::CmpPred::ult, place, rest), more, whole});
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/gpu/layout_maps.h"
 
 #include <optional>
 
@@ -16,9 +17,8 @@ using ir::OpId;
 using ir::Type;
 using ir::ValueId;
 
-bool isShapeOp(Opcode opcode) {
-  return opcode == Opcode::Broadcast || opcode == Opcode::ExpandDims || opcode == Opcode::Reshape || opcode == Opcode::Trans;
-}
+// Each thread has the elements that it needs.
+bool onlyRenames(const ir::Function &fn, OpId op) { return isShapeOp(fn.opcode(op)) && shapeRegisterMap(fn, op); }
 
 // A tile of integers or pointers as a sum.
 struct Sum {
@@ -61,7 +61,7 @@ private:
     if (!op.valid()) {
       return std::nullopt;
     }
-    if (isShapeOp(fn_.opcode(op))) {
+    if (onlyRenames(fn_, op)) {
       return shaped(op, ofPointers(fn_.operand(op, 0)));
     }
     if (fn_.opcode(op) != Opcode::PtrAdd || !fn_.type(value).isTile()) {
@@ -88,7 +88,7 @@ private:
       return std::nullopt;
     }
     const Opcode opcode = fn_.opcode(op);
-    if (isShapeOp(opcode)) {
+    if (onlyRenames(fn_, op)) {
       return shaped(op, ofIntegers(fn_.operand(op, 0)));
     }
     if (opcode == Opcode::Splat) {
@@ -129,7 +129,7 @@ private:
       return builder_.constInt(fn_.type(tile).element(), *number);
     }
     const OpId op = fn_.def(tile);
-    if (!op.valid() || (!isShapeOp(fn_.opcode(op)) && fn_.opcode(op) != Opcode::Splat)) {
+    if (!op.valid() || (!onlyRenames(fn_, op) && fn_.opcode(op) != Opcode::Splat)) {
       return {};
     }
     return fn_.opcode(op) == Opcode::Splat ? fn_.operand(op, 0) : equalElements(fn_.operand(op, 0));
