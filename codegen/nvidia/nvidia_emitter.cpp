@@ -3,6 +3,7 @@
 
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
+#include "passes/gpu/live_tiles.h"
 #include "passes/gpu/shared_accesses.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -12,6 +13,18 @@ namespace libtile::codegen::nvidia {
 NvidiaEmitter::NvidiaEmitter(const ir::Function &fn, const ir::Target &target, const CodeOptions &options, llvm::Module &module)
     : Emitter(fn, target, options, module, elements_), inCluster_(passes::clusterOf(fn) > 1) {
   elements_.setFlushes(options.flushes);
+}
+
+// Programs that a multiprocessor is told to hold at least; 0: ptxas chooses. Where tiles take all that a thread may have, it may give
+// up: 32 registers, and thousands of bytes in memory (ptxas 12.9 to 13.5, sm_80 to sm_89). Told of no more programs than there are
+// with all registers, it uses them.
+int32_t NvidiaEmitter::leastPrograms() const {
+  const int64_t most = passes::threadRegisters(fn_, target_);
+  if (fn_.resident > 0 || passes::liveOfThread(fn_, target_) + passes::kBesideTiles <= most) {
+    return fn_.resident;
+  }
+  const int64_t threads = int64_t{passes::blockWarps(fn_)} * target_.warpSize;
+  return static_cast<int32_t>(std::max<int64_t>(1, target_.registers / (threads * passes::kNamedRegisters)));
 }
 
 // A tensor map's descriptor stays where the launch has put it.
@@ -36,9 +49,9 @@ void NvidiaEmitter::markKernel() {
     kernel_->addParamAttr(i, llvm::Attribute::getWithAlignment(context_, llvm::Align(ir::TensorMap::kAlign)));
   }
   compat::markGridConstants(*kernel_, firstMap, end);
-  if (fn_.resident > 0) {
-    kernel_->addFnAttr("nvvm.minctasm", std::to_string(fn_.resident));
-    annotate("minctasm", fn_.resident);
+  if (const int32_t programs = leastPrograms(); programs > 0) {
+    kernel_->addFnAttr("nvvm.minctasm", std::to_string(programs));
+    annotate("minctasm", programs);
   }
   if (options_.maxRegisters > 0) {
     kernel_->addFnAttr("nvvm.maxnreg", std::to_string(options_.maxRegisters));

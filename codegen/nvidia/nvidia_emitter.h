@@ -41,6 +41,7 @@ public:
 
 private:
   void markKernel() override;
+  [[nodiscard]] int32_t leastPrograms() const;
   llvm::Value *threadIndex() override;
   llvm::Value *programIndex(int64_t axis) override;
   llvm::Value *programCount(int64_t axis) override;

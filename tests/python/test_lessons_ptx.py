@@ -67,3 +67,17 @@ def test_assembles_without_spills(name, target, tmp_path):
     assert list(compiled.fallbacks) == []
     is_dot = name in ("activation", "grouped", "persistent", "model_linear", "model_attention") or name.startswith(("attention", "scaled"))
     assert bool(re.search(r"mma\.sync|wgmma\.mma_async", compiled.asm["ptx"])) == is_dot
+
+
+@pytest.mark.parametrize("target", ("sm_80", "sm_86", "sm_89"))
+@pytest.mark.parametrize("which", ("attention", "product"))
+def test_tiles_that_need_more_than_all_registers_get_all_of_them(which, target, tmp_path):
+    """ptxas gives up where it is not told how many programs a multiprocessor holds: 32 registers, and 8,000 to 24,000 bytes of spills."""
+    if which == "attention":
+        kernel, types, options = attention.attention, ["*fp16:16"] * 4 + ["*fp32:16", "i32", "fp32"], {
+            "D": 128, "BLOCK_M": 128, "BLOCK_N": 64, "CAUSAL": True, "num_warps": 4, "num_stages": 2}
+    else:
+        kernel, types, options = matmul.matmul, ["*fp16:16"] * 3 + ["i32"] * 3 + ["i32:16", 1] * 3, {
+            "BLOCK_M": 192, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8, "num_warps": 8, "num_stages": 3}
+    ptx = kernel.warmup(*types, grid=(1,), target=target, **options).asm["ptx"]
+    assert ".minnctapersm" in ptx and assemble(ptx, target, tmp_path) < 4000
