@@ -17,20 +17,19 @@ using Bases = ir::Layout::Bases;
 
 struct Row {
   const char *name;
+  int32_t capability; // description.h
   const char *ptx;
   int32_t sharedKib;
   int32_t llvmSince;
-  bool float8; // converts 8-bit floats
-  bool atomicAddBf16;
-  bool boxCopy = false;
   bool wgmma = false;
-  bool addsVectors = false;
+  bool movesRegisters = false; // setmaxnreg. As wgmma it is of the architectures whose names end in a
 };
 constexpr Row kRows[] = {
-    {"sm_80", "+ptx80", 163, 19, false, false}, {"sm_86", "+ptx80", 99, 19, false, false},
-    {"sm_89", "+ptx81", 99, 19, true, false},   {"sm_90", "+ptx81", 227, 19, true, true, true, false, true},
-    {"sm_90a", "+ptx81", 227, 19, true, true, true, true, true},  {"sm_100", "+ptx86", 227, 20, true, true, true, false, true},
-    {"sm_120", "+ptx87", 99, 20, true, true, true, false, true},
+    {"sm_75", 75, "+ptx80", 64, 19},    {"sm_80", 80, "+ptx80", 163, 19},
+    {"sm_86", 86, "+ptx80", 99, 19},    {"sm_89", 89, "+ptx81", 99, 19},
+    {"sm_90", 90, "+ptx81", 227, 19},   {"sm_90a", 90, "+ptx81", 227, 19, true, true},
+    {"sm_100", 100, "+ptx86", 227, 20}, {"sm_100a", 100, "+ptx86", 227, 20, false, true},
+    {"sm_120", 120, "+ptx87", 99, 20},
 };
 
 // Four lanes along a row, `neighbours` elements each; eight rows.
@@ -72,15 +71,20 @@ ir::DotUnit m16n8(const char *name, Elem operand, Elem acc, ir::Precision precis
           .leastN = 8};
 }
 
-// mma.sync of 8 x 8 x 4.
-ir::DotUnit m8n8k4F64() {
-  return {.name = "mma_m8n8k4_f64",
+// mma.sync of 8 x 8: a lane has neighbours along k, in a register of 32 bits or one f64.
+ir::DotUnit m8n8(const char *name, Elem operand, Elem acc) {
+  const int32_t neighbours = std::max(1, 32 / static_cast<int32_t>(ir::bitWidth(operand)));
+  Bases regs;
+  for (int32_t step = 1; step < neighbours; step *= 2) {
+    regs.push_back({0, step});
+  }
+  return {.name = name,
           .m = 8,
           .n = 8,
-          .k = 4,
-          .a = {.elem = Elem::F64, .regs = {}, .lanes = fourByEight(1)},
-          .b = {.elem = Elem::F64, .regs = {}, .lanes = transposed(fourByEight(1))},
-          .acc = {.elem = Elem::F64, .regs = {{0, 1}}, .lanes = fourByEight(2)},
+          .k = 4 * neighbours,
+          .a = {.elem = operand, .regs = regs, .lanes = fourByEight(neighbours)},
+          .b = {.elem = operand, .regs = transposed(regs), .lanes = transposed(fourByEight(neighbours))},
+          .acc = {.elem = acc, .regs = {{0, 1}}, .lanes = fourByEight(2)},
           .leastM = 4,
           .leastN = 8};
 }
@@ -161,9 +165,12 @@ ir::DotUnit multiplyAdds() {
           .together = false};
 }
 
-std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
+std::vector<ir::DotUnit> dotUnits(const Row &row) {
+  if (row.capability < 80) {
+    return {m16n8("mma_m16n8k8_f16", Elem::F16, Elem::F32, {}, 128), m8n8("mma_m8n8k16_i8", Elem::I8, Elem::I32), multiplyAdds()};
+  }
   std::vector<ir::DotUnit> units;
-  if (hasWgmma) {
+  if (row.wgmma) {
     const ir::DotUnit i8 = wgmmaAlongK("wgmma_m64k32_i8", Elem::I8, Elem::I32);
     const ir::DotUnit tf32 = wgmmaAlongK("wgmma_m64k8_tf32", Elem::F32, Elem::F32, ir::Precision::tf32);
     units = {wgmma("wgmma_m64k16_f16", Elem::F16, true), wgmma("wgmma_m64k16_bf16", Elem::BF16, true),
@@ -181,7 +188,7 @@ std::vector<ir::DotUnit> dotUnits(bool hasWgmma) {
       m16n8("mma_m16n8k8_bf16", Elem::BF16, Elem::F32, {}, 128),
       m16n8("mma_m16n8k16_i8", Elem::I8, Elem::I32, {}, 128),
       m16n8("mma_m16n8k4_tf32", Elem::F32, Elem::F32, ir::Precision::tf32, 128),
-      m8n8k4F64(),
+      m8n8("mma_m8n8k4_f64", Elem::F64, Elem::F64),
       multiplyAdds(),
   };
   units.insert(units.end(), std::begin(others), std::end(others));
@@ -201,7 +208,7 @@ ir::Target makeTarget(const Row &row) {
   target.functions = {{ir::Opcode::Exp, ir::Elem::F32},
                       {ir::Opcode::Exp2, ir::Elem::F32},
                       {ir::Opcode::Rsqrt, ir::Elem::F32}};
-  if (row.float8) {
+  if (row.capability >= 89) {
     // An e5 is the upper half of an fp16, so it needs no instruction of its own.
     target.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::F32, ir::Float8::e4nv});
     target.functions.push_back({ir::Opcode::Float8Encode, ir::Elem::F32, ir::Float8::e4nv});
@@ -209,30 +216,30 @@ ir::Target makeTarget(const Row &row) {
   }
   target.warpSize = 32;
   target.sharedReads.matrices = ir::MatrixReads::EightRows;
-  target.sharedReads.writesMatrices = row.boxCopy; // from sm_90 on
+  target.sharedReads.writesMatrices = row.capability >= 90;
   target.maxWarps = 32;
   target.sharedMemory = row.sharedKib * 1024;
   target.registersPerThread = 255;
   // Code for sm_120 takes some more of them for the same work.
-  target.registers = row.name == std::string_view("sm_120") ? 61440 : 65536;
+  target.registers = row.capability == 120 ? 61440 : 65536;
   target.maxVectorBytes = 16;
   target.runsPtx = true;
-  target.asyncCopy = true;
-  target.boxCopy = row.boxCopy;
-  target.gridDependencies = row.boxCopy; // both from sm_90 on
-  target.mostCluster = row.boxCopy ? 8 : 0; // that every such device has
+  target.asyncCopy = row.capability >= 80;
+  target.boxCopy = target.gridDependencies = row.capability >= 90;
+  target.mostCluster = row.capability >= 90 ? 8 : 0; // that every such device has
   target.leastBoxRow = 80; // 2.2 cycles a row, threads 36 bytes a cycle: an H100, all multiprocessors at once
-  // Both are of the architectures whose names end in a.
-  target.registerTeam = row.wgmma ? 4 : 0;
-  target.atomicAddBf16 = row.atomicAddBf16;
-  target.units = dotUnits(row.wgmma);
+  target.registerTeam = row.movesRegisters ? 4 : 0;
+  target.atomicAddBf16 = row.capability >= 90;
+  target.units = dotUnits(row);
   return target;
 }
 
 } // namespace
 
-bool addsVectors(const ir::Target &target) {
-  return std::ranges::any_of(kRows, [&](const Row &row) { return row.name == target.name && row.addsVectors; });
+int32_t capabilityOf(const ir::Target &target) {
+  const Row *row = std::ranges::find(kRows, target.name, [](const Row &each) { return std::string_view(each.name); });
+  ir::check(row != std::end(kRows), "a target of NVIDIA's");
+  return row->capability;
 }
 
 std::span<const ir::Target> targets() {

@@ -6,7 +6,7 @@
 
 namespace libtile::codegen::nvidia {
 
-// red.add of two or four neighbouring f32 is one instruction.
-[[nodiscard]] bool addsVectors(const ir::Target &target);
+// Its compute capability, 90 for 9.0: the manual of PTX says of each instruction from which one on there is one.
+[[nodiscard]] int32_t capabilityOf(const ir::Target &target);
 
 } // namespace libtile::codegen::nvidia

@@ -27,11 +27,16 @@ llvm::Value *NvidiaElementwise::toFloat(ir::Elem elem, llvm::Value *bits) {
 }
 
 llvm::Value *NvidiaElementwise::fromFloat(ir::Elem elem, llvm::Value *value) {
+  const bool isTuring = capability_ < 80;
   if (elem == ir::Elem::F16) {
+    if (isTuring && !value->getType()->isVectorTy() && !llvm::isa<llvm::Constant>(value)) {
+      // The text is not one that the writer joins with a neighbour's to an instruction for both.
+      return callAssembly(builder_, "cvt.rn.f16.f32 $0, $1;", "=h,f", builder_.getInt16Ty(), value);
+    }
     llvm::Value *half = builder_.CreateFPTrunc(value, typeLike(value, builder_.getHalfTy()));
     return builder_.CreateBitCast(half, typeLike(value, builder_.getInt16Ty()));
   }
-  if (!value->getType()->isVectorTy()) {
+  if (!value->getType()->isVectorTy() && !isTuring) {
     return callAssembly(builder_, "cvt.rn.bf16.f32 $0, $1;", "=h,f", builder_.getInt16Ty(), value);
   }
   return Elementwise::fromFloat(elem, value);
@@ -174,8 +179,13 @@ llvm::Value *NvidiaElementwise::minMax(bool isMax, bool propagateNan, llvm::Valu
     return Elementwise::minMax(isMax, propagateNan, a, b);
   }
   using namespace llvm::Intrinsic; // one node each, where assembly is six
-  const ID max = propagateNan ? maximum : maxnum;
-  return builder_.CreateBinaryIntrinsic(isMax ? max : propagateNan ? minimum : minnum, a, b);
+  const bool keepsNan = propagateNan && capability_ >= 80;
+  const ID max = keepsNan ? maximum : maxnum, min = keepsNan ? minimum : minnum;
+  llvm::Value *found = builder_.CreateBinaryIntrinsic(isMax ? max : min, a, b);
+  if (propagateNan && !keepsNan) {
+    found = builder_.CreateSelect(builder_.CreateFCmpUNO(a, b), llvm::ConstantFP::getNaN(a->getType()), found);
+  }
+  return found;
 }
 
 } // namespace libtile::codegen::nvidia

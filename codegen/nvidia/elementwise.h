@@ -9,7 +9,7 @@ namespace libtile::codegen::nvidia {
 
 class NvidiaElementwise final : public gpu::GpuElementwise {
 public:
-  using GpuElementwise::GpuElementwise;
+  NvidiaElementwise(llvm::IRBuilder<> &builder, int32_t capability) : GpuElementwise(builder), capability_(capability) {}
   llvm::Value *toFloat(ir::Elem elem, llvm::Value *bits) override;
   llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
   llvm::Value *fromDouble(ir::Elem elem, llvm::Value *value) override;
@@ -33,6 +33,7 @@ private:
   llvm::Value *decodePair(llvm::Value *codes);
   llvm::Value *encodePair(ir::Float8 format, llvm::Value *numbers);
 
+  const int32_t capability_; // codegen/nvidia/description.h
   bool flushes_ = true;
 };
 

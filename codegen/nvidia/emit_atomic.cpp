@@ -74,8 +74,18 @@ bool hasAtomic(const ir::Target &target, AtomicKind kind, const ir::Type &type) 
   return type.elementBits() >= 32;
 }
 
+// `x`, a float, is rounded to bf16: by an instruction from sm_80 on.
+std::string roundedToBf16(int32_t capability, const std::string &next) {
+  if (capability >= 80) {
+    return "cvt.rn.bf16.f32 " + next + ", x;\n\t";
+  }
+  // To even by an addition of 0x7fff and the lowest bit that stays, but for NaN.
+  return "shr.u32 y, x, 16;\n\tand.b32 y, y, 1;\n\tadd.u32 y, y, x;\n\tadd.u32 y, y, 32767;\n\t"
+         "setp.nan.f32 again, x, x;\n\tselp.b32 x, 2147418112, y, again;\n\tmov.b32 {zero, " + next + "}, x;\n\tmov.b16 zero, 0;\n\t";
+}
+
 // f(old, value) as `next`, in registers of `bits` bits; of floats bf16 alone.
-std::string computed(AtomicKind kind, unsigned bits, const std::string &old, const std::string &value,
+std::string computed(int32_t capability, AtomicKind kind, unsigned bits, const std::string &old, const std::string &value,
                      const std::string &next) {
   const std::string operands = " " + next + ", " + old + ", " + value + ";\n\t";
   if (kind == AtomicKind::xchg) {
@@ -83,7 +93,7 @@ std::string computed(AtomicKind kind, unsigned bits, const std::string &old, con
   }
   if (kind == AtomicKind::fadd) {
     return "mov.b32 x, {zero, " + old + "};\n\tmov.b32 y, {zero, " + value +
-           "};\n\tadd.rn.f32 x, x, y;\n\tcvt.rn.bf16.f32 " + next + ", x;\n\t";
+           "};\n\tadd.rn.f32 x, x, y;\n\t" + roundedToBf16(capability, next);
   }
   const std::string type(1, letterOf(kind));
   if (bits == 16 && (nameOf(kind) == "min" || nameOf(kind) == "max")) {
@@ -97,9 +107,9 @@ std::string computed(AtomicKind kind, unsigned bits, const std::string &old, con
 
 } // namespace
 
-// Of f32, and nobody asks for what was there.
+// Two or four f32 by one red.add, from sm_90 on: nobody asks for what was there.
 bool NvidiaEmitter::addsNeighbours(ir::OpId op) const {
-  return addsVectors(target_) && fn_.opcode(op) == ir::Opcode::AtomicRmw && fn_.unused(fn_.result(op)) && fn_.type(fn_.result(op)).elem() == ir::Elem::F32 &&
+  return capabilityOf(target_) >= 90 && fn_.opcode(op) == ir::Opcode::AtomicRmw && fn_.unused(fn_.result(op)) && fn_.type(fn_.result(op)).elem() == ir::Elem::F32 &&
          fn_.getEnum<AtomicKind>(op, Attr::kind) == AtomicKind::fadd;
 }
 
@@ -130,13 +140,13 @@ std::string NvidiaEmitter::atomicText(ir::OpId op, MemOrder sem, const ir::Type 
   if (type.elementBits() == 16) {
     return ".reg .b16 seen, next, zero;\n\t.reg .b32 x, y;\n\t.reg .pred again;\n\tmov.b16 zero, 0;\n\tld" +
            order(MemOrder::relaxed) + ".b16 $0, [$1];\n\tRETRY:\n\tmov.b16 seen, $0;\n\t" +
-           computed(kind, 16, "seen", "$2", "next") + "atom" + order(sem) +
+           computed(capabilityOf(target_), kind, 16, "seen", "$2", "next") + "atom" + order(sem) +
            ".cas.b16 $0, [$1], seen, next;\n\tsetp.ne.b16 again, $0, seen;\n\t@again bra RETRY;";
   }
   const std::string sign = letterOf(kind) == 's' ? "s" : "u";
   const std::string compute =
       isCas ? "setp.ne.b32 again, $0, $2;\n\t@again bra UNEQUAL;\n\tmov.b32 byte, $3;\n\t"
-            : computed(kind, 32, "$0", "$2", "byte");
+            : computed(capabilityOf(target_), kind, 32, "$0", "$2", "byte");
   const std::string fence = sem == MemOrder::relaxed ? "" : "fence.acq_rel" + scope + ";\n\t";
   return ".reg .b64 at;\n\t.reg .b32 seen, next, byte, shift;\n\t.reg .pred again;\n\t" + fence +
          "and.b64 at, $1, -4;\n\tcvt.u32.u64 shift, $1;\n\tand.b32 shift, shift, 3;\n\t"

@@ -29,9 +29,13 @@ struct MmaInstruction {
   std::string_view unit;
   const char *shape;
   int32_t depth; // along k: one or several steps of the unit
+  int32_t capability = 80; // from which one on
 };
 
-const MmaInstruction &instructionOf(const ir::DotUnit &unit) {
+// Not given a word of b that ptxas may know.
+constexpr const char *kHalvesBy8 = "m16n8k8.row.col.f32.f16.f16.f32";
+
+const MmaInstruction &instructionOf(const ir::DotUnit &unit, int32_t capability) {
   static constexpr MmaInstruction kInstructions[] = {
       {"mma_m16n8k16_f16", "m16n8k16.row.col.f32.f16.f16.f32", 16},
       {"mma_m16n8k16_bf16", "m16n8k16.row.col.f32.bf16.bf16.f32", 16},
@@ -44,9 +48,11 @@ const MmaInstruction &instructionOf(const ir::DotUnit &unit) {
       {"mma_m16n8k16_i8", "m16n8k16.row.col.s32.s8.s8.s32", 16},
       {"mma_m16n8k4_tf32", "m16n8k4.row.col.f32.tf32.tf32.f32", 4},
       {"mma_m8n8k4_f64", "m8n8k4.row.col.f64.f64.f64.f64", 4},
+      {"mma_m16n8k8_f16", kHalvesBy8, 8, 75},
+      {"mma_m8n8k16_i8", "m8n8k16.row.col.s32.s8.s8.s32", 16, 75},
   };
   for (const MmaInstruction &each : kInstructions) {
-    if (each.unit == unit.name) {
+    if (each.unit == unit.name && each.capability <= capability) {
       return each;
     }
   }
@@ -83,7 +89,7 @@ public:
   MatrixDot(NvidiaEmitter &emitter, ir::OpId op, const ir::DotUnit &unit)
       : FragmentDot(emitter, op, unit), e_(emitter),
         perRegister_(std::max(1, 32 / static_cast<int32_t>(ir::bitWidth(unit.a.elem)))),
-        instruction_(instructionOf(unit)),
+        instruction_(instructionOf(unit, capabilityOf(emitter.target_))),
         offsets_{offsetsOf(unit.a.regs, perRegister_), offsetsOf(unit.b.regs, perRegister_), offsetsOf(unit.acc.regs, 1)} {}
 
   void run() {
@@ -166,7 +172,8 @@ private:
       for (int32_t step = k; step < k + instruction_.depth; step += unit_.k) {
         for (const ir::Coords &offset : offsets_[operand]) {
           llvm::Value *value = step < end ? operandAt(operand, coordsAt(offset, step)) : llvm::Constant::getNullValue(wordType());
-          append(lists[1 + operand], operands.use(value, word.c_str()));
+          const bool hides = operand == 1 && instruction_.shape == kHalvesBy8 && !isRead(value);
+          append(lists[1 + operand], operands.use(hides ? e_.holdWord(value) : value, word.c_str()));
         }
       }
     };
@@ -205,6 +212,12 @@ private:
       neighbours.push_back(registerAt(operand, coords));
     }
     return wordOf(e_, fn().operand(op_, operand), neighbours);
+  }
+
+  // By an instruction that ptxas computes nothing of.
+  static bool isRead(const llvm::Value *word) {
+    const auto *part = llvm::dyn_cast<llvm::ExtractValueInst>(word);
+    return llvm::isa<llvm::CallInst, llvm::LoadInst>(part != nullptr ? part->getAggregateOperand() : word);
   }
 
   // One word of these registers of the value.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "codegen/gpu/emitter.h"
+#include "codegen/nvidia/description.h"
 #include "codegen/nvidia/elementwise.h"
 
 #include <string>
@@ -105,7 +106,7 @@ private:
   // ptr addrspace(3) as the i32 that instructions take.
   llvm::Value *sharedAddress(llvm::Value *pointer);
 
-  NvidiaElementwise elements_{builder_};
+  NvidiaElementwise elements_{builder_, capabilityOf(target_)};
   const bool inCluster_; // its programs copy boxes for each other (passes/gpu/plan_cluster.h)
   // Of a tile that was read from a buffer by matrices: its 32-bit units, by their first register.
   std::map<uint32_t, std::map<int32_t, llvm::Value *>> units_;

@@ -418,19 +418,32 @@ private:
     return value;
   }
 
-  // The newest target of this LLVM that the device runs: PTX for an older one is assembled for the
-  // device too, except for the architecture-specific targets ("a").
+  // What the device runs, the newest first: PTX for an older target is assembled for the device too, except for the
+  // architecture-specific ones ("a").
+  [[nodiscard]] std::vector<std::string> ownTargets() const {
+    const std::string own = "sm_" + std::to_string(capability_);
+    std::vector<std::string> found;
+    if (capability_ >= 90) {
+      found.push_back(own + "a");
+    }
+    found.push_back(own);
+    for (const int older : {120, 100, 90, 89, 86, 80, 75}) {
+      if (older < capability_) {
+        found.push_back("sm_" + std::to_string(older));
+      }
+    }
+    return found;
+  }
+
+  // The newest that this LLVM has, too, or an older one that LIBTILE_CUDA_TARGET names.
   [[nodiscard]] std::string bestTarget() const {
     const std::string own = "sm_" + std::to_string(capability_);
-    std::vector<std::string> candidates;
-    if (capability_ >= 90) {
-      candidates.push_back(own + "a");
-    }
-    candidates.push_back(own);
-    for (const int older : {120, 100, 90, 89, 86, 80}) {
-      if (older < capability_) {
-        candidates.push_back("sm_" + std::to_string(older));
+    const std::vector<std::string> candidates = ownTargets();
+    if (const char *wanted = std::getenv("LIBTILE_CUDA_TARGET"); wanted != nullptr && *wanted != 0) {
+      if (std::ranges::find(candidates, wanted) == candidates.end()) {
+        throw DeviceError("LIBTILE_CUDA_TARGET is '" + std::string(wanted) + "'; the GPU is an " + own + ", which runs its own target and older ones");
       }
+      return codegen::findTarget(wanted).name;
     }
     for (const std::string &candidate : candidates) {
       try {
@@ -439,7 +452,7 @@ private:
         continue; // not in this LLVM, or not a target of ours
       }
     }
-    throw DeviceError("the GPU is an " + own + ": libtile needs sm_80 or newer");
+    throw DeviceError("the GPU is an " + own + ": libtile needs sm_75 or newer");
   }
 
   int ordinal_;

@@ -243,7 +243,7 @@ CODE = {
 }
 
 @pytest.mark.parametrize("boxes", [False, True])
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", CODE)
 def test_code(name, target, boxes, tmp_path):
     kernel, types, constants = CODE[name]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dots: batches of matrices along leading axes, in every type and precision, against NumPy in float64."""
 import importlib
+import re
 
 import numpy as np
 import pytest
@@ -336,6 +337,16 @@ def test_dots_of_8_take_instructions_of_16(dtype):
         assert "m16n8k8" not in made.asm["ptx"]
         instructions[depth] = made.asm["ptx"].count("mma.sync.aligned.m16n8k16")
     assert instructions[8] > 0 and instructions[24] == 2 * instructions[8]
+
+
+def test_turing_s_dots_of_8_have_no_constant_word():
+    """That GPU has none of 16: b's words are hidden from ptxas, but where an instruction has just read them."""
+    for value in (-1, 3):
+        ptx = by_constant.warmup("*fp16", "*fp32", "*fp32", M=16, K=24, VALUE=value, target="sm_75", grid=(1,)).asm["ptx"]
+        words = re.findall(r"mma\.sync\.aligned\.m16n8k8\.\S+ \{[^}]*\}, \{[^}]*\}, \{(%r\d+)\}", ptx)
+        assert words
+        for word in words:
+            assert re.search(rf"(xor\.b32|shfl\S+|ld\S+) \{{?[^;]*{word}\b", ptx), word
 
 
 @libtile.jit

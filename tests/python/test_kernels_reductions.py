@@ -83,7 +83,7 @@ def test_rows_over_lanes_and_warps_in_any_order(device, m, n, rows, warps):
     np.testing.assert_array_equal(on.back(out), np.argmax(x.reshape(rows, -1), 1))
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("warps", [1, 2, 8, 32])
 @pytest.mark.parametrize("m, n, rows", [(16, 64, 4), (64, 16, 1), (16, 16, 1), (24, 32, 3)])
 def test_rows_over_lanes_and_warps_compile(m, n, rows, warps, target):
@@ -120,7 +120,7 @@ def test_first_of_equal_extremes(device, block, n, stride, warps):
     np.testing.assert_array_equal(on.back(most), row.max(1))
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("block", [32768, 20000])
 def test_places_cost_few_exchanges(block, target):
     """A thread's elements meet before those of other lanes, whatever the rows are aligned to: texts stay short."""

@@ -57,15 +57,18 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_assembles_without_spills(name, target, tmp_path):
     assert PTXAS is not None, "no ptxas: ./dev installs nvidia-cuda-nvcc"
     kernel, types, constants = KERNELS[name]
     compiled = kernel.warmup(*types, grid=(1,), target=target, **constants)
-    assert assemble(compiled.asm["ptx"], target, tmp_path) == 0
-    assert list(compiled.fallbacks) == []
+    # Tiles meant for later ones: a thread of Turing's holds a turn's loads beside its sums, and has no unit for bf16.
+    is_turing = target == "sm_75"
+    assert assemble(compiled.asm["ptx"], target, tmp_path) <= (128 if is_turing else 0)
+    assert all(is_turing and "no matrix instruction multiplies bf16" in each for each in compiled.fallbacks)
     is_dot = name in ("activation", "grouped", "persistent", "model_linear", "model_attention") or name.startswith(("attention", "scaled"))
+    is_dot = is_dot and not compiled.fallbacks
     assert bool(re.search(r"mma\.sync|wgmma\.mma_async", compiled.asm["ptx"])) == is_dot
 
 

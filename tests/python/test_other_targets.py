@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from spine import DEVICES
 
 import libtile
 import libtile.language as tl
@@ -21,12 +22,15 @@ def copy(x, out):
     tl.store(out, tl.load(x))
 
 
-def run(target, *command):
+def run_with(variables, *command):
     # The same libtile from another folder: the path may be relative.
     paths = [str(Path(libtile.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "LIBTILE_CPU_TARGET": target, "CUDA_VISIBLE_DEVICES": "",
-                   "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run([sys.executable, *command], env=environment, cwd=HERE, capture_output=True, text=True)
+
+
+def run(target, *command):
+    return run_with({"LIBTILE_CPU_TARGET": target, "CUDA_VISIBLE_DEVICES": ""}, *command)
 
 
 def own_target():
@@ -79,3 +83,22 @@ def test_refused_targets(target):
     shown = run(target, "-c", PRINTS_TARGET)
     assert shown.returncode == 1
     assert f"UnsupportedError: LIBTILE_CPU_TARGET is '{target}'; this machine runs" in shown.stderr
+
+
+PRINTS_GPU_TARGET = """
+import numpy as np, test_other_targets as t
+x = t.libtile.to_device(np.ones(1, np.float32), "cuda")
+kernel = t.copy[(1,)](x, x)
+print(kernel.target)
+"""
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no NVIDIA GPU")
+@pytest.mark.parametrize("target, runs", [("sm_75", True), ("sm_70", False), ("sm_999", False), ("avx512", False)])
+def test_an_older_target_of_a_cuda_device(target, runs):
+    """PTX for an older target runs on newer devices."""
+    shown = run_with({"LIBTILE_CUDA_TARGET": target}, "-c", PRINTS_GPU_TARGET)
+    if runs:
+        assert shown.stdout.split() == [target], shown.stderr
+    else:
+        assert shown.returncode == 1 and f"LIBTILE_CUDA_TARGET is '{target}'; the GPU is an sm_" in shown.stderr

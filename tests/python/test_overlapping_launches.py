@@ -118,7 +118,7 @@ def test_code_waits_in_front_of_what_it_accesses(case, more):
 
 
 # Target, and which LLVM has it.
-@pytest.mark.parametrize("target, llvm", [("sm_90", 19), ("sm_90a", 19), ("sm_100", 20), ("sm_120", 20), ("sm_80", 19), ("sm_89", 19)])
+@pytest.mark.parametrize("target, llvm", [("sm_90", 19), ("sm_90a", 19), ("sm_100", 20), ("sm_100a", 20), ("sm_120", 20), ("sm_75", 19), ("sm_80", 19), ("sm_89", 19)])
 def test_targets_that_have_such_launches(target, llvm):
     have = llvm_of_the_build()
     if have is not None and have < llvm:

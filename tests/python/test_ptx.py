@@ -22,7 +22,7 @@ import libtile.language as tl
 PTXAS = next((str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/**/bin/ptxas")),
              shutil.which("ptxas"))
 # Which LLVM has the target.
-TARGETS = {"sm_80": 19, "sm_90a": 19, "sm_120": 20}
+TARGETS = {"sm_75": 19, "sm_80": 19, "sm_90a": 19, "sm_100a": 20, "sm_120": 20}
 
 
 
@@ -198,7 +198,7 @@ def test_what_matrix_units_made_goes_to_shared_memory_by_matrices(target, by_mat
     assert by_matrices != bool(re.search(r"st\.shared\.b32", ptx))
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("kernel, types, constants", [
     (test_messages.show, ["*i8"], {"M": 3, "N": 5, "K": 7, "HEX": True}),
     (test_messages.show, ["*bf16"], {"M": 1, "N": 2, "K": 129, "HEX": False}),

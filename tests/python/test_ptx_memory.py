@@ -30,7 +30,7 @@ def every_kind(x, value, old, n, BLOCK: tl.constexpr):
     tl.atomic_store(x, tl.atomic_min(x, tl.load(value)), sem="relaxed")
 
 
-@pytest.mark.parametrize("target", [target for target in TARGETS if target in ("sm_80", "sm_90a")])
+@pytest.mark.parametrize("target", [target for target in TARGETS if target in ("sm_75", "sm_80", "sm_90a")])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_atomics_assemble(dtype, target, tmp_path):
     for block, warps in ((128, 4), (7, 2)):
@@ -106,7 +106,7 @@ def test_a_matmul_by_block_pointers_is_one_by_pointers():
     assert counts(blocks) == counts(by_hand)
 
 
-@pytest.mark.parametrize("target", [target for target in TARGETS if target in ("sm_80", "sm_90a")])
+@pytest.mark.parametrize("target", [target for target in TARGETS if target in ("sm_75", "sm_80", "sm_90a")])
 def test_descriptors_assemble(target, tmp_path):
     for kernel, types, constants in (
             (test_descriptors.double, ["*fp16:16", "i32", "i32:16"], {"BM": 32, "BN": 64}),

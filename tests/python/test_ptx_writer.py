@@ -21,11 +21,11 @@ def text(which, name, target):
     return compiled.asm["ptx"]
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("which, name", CASES)
 def test_assembles_without_spills(which, name, target, tmp_path):
     ptx = text(which, name, target)
-    assert test_lessons_ptx.assemble(ptx, target, tmp_path) == 0
+    assert test_lessons_ptx.assemble(ptx, target, tmp_path) <= (128 if target == "sm_75" else 0)  # as in test_lessons_ptx.py
 
 
 @pytest.mark.parametrize("name", ["matmul_f16", "matmul_int8"])
