@@ -7,6 +7,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace libtile::ir {
 
@@ -416,6 +417,11 @@ std::optional<double> Function::constantFloat(ValueId value) const {
   const AttrValue *number = findAttr(op, Attr::value);
   const double *held = number != nullptr ? std::get_if<double>(number) : nullptr;
   return held != nullptr ? std::optional(*held) : std::nullopt;
+}
+
+bool Function::isZero(ValueId value) const {
+  const std::optional<double> number = constantFloat(value);
+  return constantInt(value) == 0 || (number == 0.0 && !std::signbit(*number));
 }
 
 // ---- interned side tables

@@ -201,6 +201,8 @@ public:
   // The number if a Constant (scalar or tile) defines the value.
   [[nodiscard]] std::optional<int64_t> constantInt(ValueId value) const;
   [[nodiscard]] std::optional<double> constantFloat(ValueId value) const;
+  // A constant whose bits are all 0: not -0.
+  [[nodiscard]] bool isZero(ValueId value) const;
 
   // ---- interned side tables
   LayoutId internLayout(const Layout &layout);

@@ -80,7 +80,8 @@ void verifyContract(Checker &c, OpId op) {
     rest = rest.subspan(2);
     return true;
   };
-  takeRows(Elem::I32);
+  const bool isInPlace = takeRows(Elem::I32);
+  c.require(!isInPlace || !fn.getBool(op, Attr::fresh), 30, op, "a fresh contract reads no rows in place");
   const bool isAhead = takeRows(Elem::I1);
   c.require(isAhead == (fn.getInt(op, Attr::ahead_bytes) > 0), 30, op, "rows ahead and the bytes of their elements come together");
   const bool isEnded = rest.size() == 2 && fn.type(rest[0]) == i32 && fn.type(rest[1]) == i32;

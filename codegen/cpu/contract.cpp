@@ -5,7 +5,7 @@
 // many elements of a and b a step along k takes.
 //
 // The accumulators of a register block, block_m rows of block_n columns, are read from acc once,
-// stay in registers over all of k and are written back. A step along k reads the vectors of one row
+// stay in registers over all of k and are written back; those of a fresh contract begin with zeros. A step along k reads the vectors of one row
 // of b and, row by row, one word of a broadcast to all lanes; what the block needs besides the
 // accumulators is thus one vector for each column of vectors and one more. block_m and block_n were
 // chosen so that all that fits the registers (passes/cpu/contract_blocks.h has the shapes of the
@@ -107,6 +107,7 @@ void Emitter::emitContract(ir::OpId op) {
     return plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
   };
   plan.steps = stepsOf(3);
+  plan.fresh = fn_.getBool(op, Attr::fresh);
   if (const auto ahead = passes::rowsAheadOf(fn_, op)) {
     plan.rowsAhead = scalar(fn_.operand(op, *ahead));
     plan.soon = scalar(fn_.operand(op, *ahead + 1));
@@ -239,7 +240,7 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
   std::vector<Value *> sums;
   for (unsigned i = 0; i < plan.blockM * plan.vectors; ++i) {
     Value *place = accAddress(i / plan.vectors, i % plan.vectors);
-    Value *sum = builder_.CreateAlignedLoad(vector, place, align);
+    Value *sum = plan.fresh ? static_cast<Value *>(llvm::Constant::getNullValue(vector)) : builder_.CreateAlignedLoad(vector, place, align);
     sums.push_back(plan.biasSums.empty() ? sum
                                          : builder_.CreateSub(sum, plan.biasSums[i % plan.vectors]));
   }

@@ -76,7 +76,13 @@ void Emitter::contractTiles(const Contraction &plan, Value *m, Value *n) {
       move(id, sum, corner, (row * plan.columns + column) * accBytes, plan.columns * accBytes);
     }
   };
-  moveSums(I::x86_tileloadd64);
+  if (plan.fresh) {
+    for (unsigned sum = 0; sum < firstOfB; ++sum) {
+      builder_.CreateCall(compat::intrinsic(module_, I::x86_tilezero), {builder_.getInt8(uint8_t(sum))});
+    }
+  } else {
+    moveSums(I::x86_tileloadd64);
+  }
   Value *rowsOfA = at(plan.a, m, plan.rowA);
   Value *columnsOfB = at(plan.b, n, plan.groupBytes());
   std::vector<Value *> none;

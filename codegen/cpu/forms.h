@@ -107,6 +107,7 @@ struct Contraction {
   ir::Elem packed, accumulator;
   int32_t group;
   bool asksForColumns;               // of b, a block ahead
+  bool fresh;                        // the sums begin with zeros, not with what acc holds
   bool widens;                       // pairs of bf16 as numbers of f32, one after the other
   ir::Effects effects;
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b

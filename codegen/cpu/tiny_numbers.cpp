@@ -43,15 +43,17 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
     return leastField(leastOfPanel(plan, panel, none));
   };
   Value *leastOfB = least(plan.b, plan.steps, plan.rowB, builder_.getInt16Ty());
-  Value *rows = rowsOf(plan);
-  Value *leastOfAcc = least(plan.acc, rows, plan.columns * word, builder_.getInt32Ty());
   const auto atLeast = [&](Value *field, int32_t bound) {
     return builder_.CreateICmpUGE(field, builder_.getInt32(bound));
   };
   Value *products = atLeast(builder_.CreateAdd(leastOfA, leastOfB), kLeastProductFields);
-  Value *sums = builder_.CreateAnd(products, atLeast(leastOfAcc, kLeastSumField));
-  return builder_.CreateAnd(sums, builder_.CreateAnd(atLeast(leastOfA, kLeastOperandField),
-                                                     atLeast(leastOfB, kLeastOperandField)));
+  Value *operands = builder_.CreateAnd(atLeast(leastOfA, kLeastOperandField), atLeast(leastOfB, kLeastOperandField));
+  Value *all = builder_.CreateAnd(products, operands);
+  if (plan.fresh) {
+    return all;
+  }
+  Value *leastOfAcc = least(plan.acc, rowsOf(plan), plan.columns * word, builder_.getInt32Ty());
+  return builder_.CreateAnd(all, atLeast(leastOfAcc, kLeastSumField));
 }
 
 // Those of the blocks that run.

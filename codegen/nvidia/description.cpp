@@ -21,15 +21,16 @@ struct Row {
   const char *ptx;
   int32_t sharedKib;
   int32_t llvmSince;
+  Residents most;
   bool wgmma = false;
   bool movesRegisters = false; // setmaxnreg. As wgmma it is of the architectures whose names end in a
 };
 constexpr Row kRows[] = {
-    {"sm_75", 75, "+ptx80", 64, 19},    {"sm_80", 80, "+ptx80", 163, 19},
-    {"sm_86", 86, "+ptx80", 99, 19},    {"sm_89", 89, "+ptx81", 99, 19},
-    {"sm_90", 90, "+ptx81", 227, 19},   {"sm_90a", 90, "+ptx81", 227, 19, true, true},
-    {"sm_100", 100, "+ptx86", 227, 20}, {"sm_100a", 100, "+ptx86", 227, 20, false, true},
-    {"sm_120", 120, "+ptx87", 99, 20},
+    {"sm_75", 75, "+ptx80", 64, 19, {32, 16}},    {"sm_80", 80, "+ptx80", 163, 19, {64, 32}},
+    {"sm_86", 86, "+ptx80", 99, 19, {48, 16}},    {"sm_89", 89, "+ptx81", 99, 19, {48, 24}},
+    {"sm_90", 90, "+ptx81", 227, 19, {64, 32}},   {"sm_90a", 90, "+ptx81", 227, 19, {64, 32}, true, true},
+    {"sm_100", 100, "+ptx86", 227, 20, {64, 32}}, {"sm_100a", 100, "+ptx86", 227, 20, {64, 32}, false, true},
+    {"sm_120", 120, "+ptx87", 99, 20, {48, 24}},
 };
 
 // Four lanes along a row, `neighbours` elements each; eight rows.
@@ -234,13 +235,16 @@ ir::Target makeTarget(const Row &row) {
   return target;
 }
 
-} // namespace
-
-int32_t capabilityOf(const ir::Target &target) {
+const Row &rowOf(const ir::Target &target) {
   const Row *row = std::ranges::find(kRows, target.name, [](const Row &each) { return std::string_view(each.name); });
   ir::check(row != std::end(kRows), "a target of NVIDIA's");
-  return row->capability;
+  return *row;
 }
+
+} // namespace
+
+int32_t capabilityOf(const ir::Target &target) { return rowOf(target).capability; }
+Residents mostResident(const ir::Target &target) { return rowOf(target).most; }
 
 std::span<const ir::Target> targets() {
   static const std::vector<ir::Target> rows = [] {

@@ -32,7 +32,7 @@ struct MmaInstruction {
   int32_t capability = 80; // from which one on
 };
 
-// Not given a word of b that ptxas may know.
+// Not given a word of b that ptxas may know: one that ldmatrix has not just read.
 constexpr const char *kHalvesBy8 = "m16n8k8.row.col.f32.f16.f16.f32";
 
 const MmaInstruction &instructionOf(const ir::DotUnit &unit, int32_t capability) {
@@ -172,7 +172,7 @@ private:
       for (int32_t step = k; step < k + instruction_.depth; step += unit_.k) {
         for (const ir::Coords &offset : offsets_[operand]) {
           llvm::Value *value = step < end ? operandAt(operand, coordsAt(offset, step)) : llvm::Constant::getNullValue(wordType());
-          const bool hides = operand == 1 && instruction_.shape == kHalvesBy8 && !isRead(value);
+          const bool hides = operand == 1 && instruction_.shape == kHalvesBy8 && !e_.units_.contains(fn().operand(op_, 1).index);
           append(lists[1 + operand], operands.use(hides ? e_.holdWord(value) : value, word.c_str()));
         }
       }
@@ -212,12 +212,6 @@ private:
       neighbours.push_back(registerAt(operand, coords));
     }
     return wordOf(e_, fn().operand(op_, operand), neighbours);
-  }
-
-  // By an instruction that ptxas computes nothing of.
-  static bool isRead(const llvm::Value *word) {
-    const auto *part = llvm::dyn_cast<llvm::ExtractValueInst>(word);
-    return llvm::isa<llvm::CallInst, llvm::LoadInst>(part != nullptr ? part->getAggregateOperand() : word);
   }
 
   // One word of these registers of the value.

@@ -20,10 +20,12 @@ NvidiaEmitter::NvidiaEmitter(const ir::Function &fn, const ir::Target &target, c
 // with all registers, it uses them.
 int32_t NvidiaEmitter::leastPrograms() const {
   const int64_t most = passes::threadRegisters(fn_, target_);
+  const int32_t warps = passes::blockWarps(fn_);
   if (fn_.resident > 0 || passes::liveOfThread(fn_, target_) + passes::kBesideTiles <= most) {
-    return fn_.resident;
+    const Residents residents = mostResident(target_);
+    return std::min({fn_.resident, residents.warps / warps, residents.programs}); // of more it heeds nothing
   }
-  const int64_t threads = int64_t{passes::blockWarps(fn_)} * target_.warpSize;
+  const int64_t threads = int64_t{warps} * target_.warpSize;
   return static_cast<int32_t>(std::max<int64_t>(1, target_.registers / (threads * passes::kNamedRegisters)));
 }
 

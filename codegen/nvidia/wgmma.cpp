@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <map>
 
 namespace libtile::codegen::nvidia {
@@ -257,8 +256,7 @@ bool startsFromZero(const ir::Function &fn, ir::OpId dot) {
   if (fn.defOpcode(acc) == ir::Opcode::PlaceWrite) {
     acc = fn.operand(fn.def(acc), 0);
   }
-  const auto number = fn.constantFloat(acc);
-  return fn.constantInt(acc) == 0 || (number && *number == 0 && !std::signbit(*number));
+  return fn.isZero(acc);
 }
 
 WgmmaCode wgmmaCode(const ir::Function &fn, ir::OpId dot, const ir::DotUnit &unit, const std::string &place) {

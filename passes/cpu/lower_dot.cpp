@@ -330,6 +330,12 @@ std::pair<OpId, ElementBuilder::Indices> openSlices(NestState &state, OpId posit
   return {position, slice};
 }
 
+void markFresh(Function &fn, OpId contract, bool isFresh) {
+  if (isFresh) {
+    fn.setAttr(contract, Attr::fresh, AttrValue(true));
+  }
+}
+
 // Slice by slice. An operand that reads the accumulator reads it as it was before the first slice.
 void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId home) {
   Function &fn = state.fn;
@@ -350,19 +356,25 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
   const PackedOperands packed = allocPacked(state, {dot, dot}, shape, k);
   Builder before(fn, dot);
   const ValueId acc = allocBuffer(before, std::array{shape.paddedM, shape.paddedN}, type.element());
-  zeroPadding(state, dot, acc, matrix);
+  const bool isFresh = fn.isZero(start);
+  if (!isFresh) {
+    zeroPadding(state, dot, acc, matrix);
+  }
   home = home.valid() ? home : allocBuffer(before, type.shape(), type.element());
   const auto [position, slice] = openSlices(state, dot, leading);
   OperandPacker(state, dot, {position, position}, shape, packed, {}, slice).run({}, {});
   const LaneChoice choice{1, lanesFor(state, std::array{start}, shape.n)};
   using Indices = ElementBuilder::Indices;
-  emitNest(state, position, matrix.shape(), choice,
-           [&](ElementBuilder &elements, const Indices &indices) {
-             elements.write(acc, indices,
-                            elements.element(start, sliceIndices(slice, indices[0], indices[1])));
-           });
+  if (!isFresh) {
+    emitNest(state, position, matrix.shape(), choice,
+             [&](ElementBuilder &elements, const Indices &indices) {
+               elements.write(acc, indices,
+                              elements.element(start, sliceIndices(slice, indices[0], indices[1])));
+             });
+  }
   Builder inside(fn, position);
-  emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)), {}, {});
+  const OpId contract = emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)), {}, {});
+  markFresh(fn, contract, isFresh);
   emitNest(state, position, matrix.shape(), choice,
            [&](ElementBuilder &elements, const Indices &indices) {
              elements.write(home, sliceIndices(slice, indices[0], indices[1]),
@@ -415,7 +427,7 @@ void packOperands(NestState &state, OpId dot, OpId position, const ContractShape
   OperandPacker(state, dot, {position, position}, shape, packed, column).run(inPlace, isKept);
 }
 
-void emitContract(NestState &state, OpId position, const ContractShape &shape,
+OpId emitContract(NestState &state, OpId position, const ContractShape &shape,
                   const PackedOperands &packed, ValueId acc, ValueId k, ValueId direct, ValueId soon) {
   Builder before(state.fn, position);
   if (!shape.fallback.empty()) {
@@ -434,6 +446,7 @@ void emitContract(NestState &state, OpId position, const ContractShape &shape,
     state.fn.addOperand(contract, soon);
     state.fn.setAttr(contract, Attr::ahead_bytes, AttrValue(packed.aheadBytes));
   }
+  return contract;
 }
 
 void lowerDot(NestState &state, OpId dot, ValueId home) {
@@ -451,12 +464,15 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
   OperandPacker(state, dot, places, *shape, packed, {}).run({}, {});
   const Type type = fn.type(fn.result(dot));
   const ValueId start = fn.operand(dot, 2);
+  const bool isFresh = fn.isZero(start) && (!home.valid() || state.buffer[start] != home);
   if (!home.valid()) {
     Builder before(fn, dot);
     home = allocBuffer(before, accumulatorShape(state, dot), type.element());
-    zeroPadding(state, dot, home, type);
+    if (!isFresh) {
+      zeroPadding(state, dot, home, type);
+    }
   }
-  if (state.buffer[start] != home) {
+  if (state.buffer[start] != home && !isFresh) {
     NestWork work{type.shape(), {start}};
     work.bufferWrites = 1;
     emitNest(state, dot, work, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
@@ -464,7 +480,8 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
     });
   }
   Builder before(fn, dot);
-  emitContract(state, dot, *shape, packed, home, before.i32(shape->packedK(k)), {}, {});
+  const OpId contract = emitContract(state, dot, *shape, packed, home, before.i32(shape->packedK(k)), {}, {});
+  markFresh(fn, contract, isFresh);
   state.buffer.set(fn.result(dot), home);
 }
 

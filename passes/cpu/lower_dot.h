@@ -37,7 +37,7 @@ void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const Contr
                   const PackedOperands &packed, ir::ValueId column, ir::ValueId inPlace, ir::ValueId isKept);
 // Of the first k elements; of those `direct` are read in place, if there are rows. `soon`, an i1: whether the sums are stored next,
 // if it is known where.
-void emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,
+ir::OpId emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,
                   ir::ValueId acc, ir::ValueId k, ir::ValueId direct, ir::ValueId soon);
 
 } // namespace libtile::passes

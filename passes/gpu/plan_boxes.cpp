@@ -8,7 +8,6 @@
 #include "passes/op_properties.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace libtile::passes {
 namespace {
@@ -201,8 +200,7 @@ static bool isZero(const ir::Function &fn, ValueId value) {
   if (op.valid() && fn.opcode(op) == Opcode::Splat) {
     return isZero(fn, fn.operand(op, 0));
   }
-  const std::optional<double> number = fn.constantFloat(value);
-  return fn.constantInt(value) == int64_t{0} || (number == 0.0 && !std::signbit(*number));
+  return fn.isZero(value);
 }
 
 bool isZeroOutside(const ir::Function &fn, OpId load) { return fn.numOperands(load) <= 2 || isZero(fn, fn.operand(load, 2)); }

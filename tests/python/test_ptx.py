@@ -121,6 +121,7 @@ def assemble(ptx, target, folder):
                             capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert not re.search(r"C75\d\d", result.stderr), f"wgmma is serialised: {result.stderr}"
+    assert "will be ignored" not in result.stderr, result.stderr
     spills = [int(word.split()[0]) for line in result.stderr.splitlines() if "spill" in line
               for word in line.split(",") if "spill" in word]
     assert spills, f"ptxas said nothing of spills: {result.stderr}"
