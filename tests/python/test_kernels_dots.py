@@ -339,14 +339,48 @@ def test_dots_of_8_take_instructions_of_16(dtype):
     assert instructions[8] > 0 and instructions[24] == 2 * instructions[8]
 
 
-def test_turing_s_dots_of_8_have_no_constant_word():
-    """That GPU has none of 16: b's words are hidden from ptxas, but where an instruction has just read them."""
-    for value in (-1, 3):
-        ptx = by_constant.warmup("*fp16", "*fp32", "*fp32", M=16, K=24, VALUE=value, target="sm_75", grid=(1,)).asm["ptx"]
+@libtile.jit
+def by_a_load_that_is_off(x, out, n, K: tl.constexpr, TURNED: tl.constexpr):
+    m, k = tl.arange(0, 16), tl.arange(0, K)
+    nothing = (n & 15) >> 4  # as an assembler sees
+    if TURNED:
+        b = tl.trans(tl.load(x + m[:, None] * K + k, mask=m[:, None] * 0 + k * 0 + nothing > 3, other=-1.0))
+    else:
+        b = tl.broadcast_to(tl.load(x + k, mask=k * 0 + nothing > 3, other=-1.0)[:, None], (K, 16))
+    tl.store(out + m[:, None] * 16 + m, tl.dot(tl.load(x + m[:, None] * K + k), b))
+
+
+@libtile.jit
+def by_assembly(x, out, n, K: tl.constexpr, TURNED: tl.constexpr):
+    m, k = tl.arange(0, 16), tl.arange(0, K)
+    a = tl.load(x + m[:, None] * K + k)
+    p = tl.dot(a, tl.trans(a)).to(tl.float16)
+    b = tl.inline_asm_elementwise("mov.b32 $0, 0xbc00bc00;", "=r,r", [p], dtype=tl.float16, is_pure=True, pack=2)
+    tl.store(out + m[:, None] * 16 + m, tl.dot(p, tl.trans(b)))
+
+
+@pytest.mark.parametrize("kernel, arguments", [(by_constant, dict(M=16, VALUE=-1)), (by_constant, dict(M=16, VALUE=3)), (by_assembly, dict(TURNED=True)),
+                                               (by_a_load_that_is_off, dict(TURNED=False)), (by_a_load_that_is_off, dict(TURNED=True))])
+def test_turing_s_dots_of_8_have_no_word_that_ptxas_knows(kernel, arguments):
+    """That GPU has no dots of 16: b's words are hidden, but those that ldmatrix has just read."""
+    types = ("*fp16", "*fp32", "*fp32" if kernel is by_constant else "i32")
+    for depth in (8, 24):
+        ptx = kernel.warmup(*types, K=depth, target="sm_75", grid=(1,), num_warps=1, **arguments).asm["ptx"]
         words = re.findall(r"mma\.sync\.aligned\.m16n8k8\.\S+ \{[^}]*\}, \{[^}]*\}, \{(%r\d+)\}", ptx)
         assert words
         for word in words:
-            assert re.search(rf"(xor\.b32|shfl\S+|ld\S+) \{{?[^;]*{word}\b", ptx), word
+            assert re.search(rf"xor\.b32 {word},|ldmatrix\S+ \{{[^}}]*{word}\b", ptx), word
+
+
+@everywhere
+@pytest.mark.parametrize("depth", [8, 16, 24])
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_operand_that_only_an_assembler_knows(device, depth, turned):
+    x = small(np.random.default_rng(6), (16, depth), F16)
+    on = OnDevice(device)
+    out = on(np.full((16, 16), 99, F32))
+    by_a_load_that_is_off[(1,)](on(x), out, 7, K=depth, TURNED=turned, num_warps=1)
+    np.testing.assert_array_equal(on.back(out).astype(F64), exact(x, np.full((depth, 16), -1)))
 
 
 @libtile.jit
