@@ -18,9 +18,12 @@ from spine import add, layer_norm, matmul, softmax
 import libtile
 import libtile.language as tl
 
-# An assembler below this Python's packages, or on the PATH.
-PTXAS = next((str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/**/bin/ptxas")),
-             shutil.which("ptxas"))
+def program(name):
+    """Below this Python's packages, or on the PATH."""
+    return next((str(path) for path in Path(sysconfig.get_path("purelib")).glob(f"nvidia/**/bin/{name}")), shutil.which(name))
+
+
+PTXAS, NVDISASM = program("ptxas"), program("nvdisasm")
 # Which LLVM has the target.
 TARGETS = {"sm_75": 19, "sm_80": 19, "sm_90a": 19, "sm_100a": 20, "sm_120": 20}
 
@@ -126,6 +129,14 @@ def assemble(ptx, target, folder):
               for word in line.split(",") if "spill" in word]
     assert spills, f"ptxas said nothing of spills: {result.stderr}"
     return sum(spills)
+
+
+def opcodes(ptx, target, folder):
+    """Of the machine code, without modifiers."""
+    assemble(ptx, target, folder)
+    assert NVDISASM is not None, "no nvdisasm: ./dev installs nvidia-cuda-nvdisasm"
+    text = subprocess.run([NVDISASM, "-c", str(folder / "kernel")], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ )?([A-Z0-9]+)", text, re.M))
 
 
 @pytest.mark.parametrize("target", TARGETS)
