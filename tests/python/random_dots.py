@@ -25,13 +25,23 @@ class DotKinds:
         dtype, total = self.dot_operands()
         a = self.fitted(value, dtype, 9)
         n = int(self.one_of([1, 4, 8, 9, 16, 24, 32, 40]))
-        if self.rng.random() < 0.5:
+        kind = self.rng.random()
+        if kind < 0.45:
             b = self.load((a.shape[1], n), dtype)
-        else:
+        elif kind < 0.9:
             turned = self.load((n, a.shape[1]), dtype)
             b = self.let(f"tl.trans({turned.name})", turned.array.T)
+        else:
+            b = self.constant_rows(a.shape[1], n, dtype)
         # The float types are exact on these numbers, whichever unit multiplies.
         return self.let(f"tl.dot({a.name}, {b.name})", (a.array.astype(total) @ b.array.astype(total)))
+
+    def constant_rows(self, rows, columns, dtype):
+        """What an assembler knows, too: two numbers in turns."""
+        even, odd = (int(self.one_of([-3, -1, 2])) for _ in range(2))
+        array = np.where(np.arange(rows)[:, None] % 2 == 0, even, odd).astype(dtype)
+        text = f"tl.where(tl.arange(0, {rows})[:, None] % 2 == 0, {even}, {odd}).to(tl.{NAMES[dtype]})"
+        return self.let(f"tl.broadcast_to({text}, ({rows}, {columns}))", np.broadcast_to(array, (rows, columns)))
 
     def dot_batch(self, value):
         """Slices of matrices, some of them turned, onto an accumulator."""
