@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from spine import matmul  # noqa: F401  it finds the lessons
-from test_ptx import PTXAS, assemble, llvm_of_the_build, opcodes
+from test_ptx import PTXAS, assemble, compiled_for, opcodes
 
 import libtile
 import libtile.language as tl
@@ -60,19 +60,6 @@ KERNELS = {
 
 
 TARGETS = [name for name in libtile.targets() if name.startswith("sm_")]
-SINCE = {"sm_100": 20, "sm_100a": 20, "sm_120": 20}  # LLVM's version
-
-
-def compiled_for(target, kernel, types, constants):
-    """None: the LLVM of this build does not have the target, and says so."""
-    have, needed = llvm_of_the_build(), SINCE.get(target, 19)
-    if have is not None and have < needed:
-        with pytest.raises(libtile.UnsupportedError, match=f"{target} needs LLVM {needed}"):
-            kernel.warmup(*types, grid=(1,), target=target, **constants)
-        return None
-    return kernel.warmup(*types, grid=(1,), target=target, **constants)
-
-
 # Matrix units, copies ahead by tensor maps or by threads, reads of matrices, as the disassembler calls them.
 OPCODES = {"HMMA", "HGMMA", "UTMALDG", "LDGSTS", "LDSM"}
 EXPECTED = {"sm_75": {"HMMA", "LDSM"}, **dict.fromkeys(("sm_80", "sm_86", "sm_89"), {"HMMA", "LDGSTS", "LDSM"}), "sm_90a": {"HGMMA", "UTMALDG"}}
