@@ -464,7 +464,8 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
   OperandPacker(state, dot, places, *shape, packed, {}).run({}, {});
   const Type type = fn.type(fn.result(dot));
   const ValueId start = fn.operand(dot, 2);
-  const bool isFresh = fn.isZero(start) && (!home.valid() || state.buffer[start] != home);
+  const bool isThere = home.valid() && state.buffer[start] == home;
+  const bool isFresh = !isThere && fn.isZero(start);
   if (!home.valid()) {
     Builder before(fn, dot);
     home = allocBuffer(before, accumulatorShape(state, dot), type.element());
@@ -472,7 +473,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
       zeroPadding(state, dot, home, type);
     }
   }
-  if (state.buffer[start] != home && !isFresh) {
+  if (!isThere && !isFresh) {
     NestWork work{type.shape(), {start}};
     work.bufferWrites = 1;
     emitNest(state, dot, work, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
