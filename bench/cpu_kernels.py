@@ -195,6 +195,17 @@ def _matmul(dtype, m, n, k, tiles=None):
             "check": lambda: _check_product(a, b, out)}
 
 
+def _linear(dtype, m, n, k):
+    """The weights of a linear layer lie along k."""
+    import torch
+    (a, weights), (out, other) = _matrices(dtype, (m, k), (n, k)), _results(dtype, m, n)
+    product = torch._int_mm if dtype == torch.int8 else torch.matmul
+    blocks = {name.upper(): size for name, size in TILES.items()}
+    grid = (-(-m // TILES["block_m"]) * -(-n // TILES["block_n"]),)
+    return {"ours": lambda: matmul.matmul[grid](a, weights, out, m, n, k, k, 1, 1, k, n, 1, GROUP_M=8, **blocks), "lesson": matmul,
+            "peer": lambda: product(a, weights.t(), out=other), "check": lambda: _check_product(a, weights.t(), out)}
+
+
 def _matmul_batch(dtype, count, size):
     import torch
     (a, b), (out, other) = _matrices(dtype, (count, size, size), (count, size, size)), _results(dtype, count, size, size)
@@ -340,6 +351,7 @@ def _product_cases():
     for dtype, kind in ((torch.float32, "f32"), (torch.bfloat16, "bf16"), (torch.float16, "f16"), (torch.int8, "int8")):
         for size in SIZES if dtype != torch.float16 else ("1024",):
             yield f"matmul/{kind}/{size}", _matmul, (dtype, *SIZES[size])
+        yield f"matmul/{kind}/1024/bt", _linear, (dtype, *SIZES["1024"])
         if dtype != torch.float16:
             yield f"batched/{kind}/64x64x64x64", _matmul_batch, (dtype, 64, 64)
     for size, sizes in SIZES.items():

@@ -4,6 +4,7 @@
 #include "ir/verifier_impl.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace libtile::ir {
 
@@ -88,6 +89,20 @@ void verifyContract(Checker &c, OpId op) {
   c.require(rest.empty() || isEnded, 30, op, "the ends are not an i32 of rows and one of columns");
   c.require(ok, 30, op, "the buffers are not MxK, KxN (or words of several rows) and MxN with an i32 k");
   c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op, "register blocks are at least 1x1");
+}
+
+void verifyTransposeWords(Checker &c, OpId op) {
+  const Type rows = c.operandType(op, 0), words = c.operandType(op, 1);
+  if (!c.require(rows.isBuffer() && words.isBuffer() && rows.rank() == 2 && words.rank() == 2 &&
+                     c.operandType(op, 2) == Type::scalar(Elem::I32),
+                 30, op, "buffers of rank 2 and an i32")) {
+    return;
+  }
+  const int64_t lanes = c.fn.getInt(op, Attr::lanes), wordBytes = words.elementBytes(), rowBytes = int64_t{rows.dim(1)} * rows.elementBytes();
+  c.require(wordBytes % rows.elementBytes() == 0 && rowBytes % 16 == 0 && words.dim(0) >= rowBytes / wordBytes && words.dim(1) >= rows.dim(0), 30,
+            op, "rows of whole chunks of 16 bytes, and room for all of their words");
+  c.require(lanes > 0 && std::has_single_bit(uint64_t(lanes)) && rows.dim(0) % lanes == 0 && lanes * wordBytes % 16 == 0, 30, op,
+            "lanes are a power of two, 16 bytes of words at least, and divide the rows");
 }
 
 } // namespace libtile::ir

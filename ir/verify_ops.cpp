@@ -477,6 +477,7 @@ template <> void OpChecks::check<Opcode::ElementWrite>(OpId op) {
 }
 
 template <> void OpChecks::check<Opcode::Contract>(OpId op) { verifyContract(c, op); }
+template <> void OpChecks::check<Opcode::TransposeWords>(OpId op) { verifyTransposeWords(c, op); }
 
 } // namespace
 

@@ -339,6 +339,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Prefix: return emitPrefix(op);
   case Opcode::SortRows: return emitSortRows(op);
   case Opcode::LeastOfRows: return emitLeastOfRows(op);
+  case Opcode::TransposeWords: return emitTransposeWords(op);
   case Opcode::ElementRead: return emitElementRead(op);
   case Opcode::ElementWrite: return emitElementWrite(op);
   case Opcode::Contract: return emitContract(op);

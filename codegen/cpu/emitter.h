@@ -202,10 +202,10 @@ private:
   void combineLanes(ir::OpId fold, Values &values, unsigned lanes, int64_t valid);
   std::vector<llvm::Constant *> neutrals(ir::OpId fold);
 
-  // ---- prefixes.cpp, sort_rows.cpp
+  // ---- prefixes.cpp, sort_rows.cpp, transpose_words.cpp
   void emitPrefix(ir::OpId op);
-  void emitSortRows(ir::OpId op);
-  void emitLeastOfRows(ir::OpId op);
+  void emitSortRows(ir::OpId op), emitLeastOfRows(ir::OpId op);
+  void emitTransposeWords(ir::OpId op);
   void prefixStep(ir::OpId op, llvm::Value *index, unsigned lanes, unsigned valid, llvm::Value *isFirst, Values &carried);
   // Each lane combined with all that come before it in the vector.
   Values scanLanes(ir::OpId op, Values values, unsigned lanes, unsigned valid);

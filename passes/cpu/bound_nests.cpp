@@ -291,7 +291,15 @@ private:
                               isInFront(known.value, writer.op));
     };
     for (const Use &use : fn_.uses(buffer)) {
-      if (fn_.opcode(use.op) == Opcode::ElementWrite) {
+      const bool transposes = fn_.opcode(use.op) == Opcode::TransposeWords;
+      if (fn_.opcode(use.op) == Opcode::ElementWrite || (transposes && use.operand == 1)) {
+        continue;
+      }
+      // Rows that become columns are needed where these are.
+      if (transposes) {
+        if (dimension != 0 || !addReaders(writer, fn_.operand(use.op, 1), 1, bounds)) {
+          return false;
+        }
         continue;
       }
       const auto reader = readerOf(use, dimension);

@@ -43,6 +43,7 @@ struct ContractShape {
   int32_t m = 0, n = 0;                // of the dot
   int32_t paddedM = 0, paddedN = 0;    // of acc, and the rows of a
   int32_t blockM = 0, blockN = 0;
+  bool transposesA = false, transposesB = false; // packed by transpose_words
   std::string fallback;                // which unit was withheld, and why; empty: none
   // Extents of the packed buffers for a reduction over k elements, rounded up to what the unit takes.
   [[nodiscard]] int32_t packedK(int32_t k) const {

@@ -5,6 +5,7 @@
 // slice, in loops over its leading axes. Without a unit: operands in scratch, and a nest over the result
 // around a sequential fold over k.
 //
+//
 //   %d = dot %a, %b, %c     ->   nest (m,k): packedA[m,k] = ext(a[m,k])
 //                                nest (k,n): packedB[k,n] = ext(b[k,n])
 //                                nest (m,n): acc[m,n] = c[m,n]           unless it lies there already
@@ -16,9 +17,8 @@
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/nest_emitter.h"
 #include "passes/cpu/pack_ahead.h"
+#include "passes/cpu/pack_operands.h"
 #include "passes/cpu/packed_words.h"
-#include "passes/cpu/remainder_checks.h"
-#include "passes/cpu/rows_in_place.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -29,228 +29,6 @@ using namespace ir;
 namespace {
 
 const Type kI32 = Type::scalar(Elem::I32);
-
-// Stores every value to be kept below `root` by a nest of its own, and what else a nest could not compute
-// on its way.
-void storeKept(NestState &state, ValueId root, OpId position) {
-  ValueId kept;
-  do {
-    kept = {};
-    walkExpression(state, root, [&](const ExpressionNode &node) {
-      if (!kept.valid() && !state.stored(node.value) && state.keep(node.value) != Keep::inline_) {
-        kept = node.value;
-      }
-      return !kept.valid();
-    });
-    if (kept.valid()) {
-      storeTile(state, kept, position);
-    }
-  } while (kept.valid());
-  prepareExpression(state, position, {state.fn.type(root).shape(), {root}});
-}
-
-ElementBuilder::Indices sliceIndices(ElementBuilder::Indices slice, ValueId row, ValueId column) {
-  slice.push_back(row);
-  slice.push_back(column);
-  return slice;
-}
-
-class OperandPacker {
-public:
-  OperandPacker(NestState &state, OpId dot, PackingPlaces places, const ContractShape &shape,
-                const PackedOperands &packed, ValueId column, ElementBuilder::Indices slice = {})
-      : state_(state), fn_(state.fn), dot_(dot), places_(places), position_(places.a), shape_(shape),
-        packed_(packed), column_(column), slice_(std::move(slice)), group_(shape.unit.group),
-        k_(fn_.type(fn_.operand(dot, 0)).shape().back()) {}
-
-  void run(ValueId inPlace, ValueId isKept) {
-    inPlace.valid() ? packAElsewhere(inPlace) : packA();
-    position_ = places_.b;
-    if (isKept.valid()) { // what is stored on the way would be so only where it is not
-      storeKept(state_, fn_.operand(dot_, 1), position_);
-      position_ = openBranches(fn_, position_, isKept)[1];
-    }
-    if (group_ > 1) {
-      packGroups();
-      packLastGroup();
-      zeroWords();
-    } else {
-      packB();
-    }
-  }
-
-private:
-  using Indices = ElementBuilder::Indices;
-
-  // Where the packed columns of a begin, and the packed rows of b.
-  ValueId columnOfA(ElementBuilder &elements, ValueId index) {
-    return column_.valid() ? elements.addIndex(column_, index) : index;
-  }
-  ValueId rowOfB(ElementBuilder &elements, ValueId index) {
-    if (!column_.valid() || group_ == 1) {
-      return columnOfA(elements, index);
-    }
-    const ValueId base = elements.builder().make(Opcode::UDiv, {column_, elements.index(group_)});
-    return elements.addIndex(base, index);
-  }
-
-  ValueId packedA(Builder &builder, ValueId element) const {
-    const ValueId wide = widen(builder, element, shape_.unit.packed);
-    const int32_t bias = shape_.unit.packedBias();
-    return bias == 0 ? wide : builder.make(Opcode::Add, {wide, builder.constInt(Type::scalar(shape_.unit.packed), bias)});
-  }
-
-  Indices inSlice(ValueId row, ValueId column) const { return sliceIndices(slice_, row, column); }
-
-  // A nest over the rows and columns of the operand, or of its slice.
-  void overMatrix(ValueId operand, const NestBody &body) {
-    NestWork work{fn_.type(operand).shape(), {operand}};
-    work.bufferWrites = 1;
-    if (slice_.empty()) {
-      return emitNest(state_, position_, work, body);
-    }
-    const auto leading = unsigned(slice_.size());
-    const auto matrix = work.shape.subspan(leading);
-    NestShape &shape = chosenShape(state_, matrix, [&](std::optional<unsigned> axis) {
-      const LaneChoice choice = chooseLanes(state_, work, axis ? std::optional(leading + *axis) : std::nullopt);
-      return choice.axis < leading ? LaneChoice{1, lanesFor(state_, work.values, matrix.back())}
-                                   : LaneChoice{choice.axis - leading, choice.lanes};
-    });
-    emitNest(state_, position_, shape, body);
-  }
-
-  void packA() {
-    const ValueId a = fn_.operand(dot_, 0);
-    overMatrix(a, [&](ElementBuilder &elements, const Indices &indices) {
-      const ValueId element = packedA(elements.builder(),
-                                      elements.element(a, inSlice(indices[0], indices[1])));
-      elements.write(packed_.a, {indices[0], columnOfA(elements, indices[1])}, element);
-    });
-    if (k_ < shape_.packedK(k_)) {
-      zeroColumns();
-    }
-  }
-
-  // Where rows are not read in place. What is stored on the way would be so only there.
-  void packAElsewhere(ValueId inPlace) {
-    storeKept(state_, fn_.operand(dot_, 0), position_);
-    tabulateRows(state_, dot_, position_, shape_, packed_, column_);
-    const OpId position = position_;
-    position_ = openBranches(fn_, position, inPlace)[1];
-    packA();
-    position_ = position;
-  }
-
-  // What a lacks along k. The rest of a group is written row by row, that of a tile along the row.
-  void zeroColumns() {
-    const Type element = Type::scalar(shape_.unit.packed);
-    const int32_t lacking = shape_.packedK(k_) - k_;
-    if (lacking >= group_) {
-      return emitNest(state_, position_, std::array{shape_.m, lacking}, {1, lanesFor(state_, {}, lacking)},
-                      [&](ElementBuilder &elements, const Indices &indices) {
-                        const ValueId place = columnOfA(elements, elements.shiftIndex(indices[1], k_));
-                        elements.write(packed_.a, {indices[0], place}, elements.builder().zero(element));
-                      });
-    }
-    emitNest(state_, position_, std::array{shape_.m, 1}, {0, lanesFor(state_, {}, 1)},
-             [&](ElementBuilder &elements, const Indices &indices) {
-               for (int32_t column = k_; column < shape_.packedK(k_); ++column) {
-                 const ValueId place = columnOfA(elements, elements.index(column));
-                 elements.write(packed_.a, {indices[0], place}, elements.builder().zero(element));
-               }
-             });
-  }
-
-  void packB() {
-    const ValueId b = fn_.operand(dot_, 1);
-    overMatrix(b, [&](ElementBuilder &elements, const Indices &indices) {
-      const ValueId element = widen(elements.builder(),
-                                    elements.element(b, inSlice(indices[0], indices[1])),
-                                    shape_.unit.packed);
-      elements.write(packed_.b, {rowOfB(elements, indices[0]), indices[1]}, element);
-    });
-  }
-
-  // The nest runs over groups of rows, so b's own rows are no space of it: nothing is stored on the
-  // way, and what would be is stored before.
-  void packGroups() {
-    const ValueId b = fn_.operand(dot_, 1);
-    storeKept(state_, b, position_);
-    if (k_ < group_) {
-      return;
-    }
-    const int32_t n = shape_.n;
-    NestShape &shape = fixedShape(state_, std::array{k_ / group_, n}, {1, lanesFor(state_, std::array{b}, n)});
-    const auto pack = [&](OpId place) {
-      emitNest(state_, place, shape,
-               [&](ElementBuilder &elements, const Indices &indices) {
-                 Indices rows{elements.scaleIndex(indices[0], group_)};
-                 for (int32_t i = 1; i < group_; ++i) {
-                   rows.push_back(elements.shiftIndex(rows[0], i));
-                 }
-                 Values group;
-                 for (const ValueId row : rows) {
-                   group.push_back(elements.element(b, inSlice(row, indices[1])));
-                 }
-                 writeGroup(elements, indices[0], indices[1], group);
-               });
-    };
-    const auto lane = unsigned(slice_.size()) + 1;
-    emitWithRemainderChecks(state_, position_, {fn_.type(b).shape(), {b}}, lane, pack);
-  }
-
-  void packLastGroup() {
-    if (k_ % group_ == 0) {
-      return;
-    }
-    const ValueId b = fn_.operand(dot_, 1);
-    const int32_t n = shape_.n;
-    emitNest(state_, position_, std::array{1, n}, {1, lanesFor(state_, std::array{b}, n)},
-             [&](ElementBuilder &elements, const Indices &indices) {
-               Values group;
-               for (int32_t row = k_ / group_ * group_; row < k_; ++row) {
-                 group.push_back(elements.element(b, inSlice(elements.index(row), indices[1])));
-               }
-               group.resize(group_, elements.builder().zero(fn_.type(b).element()));
-               writeGroup(elements, elements.index(k_ / group_), indices[1], group);
-             });
-  }
-
-  // What b lacks to whole tiles.
-  void zeroWords() {
-    const int32_t first = (k_ + group_ - 1) / group_;
-    const int32_t lacking = shape_.packedK(k_) / group_ - first;
-    if (lacking == 0) {
-      return;
-    }
-    emitNest(state_, position_, std::array{lacking, shape_.n}, {1, lanesFor(state_, {}, shape_.n)},
-             [&](ElementBuilder &elements, const Indices &indices) {
-               const ValueId row = rowOfB(elements, elements.shiftIndex(indices[0], first));
-               elements.write(packed_.b, {row, indices[1]}, elements.builder().zero(kI32));
-             });
-  }
-
-  void writeGroup(ElementBuilder &elements, ValueId row, ValueId column, const Values &numbers) {
-    Builder &builder = elements.builder();
-    Values group;
-    for (const ValueId number : numbers) {
-      group.push_back(widen(builder, number, shape_.unit.packed));
-    }
-    elements.write(packed_.b, {rowOfB(elements, row), column}, groupWord(builder, group));
-  }
-
-  NestState &state_;
-  Function &fn_;
-  OpId dot_;
-  PackingPlaces places_;
-  OpId position_;
-  const ContractShape &shape_;
-  const PackedOperands &packed_;
-  ValueId column_;
-  Indices slice_; // along the leading axes
-  int32_t group_;
-  int32_t k_;
-};
 
 // acc[..., m, n] = c[..., m, n] + sum of a[..., m, k] * b[..., k, n], by a fold over k.
 void lowerByFolds(NestState &state, OpId dot, ValueId home) {
@@ -362,7 +140,7 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
   }
   home = home.valid() ? home : allocBuffer(before, type.shape(), type.element());
   const auto [position, slice] = openSlices(state, dot, leading);
-  OperandPacker(state, dot, {position, position}, shape, packed, {}, slice).run({}, {});
+  packOperands(state, {dot, {position, position}, shape, packed, {}, slice});
   const LaneChoice choice{1, lanesFor(state, std::array{start}, shape.n)};
   using Indices = ElementBuilder::Indices;
   if (!isFresh) {
@@ -422,11 +200,6 @@ PackedOperands allocPacked(NestState &state, PackingPlaces places, const Contrac
   return operands;
 }
 
-void packOperands(NestState &state, OpId dot, OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ValueId column, ValueId inPlace, ValueId isKept) {
-  OperandPacker(state, dot, {position, position}, shape, packed, column).run(inPlace, isKept);
-}
-
 OpId emitContract(NestState &state, OpId position, const ContractShape &shape,
                   const PackedOperands &packed, ValueId acc, ValueId k, ValueId direct, ValueId soon) {
   Builder before(state.fn, position);
@@ -461,7 +234,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
   const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
   const PackingPlaces places = packingPlaces(state, state.plan, dot);
   const PackedOperands packed = allocPacked(state, places, *shape, k);
-  OperandPacker(state, dot, places, *shape, packed, {}).run({}, {});
+  packOperands(state, {dot, places, *shape, packed});
   const Type type = fn.type(fn.result(dot));
   const ValueId start = fn.operand(dot, 2);
   const bool isThere = home.valid() && state.buffer[start] == home;

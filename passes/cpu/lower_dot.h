@@ -31,10 +31,6 @@ struct PackedOperands {
 // Where b is kept (kept_panels.h), it is left to the caller.
 [[nodiscard]] PackedOperands allocPacked(NestState &state, PackingPlaces places, const ContractShape &shape, int32_t k,
                                          bool keepsB = false);
-// Nests that pack the dot's operands behind the first `column` elements of the reduction (an i32,
-// of whole groups; invalid: 0). With `inPlace` and `isKept`, i1, a and b are packed where that does not hold.
-void packOperands(NestState &state, ir::OpId dot, ir::OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ir::ValueId column, ir::ValueId inPlace, ir::ValueId isKept);
 // Of the first k elements; of those `direct` are read in place, if there are rows. `soon`, an i1: whether the sums are stored next,
 // if it is known where.
 ir::OpId emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,

@@ -13,6 +13,7 @@
 #include "passes/cpu/lower_roots.h"
 #include "passes/cpu/memory_order.h"
 #include "passes/cpu/nest_emitter.h"
+#include "passes/cpu/pack_operands.h"
 
 #include <algorithm>
 #include <optional>
@@ -95,7 +96,8 @@ private:
   void lowerDotIn(OpId op, const Frame &frame) {
     if (frame.chunk != nullptr) {
       const auto dot = std::ranges::find(*frame.chunk, op, &ChunkedDot::dot);
-      packOperands(state_, op, op, dot->shape, dot->packed, dot->column, dot->inPlace, dot->isKept);
+      packOperands(state_, {.dot = op, .places = {op, op}, .shape = dot->shape, .packed = dot->packed, .column = dot->column,
+                            .slice = {}, .inPlace = dot->inPlace, .isKept = dot->isKept});
       return;
     }
     ValueId home;

@@ -99,6 +99,11 @@ private:
     return a || b ? std::string(a && b ? ", both" : a ? ", a" : ", b") + " in front of the loop" : "";
   }
 
+  static std::string transposedText(const ContractShape &shape) {
+    const bool a = shape.transposesA, b = shape.transposesB;
+    return a || b ? std::string(a && b ? ", both" : a ? ", a" : ", b") + " transposed in registers" : "";
+  }
+
   // Of dots in one chunk each is packed as often.
   std::string ofDot(OpId dot) const {
     const auto found = plan_.contracts.find(dot);
@@ -115,7 +120,7 @@ private:
     return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
            sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
            " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run") +
-           aheadText(dot, inChunks) + keptText(inChunks ? chunks->second.kept : std::map<OpId, int32_t>{}, dot) +
+           transposedText(shape) + aheadText(dot, inChunks) + keptText(inChunks ? chunks->second.kept : std::map<OpId, int32_t>{}, dot) +
            (inPlace ? ", rows of a in place where nothing is masked off" : "") +
            (inChunks && chunks->second.stores.contains(dot) ? ", where sums go asked for ahead" : "");
   }

@@ -234,6 +234,10 @@ LaneChoice chooseLanes(const NestState &state, const NestWork &work, std::option
   return best;
 }
 
+bool gathersAlong(const NestState &state, const NestWork &work, unsigned axis) {
+  return llvm::any_of(accessesOf(state, work), [&](const Access &access) { return access.steps[axis] == Step::Far; });
+}
+
 NestShape &chosenShape(NestState &state, std::span<const int32_t> extents, LaneChooser choose) {
   if (state.follows) {
     return followed(state, extents);

@@ -284,7 +284,7 @@ void Evaluator::runOp(OpId op) {
   case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::StoreBox: case Opcode::StoreWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
   case Opcode::Producer: case Opcode::BeginTurns: case Opcode::TakeTurn: case Opcode::GiveTurn: case Opcode::PlaceWrite: case Opcode::PlaceRead: case Opcode::DotWait:
   case Opcode::Worker: case Opcode::NumWorkers: case Opcode::Barrier: case Opcode::Nest: case Opcode::Fold: case Opcode::Prefix: case Opcode::SortRows:
-  case Opcode::ClusterBarrier: case Opcode::ClusterSize: case Opcode::LeastOfRows: case Opcode::ElementRead: case Opcode::ElementWrite: case Opcode::Contract:
+  case Opcode::ClusterBarrier: case Opcode::ClusterSize: case Opcode::LeastOfRows: case Opcode::TransposeWords: case Opcode::ElementRead: case Opcode::ElementWrite: case Opcode::Contract:
     throw ir::InternalError("an op of a later stage", fn_.locationOf(op));
   }
 }
