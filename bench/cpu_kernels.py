@@ -5,6 +5,7 @@
 they allocate otherwise is theirs. The peer of a tile picked for GPUs is our own tile, that of a first launch is numba's.
 """
 import importlib
+import statistics
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ attention = importlib.import_module("06_attention")
 ELEMENTS = 8 << 20
 WIDTHS = (781, 1000, 1024, 1040, 4096, 4097, 16384)
 TILES = {"block_m": 192, "block_n": 256, "block_k": 64}
+ATTENTION_TILES = ((128, 64), (128, 128), (256, 256))  # of queries and keys
 GPU_TILES = {"128x128x64": {"block_m": 128, "block_n": 128, "block_k": 64}, "64x256x32": {"block_m": 64, "block_n": 256, "block_k": 32}}
 SIZES = {"512": (512, 512, 512), "1024": (1024, 1024, 1024), "2048": (2048, 2048, 2048), "1000x777x1234": (1000, 777, 1234)}
 SHORT = {"rounds": 7, "round_seconds": 0.06}
@@ -84,6 +86,17 @@ def _faster(eager, function, outs, *inputs):
     taken = {name: min(measure._wall(side, 3) for _ in range(5)) for name, side in sides.items()}
     best = min(taken, key=taken.get)
     return {"peer": sides[best], "more": {"peer_is": best}}
+
+
+def _fitted(calls):
+    """The fastest of calls by their names, measured in turns, as a user's tuner finds it; and its name."""
+    taken = {name: [] for name in calls}
+    for turn in range(6):
+        for name in list(calls)[::1 if turn % 2 == 0 else -1]:
+            seconds = measure._wall(calls[name], 1)
+            taken[name] += [seconds] if turn > 0 else []  # the first one compiles
+    best = min(taken, key=lambda name: statistics.median(taken[name]))
+    return calls[best], best
 
 
 def _softmax(dtype, cols):
@@ -246,9 +259,9 @@ def _attention(dtype, d, causal):
     import torch
     q, k, v, out = (torch.randn(HEADS, TOKENS, d).to(dtype) for _ in range(4))
     lse, unit = torch.empty(HEADS, TOKENS), max(torch.finfo(dtype).eps, 2.0**-20)
+    ours, tile = _fitted({f"{m}x{n}": lambda m=m, n=n: attention.run(q, k, v, out, lse, causal, m, n) for m, n in ATTENTION_TILES})
     out.fill_(float("nan"))
-    return {"ours": lambda: attention.run(q, k, v, out, lse, causal, 128, 64), "lesson": attention,
-            "peer": lambda: _torch_attention(q, k, v, causal),
+    return {"ours": ours, "lesson": attention, "more": {"tile": tile}, "peer": lambda: _torch_attention(q, k, v, causal),
             "check": lambda: _close(out, _torch_attention(q.double(), k.double(), v.double(), causal), 2 * unit, 2 * unit)}
 
 
