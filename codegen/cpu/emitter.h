@@ -190,22 +190,22 @@ private:
   // ---- folds.cpp
   FoldPlan planFold(ir::OpId op);
   void emitFold(ir::OpId op);
+  Values foldAll(const FoldPlan &plan), foldNumbers(const FoldPlan &plan);
   void foldSteps(const FoldPlan &plan, Range range, unsigned copies, unsigned valid, bool first, Values &accumulators);
   void foldStep(const FoldPlan &plan, llvm::Value *index, unsigned copies, unsigned valid, llvm::Value *isFirst, Values &accumulators, Limits *limits = nullptr);
   // Of several vectors or sets, one behind the other, until `sets` are left.
-  Values combinePairs(ir::OpId fold, Values values, size_t sets);
+  Values combinePairs(const FoldPlan &plan, Values values, size_t sets);
   void accumulate(const FoldPlan &plan, unsigned valid, llvm::Value *isFirst, llvm::ArrayRef<llvm::Value *> elements,
                   llvm::MutableArrayRef<llvm::Value *> accumulators);
   void foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full, Values &accumulators);
-  Values combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left, llvm::ArrayRef<llvm::Value *> right);
+  Values combine(ir::OpId fold, llvm::ArrayRef<llvm::Value *> left, llvm::ArrayRef<llvm::Value *> right), combined(const FoldPlan &plan, llvm::ArrayRef<llvm::Value *> left, llvm::ArrayRef<llvm::Value *> right);
   // Folds the lanes of each value, of which `valid` hold something.
-  void combineLanes(ir::OpId fold, Values &values, unsigned lanes, int64_t valid);
+  void combineLanes(const FoldPlan &plan, Values &values, unsigned lanes, int64_t valid);
   std::vector<llvm::Constant *> neutrals(ir::OpId fold);
 
   // ---- prefixes.cpp, sort_rows.cpp, transpose_words.cpp
   void emitPrefix(ir::OpId op);
-  void emitSortRows(ir::OpId op), emitLeastOfRows(ir::OpId op);
-  void emitTransposeWords(ir::OpId op);
+  void emitSortRows(ir::OpId op), emitLeastOfRows(ir::OpId op), emitTransposeWords(ir::OpId op);
   void prefixStep(ir::OpId op, llvm::Value *index, unsigned lanes, unsigned valid, llvm::Value *isFirst, Values &carried);
   // Each lane combined with all that come before it in the vector.
   Values scanLanes(ir::OpId op, Values values, unsigned lanes, unsigned valid);

@@ -8,8 +8,14 @@
 // The first element starts the fold: by the neutral element of the combine region if it is one op
 // that has one, else by a select in the first step. Inside of lanes the fold runs element after
 // element in each lane.
+//
+// The maximum of numbers, which passes over NaN, is three instructions of x86, whose own maximum gives its second operand where either
+// is a NaN. One is enough where that operand is never a NaN, so such a fold begins with minus infinity. If that is also what it ends with there was
+// no greater number, perhaps none at all, and the fold is made again, from its neutral element.
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
+
+#include <llvm/TargetParser/Triple.h>
 
 namespace libtile::codegen::cpu {
 
@@ -55,6 +61,29 @@ llvm::Constant *neutralOf(Elementwise &elementwise, Opcode opcode, bool nan, ir:
     return integer(llvm::APInt(width, 0));
   }
   return nullptr;
+}
+
+// Whether a fold is the extreme of numbers alone, and might as well be made twice.
+bool isExtremeOfNumbers(const ir::Function &fn, ir::OpId fold) {
+  const ir::BlockId block = fn.region(fold, 1);
+  const ir::OpId op = fn.first(block);
+  const bool isExtreme = op.valid() && (fn.opcode(op) == Opcode::FMax || fn.opcode(op) == Opcode::FMin) && !fn.getBool(op, Attr::nan);
+  if (!isExtreme || fn.args(block).size() != 2 || fn.operand(fn.last(block), 0) != fn.result(op) ||
+      fn.operand(op, 0) == fn.operand(op, 1)) {
+    return false;
+  }
+  const Elem elem = fn.type(fn.result(op)).elem();
+  const auto repeats = [&](ir::OpId one) {
+    const Opcode opcode = fn.opcode(one);
+    return opcode == Opcode::Yield || opcode == Opcode::ElementWrite || (fn.effects(one).removable() && !fn.hasAttr(one, Attr::within));
+  };
+  return (elem == Elem::F32 || elem == Elem::F64) && llvm::all_of(fn.walk(fn.region(fold, 0)), repeats);
+}
+
+// The greater of a number and what may be none; the number where neither is greater.
+Value *extremeOf(llvm::IRBuilder<> &builder, bool isMax, Value *number, Value *other) {
+  Value *better = isMax ? builder.CreateFCmpOGT(other, number) : builder.CreateFCmpOLT(other, number);
+  return builder.CreateSelect(better, other, number);
 }
 
 } // namespace
@@ -103,6 +132,33 @@ FoldPlan Emitter::planFold(ir::OpId op) {
 
 void Emitter::emitFold(ir::OpId op) {
   const FoldPlan plan = planFold(op);
+  const bool asNumbers = plan.ownLanes && plan.lanes > 1 && llvm::Triple(target_.triple).isX86() && isExtremeOfNumbers(fn_, op);
+  const std::vector<Value *> values = asNumbers ? foldNumbers(plan) : foldAll(plan);
+  for (size_t i = 0; i < values.size(); ++i) {
+    define(fn_.result(op, i), values[i], depth(), !plan.ownLanes);
+  }
+}
+
+std::vector<Value *> Emitter::foldNumbers(const FoldPlan &plan) {
+  FoldPlan numbers = plan;
+  const bool isMax = fn_.opcode(fn_.first(fn_.region(plan.op, 1))) == Opcode::FMax;
+  llvm::Constant *least = neutralOf(elementwise_, isMax ? Opcode::FMax : Opcode::FMin, true, fn_.type(fn_.result(plan.op)));
+  numbers.neutrals = {least};
+  numbers.numbers = true;
+  numbers.sets = numbers.unroll; // elements meet no other ones, which may be no numbers
+  Value *found = foldAll(numbers)[0];
+  Value *again = nullptr;
+  const size_t before = scopes_.back().values.size();
+  const auto [taken, skipped] = branch(builder_.CreateFCmpOEQ(found, least), [&] { again = foldAll(plan)[0]; }, [] {}, unlikely());
+  forgetValues(before);
+  llvm::PHINode *either = builder_.CreatePHI(found->getType(), 2);
+  either->addIncoming(again, taken);
+  either->addIncoming(found, skipped);
+  return {either};
+}
+
+std::vector<Value *> Emitter::foldAll(const FoldPlan &plan) {
+  const ir::OpId op = plan.op;
   const unsigned width = plan.ownLanes ? plan.lanes : lanes_.count;
   std::vector<Value *> accumulators;
   for (unsigned set = 0; set < plan.sets; ++set) {
@@ -131,15 +187,12 @@ void Emitter::emitFold(ir::OpId op) {
     foldSteps(plan, {full, plan.extent, lanes}, 1, plan.extent - full, full == 0, accumulators);
   }
   Group outer = plan.ownLanes ? enterLanes(plan.lanes, plan.lanes, nullptr) : group_;
-  const size_t count = fn_.results(op).size();
-  std::vector<Value *> values = combinePairs(op, std::move(accumulators), 1);
+  std::vector<Value *> values = combinePairs(plan, std::move(accumulators), 1);
   leaveLanes(std::move(outer));
   if (plan.ownLanes) {
-    combineLanes(op, values, plan.lanes, std::min<int64_t>(plan.extent, plan.lanes));
+    combineLanes(plan, values, plan.lanes, std::min<int64_t>(plan.extent, plan.lanes));
   }
-  for (size_t i = 0; i < count; ++i) {
-    define(fn_.result(op, i), values[i], depth(), !plan.ownLanes);
-  }
+  return values;
 }
 
 void Emitter::foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full,
@@ -182,7 +235,7 @@ void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned copies, unsi
       elements.insert(elements.end(), made.begin(), made.end());
     });
     group_.resize(1);
-    elements = combinePairs(plan.op, std::move(elements), plan.sets);
+    elements = combinePairs(plan, std::move(elements), plan.sets);
     for (unsigned set = 0; set < elements.size() / count; ++set) {
       accumulate(plan, valid, isFirst, llvm::ArrayRef(elements).slice(set * count, count),
                  setOf(set));
@@ -206,15 +259,15 @@ void Emitter::foldStep(const FoldPlan &plan, Value *index, unsigned copies, unsi
   }
 }
 
-std::vector<Value *> Emitter::combinePairs(ir::OpId fold, std::vector<Value *> values, size_t sets) {
-  const size_t count = fn_.results(fold).size();
+std::vector<Value *> Emitter::combinePairs(const FoldPlan &plan, std::vector<Value *> values, size_t sets) {
+  const size_t count = fn_.results(plan.op).size();
   while (values.size() > sets * count) {
     std::vector<Value *> next;
     for (size_t i = 0; i < values.size(); i += 2 * count) {
       const llvm::ArrayRef<Value *> left = llvm::ArrayRef(values).slice(i, count);
       std::vector<Value *> both = left;
       if (i + count < values.size()) {
-        both = combine(fold, left, llvm::ArrayRef(values).slice(i + count, count));
+        both = combined(plan, left, llvm::ArrayRef(values).slice(i + count, count));
       }
       next.insert(next.end(), both.begin(), both.end());
     }
@@ -227,9 +280,9 @@ std::vector<Value *> Emitter::combinePairs(ir::OpId fold, std::vector<Value *> v
 void Emitter::accumulate(const FoldPlan &plan, unsigned valid, Value *isFirst,
                          llvm::ArrayRef<Value *> elements,
                          llvm::MutableArrayRef<Value *> accumulators) {
-  const std::vector<Value *> combined = combine(plan.op, accumulators, elements);
+  const std::vector<Value *> joined = combined(plan, accumulators, elements);
   for (size_t i = 0; i < accumulators.size(); ++i) {
-    Value *result = combined[i];
+    Value *result = joined[i];
     if (plan.ownLanes && valid < plan.lanes) {
       llvm::SmallVector<llvm::Constant *, 64> inside;
       for (unsigned lane = 0; lane < plan.lanes; ++lane) {
@@ -240,6 +293,12 @@ void Emitter::accumulate(const FoldPlan &plan, unsigned valid, Value *isFirst,
     accumulators[i] =
         isFirst != nullptr ? builder_.CreateSelect(isFirst, elements[i], result) : result;
   }
+}
+
+// Left are accumulators.
+std::vector<Value *> Emitter::combined(const FoldPlan &plan, llvm::ArrayRef<Value *> left, llvm::ArrayRef<Value *> right) {
+  return plan.numbers ? std::vector{extremeOf(builder_, fn_.opcode(fn_.first(fn_.region(plan.op, 1))) == Opcode::FMax, left[0], right[0])}
+                      : combine(plan.op, left, right);
 }
 
 std::vector<Value *> Emitter::combine(ir::OpId fold, llvm::ArrayRef<Value *> left,
@@ -256,7 +315,7 @@ std::vector<Value *> Emitter::combine(ir::OpId fold, llvm::ArrayRef<Value *> lef
   return values;
 }
 
-void Emitter::combineLanes(ir::OpId fold, std::vector<Value *> &values, unsigned lanes,
+void Emitter::combineLanes(const FoldPlan &plan, std::vector<Value *> &values, unsigned lanes,
                            int64_t valid) {
   while (lanes > 1) {
     const unsigned half = lanes / 2;
@@ -274,7 +333,7 @@ void Emitter::combineLanes(ir::OpId fold, std::vector<Value *> &values, unsigned
       high.push_back(take(llvm::ArrayRef(mask).drop_front(half)));
     }
     Group outer = enterLanes(half, half, nullptr);
-    values = combine(fold, low, high);
+    values = combined(plan, low, high);
     leaveLanes(std::move(outer));
     if (valid < lanes) {
       llvm::SmallVector<llvm::Constant *, 64> both;

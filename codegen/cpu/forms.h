@@ -141,6 +141,7 @@ struct FoldPlan {
   unsigned sets;   // of accumulators, at most `unroll`
   bool ownLanes;   // it vectorises its own index
   std::vector<llvm::Constant *> neutrals; // of the results; empty: not all have one
+  bool numbers = false; // accumulators are never NaN: a maximum is one instruction
 };
 
 // An array that accesses are checked against.
