@@ -234,6 +234,11 @@ LaneChoice chooseLanes(const NestState &state, const NestWork &work, std::option
   return best;
 }
 
+std::optional<unsigned> pinnedLaneAxis(const NestState &state) {
+  const auto found = state.plan.pins.find(state.root);
+  return found == state.plan.pins.end() || !found->second.laneAxis ? std::nullopt : std::optional(unsigned(*found->second.laneAxis));
+}
+
 bool gathersAlong(const NestState &state, const NestWork &work, unsigned axis) {
   return llvm::any_of(accessesOf(state, work), [&](const Access &access) { return access.steps[axis] == Step::Far; });
 }

@@ -30,6 +30,8 @@ struct LaneChoice {
 };
 // Where lanes cost least, or along `only`.
 [[nodiscard]] LaneChoice chooseLanes(const NestState &state, const NestWork &work, std::optional<unsigned> only);
+// The axis along which the lanes of nests of the op in turn are pinned.
+[[nodiscard]] std::optional<unsigned> pinnedLaneAxis(const NestState &state);
 // Whether lanes along the axis would take some number each from a place of its own.
 [[nodiscard]] bool gathersAlong(const NestState &state, const NestWork &work, unsigned axis);
 // Lanes along an axis of this extent, for elements as wide as the widest that the values have.

@@ -170,8 +170,9 @@ private:
     bool &transposed = state_.plan.contracts.at(dot_).*decided;
     if (!state_.follows) {
       const NestWork work{fn_.type(operand).shape(), {operand}};
-      const LaneChoice lanes = chooseLanes(state_, work, {});
       const auto row = unsigned(slice_.size());
+      const std::optional<unsigned> pinned = pinnedLaneAxis(state_);
+      const LaneChoice lanes = chooseLanes(state_, work, pinned ? std::optional(row + *pinned) : std::nullopt);
       transposed = gathersAlong(state_, work, row + 1) && lanes.axis == row && lanes.lanes > 1 && matrixOf(operand)[0] * packedBytes() % kChunkBytes == 0 &&
                    columnsAtOnce(operand, wordBytes) * wordBytes >= kChunkBytes;
     }
