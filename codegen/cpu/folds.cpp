@@ -63,6 +63,17 @@ llvm::Constant *neutralOf(Elementwise &elementwise, Opcode opcode, bool nan, ir:
   return nullptr;
 }
 
+// Whether an op of the fold's elements does the same a second time. What is written is, unless the elements are computed from it.
+bool repeats(const ir::Function &fn, ir::OpId fold, ir::OpId op) {
+  const Opcode opcode = fn.opcode(op);
+  if (opcode != Opcode::ElementWrite) {
+    return opcode == Opcode::Yield || (fn.effects(op).removable() && !fn.hasAttr(op, Attr::within));
+  }
+  return llvm::none_of(fn.uses(fn.operand(op, 0)), [&](const ir::Use &use) {
+    return fn.opcode(use.op) != Opcode::ElementWrite && fn.isInside(fn.block(use.op), fn.region(fold, 0));
+  });
+}
+
 // Whether a fold is the extreme of numbers alone, and might as well be made twice.
 bool isExtremeOfNumbers(const ir::Function &fn, ir::OpId fold) {
   const ir::BlockId block = fn.region(fold, 1);
@@ -73,11 +84,7 @@ bool isExtremeOfNumbers(const ir::Function &fn, ir::OpId fold) {
     return false;
   }
   const Elem elem = fn.type(fn.result(op)).elem();
-  const auto repeats = [&](ir::OpId one) {
-    const Opcode opcode = fn.opcode(one);
-    return opcode == Opcode::Yield || opcode == Opcode::ElementWrite || (fn.effects(one).removable() && !fn.hasAttr(one, Attr::within));
-  };
-  return (elem == Elem::F32 || elem == Elem::F64) && llvm::all_of(fn.walk(fn.region(fold, 0)), repeats);
+  return (elem == Elem::F32 || elem == Elem::F64) && llvm::all_of(fn.walk(fn.region(fold, 0)), [&](ir::OpId one) { return repeats(fn, fold, one); });
 }
 
 // The greater of a number and what may be none; the number where neither is greater.

@@ -51,6 +51,34 @@ def test_rows(dtype, other, device):
             np.testing.assert_array_equal(on.back(got).astype(np.float64), want, err_msg=f"{n} of {extent}")
 
 
+@libtile.jit
+def flipped(x, out, most, turns, ROWS: tl.constexpr, N: tl.constexpr):
+    """What is folded is written to where it comes from."""
+    at = tl.arange(0, ROWS)[:, None] * N + tl.arange(0, N)[None, :]
+    values = tl.load(x + at)
+    greatest = tl.full([ROWS], -5.0, tl.float32)
+    for _ in range(turns):
+        values = -values
+        greatest = tl.maximum(tl.max(values, axis=1), greatest * 0.5)
+    tl.store(out + at, values)
+    tl.store(most + tl.arange(0, ROWS), greatest)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_rows_in_place(turns, device):
+    x = rows_of(np.random.default_rng(5), 64, np.float32)
+    on = OnDevice(device)
+    there = [on(x), on(np.full_like(x, 77)), on(np.full(len(x), 77, np.float32))]
+    flipped[(1,)](*there, turns, ROWS=16, N=64)
+    values, greatest = x.copy(), np.full(len(x), -5, np.float32)
+    for _ in range(turns):
+        values = -values
+        greatest = np.fmax(np.fmax.reduce(values, 1), greatest * np.float32(0.5))
+    np.testing.assert_array_equal(on.back(there[1]), values)
+    np.testing.assert_array_equal(on.back(there[2]), greatest)
+
+
 @pytest.mark.parametrize("target", ["x86-64-v3", "avx512bf16"])
 @pytest.mark.parametrize("kind", ["fp32", "fp64"])
 def test_one_instruction_for_each_vector(kind, target):
