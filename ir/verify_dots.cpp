@@ -99,8 +99,10 @@ void verifyTransposeWords(Checker &c, OpId op) {
     return;
   }
   const int64_t lanes = c.fn.getInt(op, Attr::lanes), wordBytes = words.elementBytes(), rowBytes = int64_t{rows.dim(1)} * rows.elementBytes();
-  c.require(wordBytes % rows.elementBytes() == 0 && rowBytes % 16 == 0 && words.dim(0) >= rowBytes / wordBytes && words.dim(1) >= rows.dim(0), 30,
-            op, "rows of whole chunks of 16 bytes, and room for all of their words");
+  const int64_t first = c.fn.constantInt(c.fn.operand(op, 2)).value_or(0); // where it is known
+  c.require(wordBytes % rows.elementBytes() == 0 && rowBytes % 16 == 0 && first >= 0 && words.dim(0) >= first + rowBytes / wordBytes &&
+                words.dim(1) >= rows.dim(0),
+            30, op, "rows of whole chunks of 16 bytes, and room for all of their words");
   c.require(lanes > 0 && std::has_single_bit(uint64_t(lanes)) && rows.dim(0) % lanes == 0 && lanes * wordBytes % 16 == 0, 30, op,
             "lanes are a power of two, 16 bytes of words at least, and divide the rows");
 }

@@ -174,6 +174,8 @@ const TextCase kTexts[] = {
     {30, "nested", "%0 = alloc : buffer<24x16xbf16> %1 = alloc : buffer<8x24xi32> %2 = constant {value=0} : i32 transpose_words %0, %1, %2 {lanes=16}"},
     {30, "nested", "%0 = alloc : buffer<16x16xbf16> %1 = alloc : buffer<8x16xi32> %2 = constant {value=0} : i32 transpose_words %0, %1, %2 {lanes=2}"},
     {30, "nested", "%0 = alloc : buffer<16x16xi32> %1 = alloc : buffer<16x16xbf16> %2 = constant {value=0} : i32 transpose_words %0, %1, %2 {lanes=8}"},
+    {30, "nested", "%0 = alloc : buffer<16x16xbf16> %1 = alloc : buffer<8x16xi32> %2 = constant {value=1} : i32 transpose_words %0, %1, %2 {lanes=16}"},
+    {30, "nested", "%0 = alloc : buffer<16x16xbf16> %1 = alloc : buffer<8x16xi32> %2 = constant {value=-1} : i32 transpose_words %0, %1, %2 {lanes=16}"},
     {31, "tile", "%0 = load %p {within=[0, 1]} : f32"},
     {31, "nested", "%0 = load %p {within=[]} : f32"},
     {32, "tile", "%0 = splat %n : tile<128xi32, #0>"},
