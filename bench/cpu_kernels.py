@@ -5,7 +5,6 @@
 they allocate otherwise is theirs. The peer of a tile picked for GPUs is our own tile, that of a first launch is numba's.
 """
 import importlib
-import statistics
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ import libtile
 import libtile.language as tl
 import measure
 import model_kernels
+from fitted import least_in_turns
 
 add = importlib.import_module("01_vector_add")
 softmax = importlib.import_module("02_fused_softmax")
@@ -86,17 +86,6 @@ def _faster(eager, function, outs, *inputs):
     taken = {name: min(measure._wall(side, 3) for _ in range(5)) for name, side in sides.items()}
     best = min(taken, key=taken.get)
     return {"peer": sides[best], "more": {"peer_is": best}}
-
-
-def _fitted(calls):
-    """The fastest of calls by their names, measured in turns, as a user's tuner finds it; and its name."""
-    taken = {name: [] for name in calls}
-    for turn in range(6):
-        for name in list(calls)[::1 if turn % 2 == 0 else -1]:
-            seconds = measure._wall(calls[name], 1)
-            taken[name] += [seconds] if turn > 0 else []  # the first one compiles
-    best = min(taken, key=lambda name: statistics.median(taken[name]))
-    return calls[best], best
 
 
 def _softmax(dtype, cols):
@@ -259,9 +248,14 @@ def _attention(dtype, d, causal):
     import torch
     q, k, v, out = (torch.randn(HEADS, TOKENS, d).to(dtype) for _ in range(4))
     lse, unit = torch.empty(HEADS, TOKENS), max(torch.finfo(dtype).eps, 2.0**-20)
-    ours, tile = _fitted({f"{m}x{n}": lambda m=m, n=n: attention.run(q, k, v, out, lse, causal, m, n) for m, n in ATTENTION_TILES})
+
+    def ours(tile):
+        return attention.run(q, k, v, out, lse, causal, *tile)
+    for tile in ATTENTION_TILES:  # compiled before it is measured
+        ours(tile)
+    tile = least_in_turns(ATTENTION_TILES, lambda tile: measure._wall(lambda: ours(tile), 1))
     out.fill_(float("nan"))
-    return {"ours": ours, "lesson": attention, "more": {"tile": tile}, "peer": lambda: _torch_attention(q, k, v, causal),
+    return {"ours": lambda: ours(tile), "lesson": attention, "more": {"tile": "x".join(map(str, tile))}, "peer": lambda: _torch_attention(q, k, v, causal),
             "check": lambda: _close(out, _torch_attention(q.double(), k.double(), v.double(), causal), 2 * unit, 2 * unit)}
 
 

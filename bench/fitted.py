@@ -28,9 +28,14 @@ def fitted(language, kernel, configs, key, launch):
 
 def fastest(kernel, configs, timings, launch):
     """Measured again, longer and in turns: a tuner measures one after the other, for milliseconds, while clocks drift."""
-    times = {config: [] for config in configs}
+    return least_in_turns(configs, lambda config: measure._cuda(lambda: launch(kernel, **config.all_kwargs()),
+                                                                max(1, int(40 / max(timings[config], 1e-3)))))
+
+
+def least_in_turns(choices, seconds):
+    """The one of a list of choices that takes least in the median, measured one after the other, to and fro."""
+    times = {choice: [] for choice in choices}
     for turn in range(6):
-        for config in configs if turn % 2 == 0 else configs[::-1]:
-            repeats = max(1, int(40 / max(timings[config], 1e-3)))
-            times[config].append(measure._cuda(lambda: launch(kernel, **config.all_kwargs()), repeats))
-    return min(configs, key=lambda config: statistics.median(times[config]))
+        for choice in choices if turn % 2 == 0 else choices[::-1]:
+            times[choice].append(seconds(choice))
+    return min(choices, key=lambda choice: statistics.median(times[choice]))

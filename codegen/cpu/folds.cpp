@@ -148,8 +148,8 @@ void Emitter::emitFold(ir::OpId op) {
 
 std::vector<Value *> Emitter::foldNumbers(const FoldPlan &plan) {
   FoldPlan numbers = plan;
-  const bool isMax = fn_.opcode(fn_.first(fn_.region(plan.op, 1))) == Opcode::FMax;
-  llvm::Constant *least = neutralOf(elementwise_, isMax ? Opcode::FMax : Opcode::FMin, true, fn_.type(fn_.result(plan.op)));
+  const Opcode extreme = fn_.opcode(fn_.first(fn_.region(plan.op, 1)));
+  llvm::Constant *least = neutralOf(elementwise_, extreme, true, fn_.type(fn_.result(plan.op)));
   numbers.neutrals = {least};
   numbers.numbers = true;
   numbers.sets = numbers.unroll; // elements meet no other ones, which may be no numbers

@@ -58,13 +58,14 @@ public:
     group_ > 1 ? storeKept(state_, b, position_) : prepareExpression(state_, position_, {fn_.type(b).shape(), {b}});
     if (transposes(b, group_ * packedBytes(), &ContractShape::transposesB)) {
       packTransposedB();
-      zeroWords();
     } else if (group_ > 1) {
       packGroups();
       packLastGroup();
-      zeroWords();
     } else {
       packB();
+    }
+    if (group_ > 1) {
+      zeroWords();
     }
   }
 
@@ -257,9 +258,6 @@ private:
 
   // What b lacks to whole tiles.
   void zeroWords() {
-    if (group_ == 1) {
-      return;
-    }
     const int32_t first = (k_ + group_ - 1) / group_;
     const int32_t lacking = shape_.packedK(k_) / group_ - first;
     if (lacking == 0) {
