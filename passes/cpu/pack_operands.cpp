@@ -174,7 +174,8 @@ private:
       const auto row = unsigned(slice_.size());
       const std::optional<unsigned> pinned = pinnedLaneAxis(state_);
       const LaneChoice lanes = chooseLanes(state_, work, pinned ? std::optional(row + *pinned) : std::nullopt);
-      transposed = gathersAlong(state_, work, row + 1) && lanes.axis == row && lanes.lanes > 1 && matrixOf(operand)[0] * packedBytes() % kChunkBytes == 0 &&
+      transposed = gathersAlong(state_, work, row + 1) && !gathersAlong(state_, work, row) && lanes.axis == row && lanes.lanes > 1 &&
+                   matrixOf(operand)[0] * packedBytes() % kChunkBytes == 0 &&
                    columnsAtOnce(operand, wordBytes) * wordBytes >= kChunkBytes;
     }
     return transposed;

@@ -22,7 +22,11 @@ def product(a, b, out, m, n, k, row_of_b, BM: tl.constexpr, BN: tl.constexpr, BK
     for start in range(0, k, BK):
         depth = start + tl.arange(0, BK)
         x = tl.load(a + rows[:, None] * k + depth[None, :], mask=(rows[:, None] < m) & (depth[None, :] < k), other=0)
-        if KIND == "pointers":
+        if KIND == "around":
+            y = tl.load(b + (cols % n)[None, :] * row_of_b + depth[:, None], mask=depth[:, None] < k, other=0)
+        elif KIND == "rows around":
+            y = tl.load(b + (cols % n)[None, :] + depth[:, None] * row_of_b, mask=depth[:, None] < k, other=0)
+        elif KIND == "pointers":
             y = tl.load(b + cols[None, :] * row_of_b + depth[:, None], mask=(cols[None, :] < n) & (depth[:, None] < k), other=0)
         else:
             y = tl.load(b + cols[:, None] * row_of_b + depth[None, :], mask=(cols[:, None] < n) & (depth[None, :] < k), other=0).T
@@ -61,7 +65,7 @@ def expected(a, b, kind, block, columns):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind", ["loaded", "pointers", "computed", "both", "alone"])
+@pytest.mark.parametrize("kind", ["loaded", "pointers", "around", "computed", "both", "alone"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products(dtype, kind, device):
     """Small integers: all sums are exact. Rows of b are longer than they need be, and what lies between is poison."""
@@ -113,7 +117,7 @@ def code(target, dtype, block=(64, 64, 64), kind="loaded"):
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "int8"])
 @pytest.mark.parametrize("target", ["x86-64-v3", "avx512bf16", "amx"])
-@pytest.mark.parametrize("kind", ["loaded", "pointers", "alone"])
+@pytest.mark.parametrize("kind", ["loaded", "pointers", "around", "alone"])
 def test_no_lane_is_taken_from_a_place_of_its_own(kind, target, dtype):
     kernel = code(target, dtype, kind=kind)
     assert kernel.asm["nested"].count("transpose_words") == 1 and "b transposed in registers" in kernel.asm["plan"]
@@ -125,3 +129,11 @@ def test_no_lane_is_taken_from_a_place_of_its_own(kind, target, dtype):
 @pytest.mark.parametrize("block", [(16, 16, 4), (16, 2, 64)])
 def test_less_than_a_chunk_is_packed_as_ever(block):
     assert "transpose_words" not in code("amx", "bf16", block).asm["nested"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "int8"])
+@pytest.mark.parametrize("target", ["x86-64-v3", "avx512bf16", "amx"])
+def test_rows_that_may_end_anywhere_are_not_transposed(target, dtype):
+    """Neither rows nor columns are known to lie one by one: nothing is won by copying along columns."""
+    kernel = code(target, dtype, kind="rows around")
+    assert "transpose_words" not in kernel.asm["nested"] and "transposed" not in kernel.asm["plan"]
