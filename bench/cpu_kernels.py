@@ -23,9 +23,9 @@ attention = importlib.import_module("06_attention")
 
 ELEMENTS = 8 << 20
 WIDTHS = (781, 1000, 1024, 1040, 4096, 4097, 16384)
-TILES = {"block_m": 192, "block_n": 256, "block_k": 64}
+PRODUCT_TILES = ((192, 256, 64), (256, 512, 64), (128, 128, 64), (96, 128, 64))  # rows, columns and depth
 ATTENTION_TILES = ((128, 64), (128, 128), (256, 256))  # of queries and keys
-GPU_TILES = {"128x128x64": {"block_m": 128, "block_n": 128, "block_k": 64}, "64x256x32": {"block_m": 64, "block_n": 256, "block_k": 32}}
+GPU_TILES = ((128, 128, 64), (64, 256, 32))
 SIZES = {"512": (512, 512, 512), "1024": (1024, 1024, 1024), "2048": (2048, 2048, 2048), "1000x777x1234": (1000, 777, 1234)}
 SHORT = {"rounds": 7, "round_seconds": 0.06}
 SLOW = {"rounds": 2, "round_seconds": 0.06}  # a peer that takes seconds where its machine lacks the type's instructions
@@ -186,15 +186,23 @@ def _check_product(a, b, out):
     assert ((out.double() - a @ b).abs() <= bound).all()
 
 
-def _matmul(dtype, m, n, k, tiles=None):
-    """`tiles`: those that are measured, beside our own."""
+def _by_best_tile(tiles, run):
+    """`ours` of a case, and the tile by which it is: that of the list with which `run(*tile)` takes least."""
+    for tile in tiles:  # compiled before it is measured
+        run(*tile)
+    tile = least_in_turns(tiles, lambda tile: measure._wall(lambda: run(*tile), 1))
+    return {"ours": lambda: run(*tile), "more": {"tile": "x".join(map(str, tile))}}
+
+
+def _matmul(dtype, m, n, k, tile=None):
+    """`tile`: one that is measured, beside the best of our own."""
     import torch
     (a, b), (out, other) = _matrices(dtype, (m, k), (k, n)), _results(dtype, m, n)
+    case = _by_best_tile(PRODUCT_TILES, lambda *tile: matmul.run(a, b, out, *tile))
     peer = lambda: torch._int_mm(a, b, out=other) if dtype == torch.int8 else torch.matmul(a, b, out=other)
-    if tiles:
-        peer = lambda: matmul.run(a, b, other, **TILES)
-    return {"ours": lambda: matmul.run(a, b, out, **(tiles or TILES)), "lesson": matmul, "peer": peer,
-            "check": lambda: _check_product(a, b, out)}
+    if tile:
+        case, peer = {"ours": lambda: matmul.run(a, b, other, *tile), "more": case["more"]}, case["ours"]
+    return case | {"lesson": matmul, "peer": peer, "check": lambda: _check_product(a, b, other if tile else out)}
 
 
 def _linear(dtype, m, n, k):
@@ -202,10 +210,12 @@ def _linear(dtype, m, n, k):
     import torch
     (a, weights), (out, other) = _matrices(dtype, (m, k), (n, k)), _results(dtype, m, n)
     product = torch._int_mm if dtype == torch.int8 else torch.matmul
-    blocks = {name.upper(): size for name, size in TILES.items()}
-    grid = (-(-m // TILES["block_m"]) * -(-n // TILES["block_n"]),)
-    return {"ours": lambda: matmul.matmul[grid](a, weights, out, m, n, k, k, 1, 1, k, n, 1, GROUP_M=8, **blocks), "lesson": matmul,
-            "peer": lambda: product(a, weights.t(), out=other), "check": lambda: _check_product(a, weights.t(), out)}
+
+    def run(rows, columns, depth):
+        return matmul.matmul[(-(-m // rows) * -(-n // columns),)](a, weights, out, m, n, k, k, 1, 1, k, n, 1, GROUP_M=8,
+                                                                 BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=depth)
+    return _by_best_tile(PRODUCT_TILES, run) | {"lesson": matmul, "peer": lambda: product(a, weights.t(), out=other),
+                                                "check": lambda: _check_product(a, weights.t(), out)}
 
 
 def _matmul_batch(dtype, count, size):
@@ -224,8 +234,10 @@ def _matmul_batch(dtype, count, size):
 def _matmul_bias_gelu(dtype, m, n, k):
     import torch
     (a, b, bias), (out, other) = _matrices(dtype, (m, k), (k, n), (n,)), _results(dtype, m, n)
-    lesson, grid = SimpleNamespace(kernel=matmul_bias_gelu), (-(-m // TILES["block_m"]), -(-n // TILES["block_n"]))
-    blocks = {name.upper(): size for name, size in TILES.items()}
+    lesson = SimpleNamespace(kernel=matmul_bias_gelu)
+
+    def run(rows, columns, depth):
+        return lesson.kernel[(-(-m // rows), -(-n // columns))](a, b, bias, out, m, n, k, BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=depth)
 
     def function(a, b, bias):
         return torch.nn.functional.gelu(torch.addmm(bias, a, b))
@@ -235,8 +247,8 @@ def _matmul_bias_gelu(dtype, m, n, k):
         # gelu's slope is at most 1.13.
         bound = 1.2 * (a.double().abs() @ b.double().abs() + bias.abs()) * k * 2.0**-24 + want.abs() * torch.finfo(dtype).eps
         assert ((out.double() - want).abs() <= bound).all()
-    return {"ours": lambda: lesson.kernel[grid](a, b, bias, out, m, n, k, **blocks), "lesson": lesson, "check": check,
-            **_faster(lambda: function(a, b, bias), function, [other], a, b, bias)}
+    case, peer = _by_best_tile(PRODUCT_TILES, run), _faster(lambda: function(a, b, bias), function, [other], a, b, bias)
+    return case | peer | {"more": case["more"] | peer.get("more", {}), "lesson": lesson, "check": check}
 
 
 def _torch_attention(q, k, v, causal):
@@ -248,15 +260,10 @@ def _attention(dtype, d, causal):
     import torch
     q, k, v, out = (torch.randn(HEADS, TOKENS, d).to(dtype) for _ in range(4))
     lse, unit = torch.empty(HEADS, TOKENS), max(torch.finfo(dtype).eps, 2.0**-20)
-
-    def ours(tile):
-        return attention.run(q, k, v, out, lse, causal, *tile)
-    for tile in ATTENTION_TILES:  # compiled before it is measured
-        ours(tile)
-    tile = least_in_turns(ATTENTION_TILES, lambda tile: measure._wall(lambda: ours(tile), 1))
+    case = _by_best_tile(ATTENTION_TILES, lambda *tile: attention.run(q, k, v, out, lse, causal, *tile))
     out.fill_(float("nan"))
-    return {"ours": lambda: ours(tile), "lesson": attention, "more": {"tile": "x".join(map(str, tile))}, "peer": lambda: _torch_attention(q, k, v, causal),
-            "check": lambda: _close(out, _torch_attention(q.double(), k.double(), v.double(), causal), 2 * unit, 2 * unit)}
+    return case | {"lesson": attention, "peer": lambda: _torch_attention(q, k, v, causal),
+                   "check": lambda: _close(out, _torch_attention(q.double(), k.double(), v.double(), causal), 2 * unit, 2 * unit)}
 
 
 def _attention_backward(d, causal):
@@ -377,9 +384,10 @@ def cases():
     for name, prepare, arguments in (*_row_cases(), *_product_cases()):
         slow = name.startswith(("matmul/bf16", "matmul/f16", "matmul/int8"))
         yield name, "torch", lambda prepare=prepare, arguments=arguments: prepare(*arguments), SLOW if slow else SHORT
-    for what, tiles in GPU_TILES.items():
+    for tile in GPU_TILES:
         for dtype, kind in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
-            yield (f"tiles_of_{what}/{kind}/1024", "tile", lambda dtype=dtype, tiles=tiles: _matmul(dtype, 1024, 1024, 1024, tiles), SHORT)
+            name = f"tiles_of_{'x'.join(map(str, tile))}/{kind}/1024"
+            yield name, "tile", lambda dtype=dtype, tile=tile: _matmul(dtype, 1024, 1024, 1024, tile), SHORT
     for of_torch in (False, True):
         yield f"launch_{'torch' if of_torch else 'numpy'}/f32/16", "torch", lambda of_torch=of_torch: _launch(of_torch), SHORT
     for name, module, loops, shapes in (("add", add, _add_loops, [(64,)] * 3), ("softmax", softmax, _softmax_loops, [(4, 100)] * 2),

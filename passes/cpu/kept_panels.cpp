@@ -158,7 +158,7 @@ int32_t panelsToKeep(const Function &fn, const Facts &facts, OpId loop, OpId dot
       roots.push_back(end->base);
     }
   }
-  if (shape.n != shape.paddedN || shape.unit.ofTiles() || !keysOf(fn, facts, loop, {}, roots)) {
+  if (shape.n != shape.paddedN || !keysOf(fn, facts, loop, {}, roots)) {
     return 0;
   }
   const PackedShapes packed = packedShapes(shape, shape.packedK(fn.type(a).dim(1)) * iterations);
