@@ -209,8 +209,8 @@ Effects Function::ownEffects(OpId op) const {
     own = own | Effects(Effects::Async | Effects::Ordered);
   }
   // With addresses of rows a contract reads where they point.
-  if (opcode(op) == Opcode::Contract && numOperands(op) > 5 && type(operand(op, 4)).isBuffer() &&
-      type(operand(op, 5)).elem() == Elem::I32) {
+  if (opcode(op) == Opcode::Contract && numOperands(op) > 6 && type(operand(op, 5)).isBuffer() &&
+      type(operand(op, 6)).elem() == Elem::I32) {
     own = own | Effects(Effects::ReadsGlobal);
   }
   return getBool(op, Attr::is_volatile) ? own | Effects(Effects::Ordered) : own;

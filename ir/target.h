@@ -161,6 +161,7 @@ struct Target {
   int32_t vectorBytes = 0;     // of one vector register
   int32_t vectorRegisters = 0; // architectural
   bool maskedAccess = false;   // masked loads and stores of any element size
+  bool roundsToBf16 = false;   // vectors of f32 in one instruction, which flushes subnormal numbers
   int32_t widestAtomic = 8;    // bytes of the widest compare and swap
   int32_t l1Bytes = 0, l2Bytes = 0;
   int32_t askAhead = 0;        // bytes that runs through memory are asked for ahead; 0: the CPU does so itself

@@ -69,8 +69,9 @@ void verifyContract(Checker &c, OpId op) {
   const Type a = c.operandType(op, 0), b = c.operandType(op, 1), acc = c.operandType(op, 2);
   const bool words = b.elem() == Elem::I32 && a.elementBytes() < b.elementBytes();
   const bool ok = a.isBuffer() && b.isBuffer() && acc.isBuffer() && a.rank() == 2 && b.rank() == 2 && acc.rank() == 2 &&
-                  (a.element() == b.element() || words) && a.dim(0) >= acc.dim(0) && b.dim(1) >= acc.dim(1) && c.operandType(op, 3) == i32;
-  auto rest = fn.operands(op).subspan(std::min<size_t>(fn.numOperands(op), 4));
+                  (a.element() == b.element() || words) && a.dim(0) >= acc.dim(0) && b.dim(1) >= acc.dim(1) && c.operandType(op, 3) == i32 &&
+                  c.operandType(op, 4) == Type::scalar(Elem::I1);
+  auto rest = fn.operands(op).subspan(std::min<size_t>(fn.numOperands(op), 5));
   const auto takeRows = [&](Elem with) {
     if (rest.size() < 2 || !fn.type(rest[0]).isBuffer() || fn.type(rest[1]) != Type::scalar(with)) {
       return false;
@@ -81,13 +82,12 @@ void verifyContract(Checker &c, OpId op) {
     rest = rest.subspan(2);
     return true;
   };
-  const bool isInPlace = takeRows(Elem::I32);
-  c.require(!isInPlace || !fn.getBool(op, Attr::fresh), 30, op, "a fresh contract reads no rows in place");
+  (void)takeRows(Elem::I32); // in place
   const bool isAhead = takeRows(Elem::I1);
   c.require(isAhead == (fn.getInt(op, Attr::ahead_bytes) > 0), 30, op, "rows ahead and the bytes of their elements come together");
   const bool isEnded = rest.size() == 2 && fn.type(rest[0]) == i32 && fn.type(rest[1]) == i32;
   c.require(rest.empty() || isEnded, 30, op, "the ends are not an i32 of rows and one of columns");
-  c.require(ok, 30, op, "the buffers are not MxK, KxN (or words of several rows) and MxN with an i32 k");
+  c.require(ok, 30, op, "the buffers are not MxK, KxN (or words of several rows) and MxN with an i32 k and an i1");
   c.require(fn.getInt(op, Attr::block_m) >= 1 && fn.getInt(op, Attr::block_n) >= 1, 30, op, "register blocks are at least 1x1");
 }
 

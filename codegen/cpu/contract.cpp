@@ -5,7 +5,7 @@
 // many elements of a and b a step along k takes.
 //
 // The accumulators of a register block, block_m rows of block_n columns, are read from acc once,
-// stay in registers over all of k and are written back; those of a fresh contract begin with zeros. A step along k reads the vectors of one row
+// stay in registers over all of k and are written back; those of an empty acc begin with zeros. A step along k reads the vectors of one row
 // of b and, row by row, one word of a broadcast to all lanes; what the block needs besides the
 // accumulators is thus one vector for each column of vectors and one more. block_m and block_n were
 // chosen so that all that fits the registers (passes/cpu/contract_blocks.h has the shapes of the
@@ -107,7 +107,7 @@ void Emitter::emitContract(ir::OpId op) {
     return plan.group > 1 ? builder_.CreateLShr(k, builder_.getInt64(llvm::Log2_32(plan.group))) : k;
   };
   plan.steps = stepsOf(3);
-  plan.fresh = fn_.getBool(op, Attr::fresh);
+  plan.empty = scalar(fn_.operand(op, 4));
   if (const auto ahead = passes::rowsAheadOf(fn_, op)) {
     plan.rowsAhead = scalar(fn_.operand(op, *ahead));
     plan.soon = scalar(fn_.operand(op, *ahead + 1));
@@ -131,6 +131,7 @@ void Emitter::contractParts(const Contraction &whole, Value *rows, Value *direct
     plan.a = behind(whole.a, whole.groupBytes());
     plan.b = behind(whole.b, whole.rowB);
     plan.steps = of(direct, builder_.CreateSub(whole.steps, direct));
+    plan.empty = of(whole.empty, builder_.CreateAnd(whole.empty, builder_.CreateICmpEQ(direct, builder_.getInt64(0))));
     branch(plan.inPlace, [] {}, [&] {
       restLoop(builder_.getInt64(0), rowsOf(plan), 1, plan.effects, none, [&](Value *m) {
         builder_.CreateStore(startsOfA(plan, m)[0], builder_.CreateGEP(builder_.getInt64Ty(), rows, m));
@@ -240,7 +241,11 @@ void Emitter::contractBlock(const Contraction &plan, Value *m, Value *n) {
   std::vector<Value *> sums;
   for (unsigned i = 0; i < plan.blockM * plan.vectors; ++i) {
     Value *place = accAddress(i / plan.vectors, i % plan.vectors);
-    Value *sum = plan.fresh ? static_cast<Value *>(llvm::Constant::getNullValue(vector)) : builder_.CreateAlignedLoad(vector, place, align);
+    Value *sum = llvm::Constant::getNullValue(vector);
+    if (!isAlways(plan.empty)) {
+      Value *held = builder_.CreateAlignedLoad(vector, place, align);
+      sum = isNever(plan.empty) ? held : builder_.CreateSelect(plan.empty, sum, held);
+    }
     sums.push_back(plan.biasSums.empty() ? sum
                                          : builder_.CreateSub(sum, plan.biasSums[i % plan.vectors]));
   }

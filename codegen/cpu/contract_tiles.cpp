@@ -76,12 +76,18 @@ void Emitter::contractTiles(const Contraction &plan, Value *m, Value *n) {
       move(id, sum, corner, (row * plan.columns + column) * accBytes, plan.columns * accBytes);
     }
   };
-  if (plan.fresh) {
+  const auto zeroSums = [&] {
     for (unsigned sum = 0; sum < firstOfB; ++sum) {
       builder_.CreateCall(compat::intrinsic(module_, I::x86_tilezero), {builder_.getInt8(uint8_t(sum))});
     }
+  };
+  const auto loadSums = [&] { moveSums(I::x86_tileloadd64); };
+  if (isAlways(plan.empty)) {
+    zeroSums();
+  } else if (isNever(plan.empty)) {
+    loadSums();
   } else {
-    moveSums(I::x86_tileloadd64);
+    branch(plan.empty, zeroSums, loadSums);
   }
   Value *rowsOfA = at(plan.a, m, plan.rowA);
   Value *columnsOfB = at(plan.b, n, plan.groupBytes());

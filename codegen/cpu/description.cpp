@@ -134,6 +134,7 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   target.vectorBytes = bytes;
   target.vectorRegisters = bytes == 64 ? 32 : 16;
   target.maskedAccess = bytes == 64;
+  target.roundsToBf16 = llvm::StringRef(features).contains("+avx512bf16");
   target.widestAtomic = 16;
   target.l1Bytes = 32 << 10;
   target.askAhead = kHalfAPage;

@@ -63,7 +63,48 @@ Value *scaleVector(llvm::IRBuilder<> &builder, Value *value, Value *n) {
   });
 }
 
+// f32 -> bf16 bits of 16 or 32 lanes by AVX-512 BF16, whose conversions round to nearest even and make NaN quiet, as
+// Elementwise::fromFloat does, but read subnormal numbers as 0 (Intel, Software Developer's Manual, volume 2,
+// VCVTNE2PS2BF16). With an exponent of 2.0 put in place of its 0 such a number rounds as it should, into the
+// exponent where it becomes normal; then the 2.0 is taken off again.
+Value *roundRegister(llvm::IRBuilder<> &builder, Value *value) {
+  namespace I = llvm::Intrinsic;
+  constexpr int kSubnormal = 0x20, kHalfLanes = 16;
+  constexpr uint32_t kTwo = 0x40000000;
+  const bool isPair = llvm::cast<llvm::FixedVectorType>(value->getType())->getNumElements() > kHalfLanes;
+  const auto halves = [&](Value *whole) {
+    return isPair ? llvm::SmallVector<Value *, 2>{lanesOf(builder, whole, 0, kHalfLanes), lanesOf(builder, whole, kHalfLanes, kHalfLanes)}
+                  : llvm::SmallVector<Value *, 2>{whole};
+  };
+  llvm::SmallVector<Value *, 2> marks;
+  for (Value *half : halves(value)) {
+    marks.push_back(builder.CreateIntrinsic(I::x86_avx512_fpclass_ps_512, {}, {half, builder.getInt32(kSubnormal)}));
+  }
+  llvm::SmallVector<int, 32> all(isPair ? 2 * kHalfLanes : kHalfLanes);
+  std::iota(all.begin(), all.end(), 0);
+  Value *isSubnormal = isPair ? builder.CreateShuffleVector(marks[0], marks[1], all) : marks[0];
+  const auto like = [](Value *bits, uint32_t number) { return llvm::ConstantInt::get(bits->getType(), number); };
+  auto *words = llvm::FixedVectorType::get(builder.getInt32Ty(), unsigned(all.size()));
+  Value *bits = builder.CreateBitCast(value, words);
+  Value *lifted = builder.CreateBitCast(builder.CreateSelect(isSubnormal, builder.CreateOr(bits, like(bits, kTwo)), bits), value->getType());
+  const auto parts = halves(lifted);
+  Value *rounded = isPair ? builder.CreateIntrinsic(I::x86_avx512bf16_cvtne2ps2bf16_512, {}, {parts[1], parts[0]})
+                          : builder.CreateIntrinsic(I::x86_avx512bf16_cvtneps2bf16_512, {}, {parts[0]});
+  rounded = builder.CreateBitCast(rounded, llvm::FixedVectorType::get(builder.getInt16Ty(), unsigned(all.size())));
+  return builder.CreateSelect(isSubnormal, builder.CreateSub(rounded, like(rounded, kTwo >> 16)), rounded);
+}
+
 } // namespace
+
+Value *CpuElementwise::fromFloat(ir::Elem elem, Value *value) {
+  constexpr unsigned kLeast = 16, kMost = 32;
+  const auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
+  if (elem != ir::Elem::BF16 || !roundsToBf16_ || vector == nullptr || vector->getNumElements() < kLeast) {
+    return Elementwise::fromFloat(elem, value);
+  }
+  return inRegisters(builder_, {value}, vector->getNumElements() < kMost ? kLeast : kMost,
+                     [&](llvm::ArrayRef<Value *> parts) { return roundRegister(builder_, parts[0]); });
+}
 
 Value *inRegisters(llvm::IRBuilder<> &builder, llvm::ArrayRef<Value *> operands, unsigned fitting,
                    llvm::function_ref<Value *(llvm::ArrayRef<Value *>)> body) {

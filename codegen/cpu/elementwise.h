@@ -16,9 +16,11 @@ namespace libtile::codegen::cpu {
 
 class CpuElementwise : public Elementwise {
 public:
-  using Elementwise::Elementwise;
+  CpuElementwise(llvm::IRBuilder<> &builder, bool roundsToBf16) : Elementwise(builder), roundsToBf16_(roundsToBf16) {}
   using Elementwise::floatLike;
   using Elementwise::intLike;
+
+  llvm::Value *fromFloat(ir::Elem elem, llvm::Value *value) override;
 
 protected:
   llvm::Value *function(ir::Opcode opcode, llvm::ArrayRef<llvm::Value *> operands) override;
@@ -28,6 +30,9 @@ protected:
   // Vectors of up to 32 bits by a float division that is exact enough: no division of integer
   // vectors exists on a CPU.
   llvm::Value *divideSafe(bool isSigned, llvm::Value *a, llvm::Value *d) override;
+
+private:
+  bool roundsToBf16_; // as the target does
 };
 
 } // namespace libtile::codegen::cpu

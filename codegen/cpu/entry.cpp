@@ -19,7 +19,7 @@ std::string symbolOf(const ir::Function &fn) { return "kernel." + fn.name; }
 
 Emitter::Emitter(const ir::Function &fn, const ir::Target &target, llvm::Module &module)
     : fn_(fn), target_(target), module_(module), builder_(module.getContext()),
-      elementwise_(builder_), forms_(1, std::vector<Form>(fn.numValues())), pieces_(builder_) {}
+      elementwise_(builder_, target.roundsToBf16), forms_(1, std::vector<Form>(fn.numValues())), pieces_(builder_) {}
 
 void Emitter::run() {
   ir::check(fn_.stage == ir::Stage::Nested, "the CPU's generator takes the nested stage");

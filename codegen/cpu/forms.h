@@ -7,6 +7,7 @@
 
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/Instruction.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <map>
 #include <tuple>
@@ -101,13 +102,13 @@ struct Contraction {
   llvm::Value *rowsOfA;     // that of the addresses of a's rows; null: they lie in the buffer
   llvm::Value *inPlace;     // with rowsOfA, an i1: they lie elsewhere, and the buffer has room for them
   llvm::Value *steps;       // i64: groups along k; at least 1
+  llvm::Value *empty;       // i1: the sums begin with zeros, not with what acc holds
   llvm::Value *rowsAhead, *soon; // addresses of rows that the sums are stored to, if `soon`, an i1; null: they are not known
   int64_t aheadBytes;            // of an element there
   ir::MultiplyAdd instruction;
   ir::Elem packed, accumulator;
   int32_t group;
   bool asksForColumns;               // of b, a block ahead
-  bool fresh;                        // the sums begin with zeros, not with what acc holds
   bool widens;                       // pairs of bf16 as numbers of f32, one after the other
   ir::Effects effects;
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
@@ -122,6 +123,9 @@ struct Contraction {
   // What a and b hold for a step along k, in one row or column.
   [[nodiscard]] int64_t groupBytes() const { return group * ir::byteSize(packed); }
 };
+
+[[nodiscard]] inline bool isAlways(llvm::Value *condition) { return llvm::PatternMatch::match(condition, llvm::PatternMatch::m_One()); }
+[[nodiscard]] inline bool isNever(llvm::Value *condition) { return llvm::PatternMatch::match(condition, llvm::PatternMatch::m_Zero()); }
 
 // Numbers of a contract that are looked at for whether they are tiny (tiny_numbers.cpp).
 struct Panel {

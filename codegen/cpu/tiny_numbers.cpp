@@ -49,10 +49,11 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
   Value *products = atLeast(builder_.CreateAdd(leastOfA, leastOfB), kLeastProductFields);
   Value *operands = builder_.CreateAnd(atLeast(leastOfA, kLeastOperandField), atLeast(leastOfB, kLeastOperandField));
   Value *all = builder_.CreateAnd(products, operands);
-  if (plan.fresh) {
+  if (isAlways(plan.empty)) {
     return all;
   }
-  Value *leastOfAcc = least(plan.acc, rowsOf(plan), plan.columns * word, builder_.getInt32Ty());
+  Value *rows = isNever(plan.empty) ? rowsOf(plan) : builder_.CreateSelect(plan.empty, builder_.getInt64(0), rowsOf(plan));
+  Value *leastOfAcc = least(plan.acc, rows, plan.columns * word, builder_.getInt32Ty());
   return builder_.CreateAnd(all, atLeast(leastOfAcc, kLeastSumField));
 }
 

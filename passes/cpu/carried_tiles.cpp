@@ -184,12 +184,13 @@ private:
   std::vector<Move> moves_;
 };
 
-void openLoop(NestState &state, OpId loop, TileHomes &homes) {
+void openLoop(NestState &state, OpId loop, bool mayBeEmpty, TileHomes &homes) {
   Function &fn = state.fn;
   HomeWriter writer(state, loop);
   for (unsigned i = 0; i < fn.results(loop).size(); ++i) {
     const ValueId result = fn.result(loop, i);
     homes.buffers.push_back({});
+    homes.empty.push_back(false);
     if (!isTile(fn, result)) {
       continue;
     }
@@ -200,8 +201,11 @@ void openLoop(NestState &state, OpId loop, TileHomes &homes) {
       homes.buffers.back() = state.buffer[init];
     } else {
       homes.buffers.back() = allocBuffer(before, shape, fn.type(result).element());
-      zeroPadding(state, loop, homes.buffers.back(), fn.type(result));
-      writer.add(init, homes.buffers.back());
+      homes.empty.back() = mayBeEmpty && fn.isZero(init);
+      if (!homes.empty.back()) {
+        zeroPadding(state, loop, homes.buffers.back(), fn.type(result));
+        writer.add(init, homes.buffers.back());
+      }
     }
   }
   writer.run();
@@ -229,11 +233,11 @@ bool onlyUsedBy(const NestState &state, ValueId value, OpId root) {
 
 } // namespace
 
-TileHomes openHomes(NestState &state, OpId op) {
+TileHomes openHomes(NestState &state, OpId op, bool mayBeEmpty) {
   Function &fn = state.fn;
   TileHomes homes;
   if (fn.opcode(op) != Opcode::If) {
-    openLoop(state, op, homes);
+    openLoop(state, op, mayBeEmpty, homes);
     return homes;
   }
   for (ValueId result : std::vector<ValueId>(fn.results(op).begin(), fn.results(op).end())) {

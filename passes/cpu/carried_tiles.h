@@ -18,11 +18,12 @@ namespace libtile::passes {
 // Where the tiles among a region op's results live: result i in buffers[i] (invalid for scalars).
 struct TileHomes {
   ir::Values buffers;
+  std::vector<bool> empty; // of a loop: the initial value, zeros, has not been written
 };
 
 // Gives the tiles of a for, while or if their buffers, with the initial values written; block
-// arguments and results are stored from then on.
-[[nodiscard]] TileHomes openHomes(NestState &state, ir::OpId op);
+// arguments and results are stored from then on. With `mayBeEmpty` zeros are left to the caller.
+[[nodiscard]] TileHomes openHomes(NestState &state, ir::OpId op, bool mayBeEmpty = false);
 // Writes the tiles that a yield passes on to their homes; `skip` operands come before the first.
 void closeHomes(NestState &state, ir::OpId yield, const TileHomes &homes, unsigned skip);
 

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "passes/cpu/kept_panels.h"
 #include "passes/cpu/mask_ends.h"
+#include "passes/cpu/nest_emitter.h"
 #include "passes/cpu/rows_in_place.h"
 #include "passes/cpu/sums_ahead.h"
 
@@ -16,6 +17,7 @@ using namespace ir;
 
 namespace {
 
+const Type kI1 = Type::scalar(Elem::I1);
 const Type kI32 = Type::scalar(Elem::I32);
 const Type kI64 = Type::scalar(Elem::I64);
 
@@ -32,7 +34,7 @@ public:
   }
 
   ChunkedLoop run() {
-    accumulators_ = openHomes(state_, loop_);
+    accumulators_ = openHomes(state_, loop_, /*mayBeEmpty=*/true);
     for (ChunkedDot &dot : chunked_) {
       dot.packed = allocPacked(state_, {loop_, loop_}, dot.shape, chunk_ * stepOf(dot), slotsOf(dot) != 0);
       allocPanels(dot);
@@ -232,13 +234,27 @@ private:
     const OpId yield = fn_.last(fn_.block(loop_));
     for (size_t i = 0; i < chunked_.size(); ++i) {
       const ChunkedDot &dot = chunked_[i];
-      emitContract(state_, yield, dot.shape, dot.packed, accumulatorOf(dot.dot),
-                   columns_[i], direct_[i], isLast_);
+      const unsigned slot = fn_.defIndex(fn_.operand(dot.dot, 2)) - 1;
+      const ValueId acc = accumulators_.buffers[slot];
+      const ValueId empty = accumulators_.empty[slot] ? carryEmpty(acc, columns_[i]) : Builder(fn_, yield).constInt(kI1, 0);
+      emitContract(state_, yield, dot.shape, dot.packed, acc, {columns_[i], empty, direct_[i], isLast_});
     }
   }
 
-  ValueId accumulatorOf(OpId dot) const {
-    return accumulators_.buffers[fn_.defIndex(fn_.operand(dot, 2)) - 1];
+  // Whether no chunk has written the sums yet, as the outer loop carries it. If none does they are zeros.
+  ValueId carryEmpty(ValueId acc, ValueId columns) {
+    Builder before(fn_, outer_);
+    fn_.addOperand(outer_, before.constInt(kI1, 1));
+    const ValueId result = fn_.addResult(outer_, kI1), empty = fn_.addArg(fn_.block(loop_), kI1);
+    const OpId yield = fn_.last(fn_.block(loop_));
+    Builder end(fn_, yield);
+    fn_.addOperand(yield, end.make(Opcode::And, {empty, end.cmp(CmpPred::eq, columns, end.i32(0))}));
+    const OpId position = openBranches(fn_, fn_.next(outer_), result)[0];
+    const Type sums = fn_.type(acc);
+    state_.rarelyRun = true;
+    zeroFill(state_, position, acc, {0, sums.dim(0)}, {0, sums.dim(1)});
+    state_.rarelyRun = false;
+    return empty;
   }
 
   NestState &state_;

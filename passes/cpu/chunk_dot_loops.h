@@ -21,6 +21,9 @@
 //
 // Packed chunks of b may stay for the next program (kept_panels.h).
 //
+// Sums that begin with zeros are not written in front of the loop: the first contract with a depth overwrites them (`empty`), and where there
+// was none they are filled behind the loop.
+//
 // Any number of dots and of carried scalars; the body may have no effect, no region op and no other
 // carried tile, and nothing may read an accumulator but its dot. The step is a positive constant.
 #pragma once

@@ -16,7 +16,7 @@ using ir::Elem;
 namespace {
 
 constexpr int32_t kLineBytes = 64;
-constexpr unsigned kOperandsPacked = 4; // of a contract that has no addresses
+constexpr unsigned kOperandsPacked = 5; // of a contract that has no addresses
 
 int32_t roundUp(int32_t value, int32_t to) { return (value + to - 1) / to * to; }
 
@@ -109,8 +109,8 @@ int32_t iterationsPerChunk(const ir::Target &target, const ContractShape &shape,
   const int64_t panel = 2 * int64_t{target.l1Bytes} / (int64_t{shape.blockN} * bytes);
   // a passes over each of them: it should stay in half of L2, beside one.
   const int64_t both = int64_t{target.l2Bytes} / 2 / (int64_t{shape.paddedM + shape.blockN} * bytes);
-  const int64_t wanted =
-      std::clamp<int64_t>(std::min(panel, both), kNestCosts.chunkLeast, kNestCosts.chunkMost);
+  const int32_t most = shape.unit.ofTiles() ? kNestCosts.chunkMostOfTiles : kNestCosts.chunkMost;
+  const auto wanted = std::clamp<int64_t>(std::min(panel, both), kNestCosts.chunkLeast, most);
   return int32_t(std::max<int64_t>(1, wanted / packed));
 }
 

@@ -15,7 +15,7 @@
 //   rows none, or <Mp> addresses as i64, and the i32 `direct`, 0 <= direct <= k: the first `direct` numbers of a row of a
 //        lie at its address, of `packed`; the buffer has room for them. direct is a whole number of vectors; no tiles, no packed bias.
 //   ahead none, or <Mp> addresses as i64, and the i1 `soon`: rows of elements of ahead_bytes that are stored soon (sums_ahead.h).
-//   fresh: acc is written without being read, k is at least 1, and there are no rows.
+//   empty i1: acc holds nothing yet. All of it is written without being read, unless k is 0.
 //   ends none, or the i32 rows and columns of acc that are needed (bound_nests.h): blocks that begin behind them are
 //        left out, and vectors of the last columns.
 // Elements of a and b inside Mp, Np and k are initialised, those of blocks that are left out apart. Padding holds zeros: rows of a, columns of b, and

@@ -29,6 +29,7 @@ using namespace ir;
 namespace {
 
 const Type kI32 = Type::scalar(Elem::I32);
+const Type kI1 = Type::scalar(Elem::I1);
 
 // acc[..., m, n] = c[..., m, n] + sum of a[..., m, k] * b[..., k, n], by a fold over k.
 void lowerByFolds(NestState &state, OpId dot, ValueId home) {
@@ -108,12 +109,6 @@ std::pair<OpId, ElementBuilder::Indices> openSlices(NestState &state, OpId posit
   return {position, slice};
 }
 
-void markFresh(Function &fn, OpId contract, bool isFresh) {
-  if (isFresh) {
-    fn.setAttr(contract, Attr::fresh, AttrValue(true));
-  }
-}
-
 // Slice by slice. An operand that reads the accumulator reads it as it was before the first slice.
 void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId home) {
   Function &fn = state.fn;
@@ -151,8 +146,7 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
              });
   }
   Builder inside(fn, position);
-  const OpId contract = emitContract(state, position, shape, packed, acc, inside.i32(shape.packedK(k)), {}, {});
-  markFresh(fn, contract, isFresh);
+  emitContract(state, position, shape, packed, acc, {inside.i32(shape.packedK(k)), inside.constInt(kI1, isFresh ? 1 : 0)});
   emitNest(state, position, matrix.shape(), choice,
            [&](ElementBuilder &elements, const Indices &indices) {
              elements.write(home, sliceIndices(slice, indices[0], indices[1]),
@@ -200,15 +194,15 @@ PackedOperands allocPacked(NestState &state, PackingPlaces places, const Contrac
   return operands;
 }
 
-OpId emitContract(NestState &state, OpId position, const ContractShape &shape,
-                  const PackedOperands &packed, ValueId acc, ValueId k, ValueId direct, ValueId soon) {
+void emitContract(NestState &state, OpId position, const ContractShape &shape, const PackedOperands &packed, ValueId acc,
+                  const ContractInputs &inputs) {
   Builder before(state.fn, position);
   if (!shape.fallback.empty()) {
     state.fn.fallbacks.push_back(state.fn.locationOf(position).place().str() + ": " + shape.fallback);
   }
-  Values operands{packed.a, packed.b, acc, k};
+  Values operands{packed.a, packed.b, acc, inputs.k, inputs.empty};
   if (packed.rows.valid()) {
-    operands.append({packed.rows, direct});
+    operands.append({packed.rows, inputs.direct});
   }
   const OpId contract = before.op(Opcode::Contract, operands);
   state.fn.setAttr(contract, Attr::unit, AttrValue(shape.unit.name));
@@ -216,10 +210,9 @@ OpId emitContract(NestState &state, OpId position, const ContractShape &shape,
   state.fn.setAttr(contract, Attr::block_n, AttrValue(int64_t{shape.blockN}));
   if (packed.ahead.valid()) {
     state.fn.addOperand(contract, packed.ahead);
-    state.fn.addOperand(contract, soon);
+    state.fn.addOperand(contract, inputs.soon);
     state.fn.setAttr(contract, Attr::ahead_bytes, AttrValue(packed.aheadBytes));
   }
-  return contract;
 }
 
 void lowerDot(NestState &state, OpId dot, ValueId home) {
@@ -254,8 +247,7 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
     });
   }
   Builder before(fn, dot);
-  const OpId contract = emitContract(state, dot, *shape, packed, home, before.i32(shape->packedK(k)), {}, {});
-  markFresh(fn, contract, isFresh);
+  emitContract(state, dot, *shape, packed, home, {before.i32(shape->packedK(k)), before.constInt(kI1, isFresh ? 1 : 0)});
   state.buffer.set(fn.result(dot), home);
 }
 

@@ -31,9 +31,14 @@ struct PackedOperands {
 // Where b is kept (kept_panels.h), it is left to the caller.
 [[nodiscard]] PackedOperands allocPacked(NestState &state, PackingPlaces places, const ContractShape &shape, int32_t k,
                                          bool keepsB = false);
-// Of the first k elements; of those `direct` are read in place, if there are rows. `soon`, an i1: whether the sums are stored next,
-// if it is known where.
-ir::OpId emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,
-                  ir::ValueId acc, ir::ValueId k, ir::ValueId direct, ir::ValueId soon);
+// What a contract is told beside its buffers.
+struct ContractInputs {
+  ir::ValueId k;        // i32: the first elements along k
+  ir::ValueId empty;    // i1: the sums' buffer holds nothing yet
+  ir::ValueId direct{}; // i32: of those elements, which are read in place; with rows
+  ir::ValueId soon{};   // i1: whether the sums are stored next; with `ahead`
+};
+void emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,
+                  ir::ValueId acc, const ContractInputs &inputs);
 
 } // namespace libtile::passes

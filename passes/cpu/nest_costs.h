@@ -45,9 +45,11 @@ struct NestCosts {
   double raggedColumns = 1.05;
   // Rows of a register block, at most, whose addresses in memory find registers.
   int32_t rowsInPlace = 8;
-  // Elements of the reduction that one contract of a chunk takes, at least and at most.
+  // Elements of the reduction that one contract of a chunk takes, at least and at most; by tiles, whose sums go through memory from
+  // chunk to chunk beside little else, more.
   int32_t chunkLeast = 128;
   int32_t chunkMost = 512;
+  int32_t chunkMostOfTiles = 1024;
   // Packed chunks that are kept for the next program take so many bytes, at most: a core's share of the last cache.
   int32_t panelBytes = 2 << 20;
   // A text may pin at most so many.

@@ -16,9 +16,12 @@ namespace {
 using ir::Elem;
 
 // `direct` numbers of each row of a are read in place; less than 0: the contract has no such rows. Sums are needed up to
-// column `end` and stored soon; less than 0: all of them, some time.
+// column `end` and stored soon; less than 0: all of them, some time. Whether there are sums yet is known beforehand, or the
+// kernel is told.
+enum class Empty { never, always, told, toldNot };
 struct Shape {
   int m, n, k, blockM, blockN, direct = -1, end = -1;
+  Empty empty = Empty::never;
 };
 
 struct Layout {
@@ -46,13 +49,17 @@ std::string kernel(const ir::ContractUnit &unit, const Shape &shape) {
   const auto word = [](int64_t number) { return std::to_string(number); };
   const std::string b = word(shape.k / unit.group + 1) + "x" + word(layout.rowB) + "x" +
                         (unit.group > 1 ? "i32" : packed);
-  return "func @f stage=nested warps=4 stages=3 arena=" + word(layout.end) + " (%k: i32, %direct: i32) {\n" +
+  return "func @f stage=nested warps=4 stages=3 arena=" + word(layout.end) + " (%k: i32, %direct: i32, %holds: i32) {\n  %zero = constant {value=0} : i32\n  %empty = " +
+         (shape.empty == Empty::never    ? "constant {value=0} : i1"
+          : shape.empty == Empty::always ? "constant {value=1} : i1"
+                                         : "cmp %holds, %zero {predicate=eq} : i1") +
+         "\n" +
          "  %rows = alloc {offset=" + word(layout.rows) + "} : buffer<" + word(shape.m) + "xi64>\n" +
          "  %a = alloc {offset=0} : buffer<" + word(shape.m) + "x" + word(layout.rowA) + "x" +
          packed + ">\n" + "  %b = alloc {offset=" + word(layout.b) + "} : buffer<" + b + ">\n" +
          "  %c = alloc {offset=" + word(layout.acc) + "} : buffer<" + word(shape.m) + "x" +
          word(shape.n) + "x" + sum + ">\n  %m = constant {value=" + word(shape.m) + "} : i32\n  %end = constant {value=" +
-         word(shape.end) + "} : i32\n  %soon = cmp %m, %end {predicate=sgt} : i1\n  contract %a, %b, %c, %k" +
+         word(shape.end) + "} : i32\n  %soon = cmp %m, %end {predicate=sgt} : i1\n  contract %a, %b, %c, %k, %empty" +
          (shape.direct < 0 ? "" : ", %rows, %direct") + (shape.end < 0 ? "" : ", %rows, %soon, %m, %end") + " {unit=\"" + unit.name +
          "\", block_m=" + word(shape.blockM) + ", block_n=" + word(shape.blockN) + (shape.end < 0 ? "" : ", ahead_bytes=4") +
          "}\n  return\n}\n";
@@ -110,10 +117,11 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
       put(layout.b, unit.packed, placeInB(unit, layout, k, n), b[k * shape.n + n] = number());
     }
   }
-  contract.run({slot(shape.k), slot(shape.direct)});
+  const bool isEmpty = (shape.empty == Empty::always || shape.empty == Empty::told) && shape.k > 0;
+  contract.run({slot(shape.k), slot(shape.direct), slot(shape.empty == Empty::told ? 0 : 1)});
   for (int m = 0; m < shape.m; ++m) {
     for (int n = 0; n < (shape.end < 0 ? shape.n : shape.end); ++n) {
-      int64_t want = acc[m * shape.n + n];
+      int64_t want = isEmpty ? 0 : acc[m * shape.n + n];
       for (int k = 0; k < shape.k; ++k) {
         want += a[m * shape.k + k] * b[k * shape.n + n];
       }
@@ -142,6 +150,9 @@ TEST(Contract, EveryUnit) {
           checkUnit(target, unit, {96, 16, k, 96, 16});
           checkUnit(target, unit, {32, 32, k, 16, 16});
           checkUnit(target, unit, {32, 64, k, 32, 32, -1, 35});
+          for (const Empty empty : {Empty::always, Empty::told, Empty::toldNot}) {
+            checkUnit(target, unit, {48, 96, k, 16, 48, -1, -1, empty});
+          }
           continue;
         }
         checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes});
@@ -155,6 +166,10 @@ TEST(Contract, EveryUnit) {
           checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes, direct});
           checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes, direct});
           checkUnit(target, unit, {6, 4 * lanes, k, 6, 2 * lanes, direct, 3 * lanes - 1});
+          checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes, direct, -1, direct / vector % 2 == 0 ? Empty::told : Empty::toldNot});
+        }
+        for (const Empty empty : {Empty::always, Empty::told, Empty::toldNot}) {
+          checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes, -1, -1, empty});
         }
       }
     }

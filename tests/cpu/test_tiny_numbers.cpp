@@ -139,7 +139,7 @@ std::string contractText(const Unit &unit) {
   };
   return "func @f stage=nested warps=4 stages=3 arena=" + word(kEnd) + " (%k: i32) {\n" +
          buffer("%a", 0, kM, kRowA, "bf16") + buffer("%b", kB, kRowsOfB, kRowB, "i32") +
-         buffer("%c", kAcc, kM, kN, "f32") + "  contract %a, %b, %c, %k {unit=\"" + unit.name +
+         buffer("%c", kAcc, kM, kN, "f32") + "  %empty = constant {value=0} : i1\n  contract %a, %b, %c, %k, %empty {unit=\"" + unit.name +
          "\", block_m=" + word(unit.blockM) + ", block_n=" + word(kBlockN) + "}\n  return\n}\n";
 }
 
