@@ -25,6 +25,7 @@ ELEMENTS = 8 << 20
 WIDTHS = (781, 1000, 1024, 1040, 4096, 4097, 16384)
 PRODUCT_TILES = ((192, 256, 64), (256, 512, 64), (128, 128, 64), (96, 128, 64))  # rows, columns and depth
 ATTENTION_TILES = ((128, 64), (128, 128), (256, 256))  # of queries and keys
+BACKWARD_TILES = ((64, 64), (64, 128))
 GPU_TILES = ((128, 128, 64), (64, 256, 32))
 SIZES = {"512": (512, 512, 512), "1024": (1024, 1024, 1024), "2048": (2048, 2048, 2048), "1000x777x1234": (1000, 777, 1234)}
 SHORT = {"rounds": 7, "round_seconds": 0.06}
@@ -273,11 +274,11 @@ def _attention_backward(d, causal):
     attention.run(q, k, v, out, lse, causal)
     lesson, rows = SimpleNamespace(kernel=attention.attention_backward), HEADS * TOKENS
 
-    def ours():
+    def run(queries, keys):
         attention.row_products[(-(-rows // 64),)](out, dout, delta, rows, D=d, BLOCK=64)
         dq.zero_()
-        lesson.kernel[(-(-TOKENS // 64), HEADS)](q, k, v, dout, lse, delta, dq, dk, dv, TOKENS, d**-0.5, D=d, BLOCK_M=64, BLOCK_N=64,
-                                                CAUSAL=causal)
+        lesson.kernel[(-(-TOKENS // keys), HEADS)](q, k, v, dout, lse, delta, dq, dk, dv, TOKENS, d**-0.5, D=d, BLOCK_M=queries, BLOCK_N=keys,
+                                                  CAUSAL=causal)
 
     def gradients(q, k, v, dout):
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]
@@ -287,7 +288,7 @@ def _attention_backward(d, causal):
     def check():
         for got, want in zip((dq, dk, dv), gradients(q.double(), k.double(), v.double(), dout.double())()):
             assert (got.double() - want).norm() / want.norm() < 1e-5
-    return {"ours": ours, "lesson": lesson, "peer": gradients(q, k, v, dout), "check": check}
+    return _by_best_tile(BACKWARD_TILES, run) | {"lesson": lesson, "peer": gradients(q, k, v, dout), "check": check}
 
 
 def _launch(of_torch):
