@@ -195,15 +195,20 @@ def _by_best_tile(tiles, run):
     return {"ours": lambda: run(*tile), "more": {"tile": "x".join(map(str, tile))}}
 
 
-def _matmul(dtype, m, n, k, tile=None):
-    """`tile`: one that is measured, beside the best of our own."""
+def _matmul(dtype, m, n, k):
     import torch
     (a, b), (out, other) = _matrices(dtype, (m, k), (k, n)), _results(dtype, m, n)
-    case = _by_best_tile(PRODUCT_TILES, lambda *tile: matmul.run(a, b, out, *tile))
-    peer = lambda: torch._int_mm(a, b, out=other) if dtype == torch.int8 else torch.matmul(a, b, out=other)
-    if tile:
-        case, peer = {"ours": lambda: matmul.run(a, b, other, *tile), "more": case["more"]}, case["ours"]
-    return case | {"lesson": matmul, "peer": peer, "check": lambda: _check_product(a, b, other if tile else out)}
+    product = torch._int_mm if dtype == torch.int8 else torch.matmul
+    return _by_best_tile(PRODUCT_TILES, lambda *tile: matmul.run(a, b, out, *tile)) | {
+        "lesson": matmul, "peer": lambda: product(a, b, out=other), "check": lambda: _check_product(a, b, out)}
+
+
+def _picked_tile(dtype, size, tile):
+    """Beside the best tile of our own."""
+    (a, b), (out, other) = _matrices(dtype, (size, size), (size, size)), _results(dtype, size, size)
+    best = _by_best_tile(PRODUCT_TILES, lambda *own: matmul.run(a, b, other, *own))
+    return {"ours": lambda: matmul.run(a, b, out, *tile), "lesson": matmul, "peer": best["ours"],
+            "more": {"peer_tile": best["more"]["tile"]}, "check": lambda: _check_product(a, b, out)}
 
 
 def _linear(dtype, m, n, k):
@@ -249,7 +254,7 @@ def _matmul_bias_gelu(dtype, m, n, k):
         bound = 1.2 * (a.double().abs() @ b.double().abs() + bias.abs()) * k * 2.0**-24 + want.abs() * torch.finfo(dtype).eps
         assert ((out.double() - want).abs() <= bound).all()
     case, peer = _by_best_tile(PRODUCT_TILES, run), _faster(lambda: function(a, b, bias), function, [other], a, b, bias)
-    return case | peer | {"more": case["more"] | peer.get("more", {}), "lesson": lesson, "check": check}
+    return case | peer | {"more": case["more"] | peer["more"], "lesson": lesson, "check": check}
 
 
 def _torch_attention(q, k, v, causal):
@@ -388,7 +393,7 @@ def cases():
     for tile in GPU_TILES:
         for dtype, kind in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
             name = f"tiles_of_{'x'.join(map(str, tile))}/{kind}/1024"
-            yield name, "tile", lambda dtype=dtype, tile=tile: _matmul(dtype, 1024, 1024, 1024, tile), SHORT
+            yield name, "tile", lambda dtype=dtype, tile=tile: _picked_tile(dtype, 1024, tile), SHORT
     for of_torch in (False, True):
         yield f"launch_{'torch' if of_torch else 'numpy'}/f32/16", "torch", lambda of_torch=of_torch: _launch(of_torch), SHORT
     for name, module, loops, shapes in (("add", add, _add_loops, [(64,)] * 3), ("softmax", softmax, _softmax_loops, [(4, 100)] * 2),
