@@ -279,7 +279,7 @@ bool isConfiguration(const uint8_t *bytes) {
   return expected;
 }
 
-// VEX.128.0F38.W0: without a prefix 49, ldtilecfg and tilerelease; F2 4B, tileloadd; F3 4B, tilestored;
+// VEX.128.0F38.W0: without a prefix 49, ldtilecfg and tilerelease; F2 49, tilezero; F2 4B, tileloadd; F3 4B, tilestored;
 // F3 5C, tdpbf16ps; F2 5E, tdpbssd. Executes it; returns its length, or 0: it is none of these, or there are no
 // tiles.
 unsigned executeTiles(const uint8_t *code, Registers &registers) {
@@ -302,9 +302,14 @@ unsigned executeTiles(const uint8_t *code, Registers &registers) {
     return tiles.configured ? length : 0;
   }
   const bool moves = opcode == 0x4b && prefix >= 2 && modrm >> 6 != 3;
+  const bool zeroes = opcode == 0x49 && prefix == 3 && modrm >> 6 == 3;
   const bool bf16 = opcode == 0x5c && prefix == 2;
-  if (!tiles.configured || !(moves || bf16 || (opcode == 0x5e && prefix == 3))) {
+  if (!tiles.configured || !(moves || zeroes || bf16 || (opcode == 0x5e && prefix == 3))) {
     return 0;
+  }
+  if (zeroes) {
+    std::memset(tiles.words[first], 0, sizeof tiles.words[first]);
+    return 5;
   }
   if (moves) {
     moveTile(first, memory(), prefix == 3);
