@@ -100,7 +100,8 @@ struct FunctionKey {
   Elem elem; // of the operands, or the result if they are no floats. Never f16, which goes through f32, and bf16
              // only of casts (passes/expand_functions.h)
   std::optional<Float8> format = {}; // where the op has that attribute
-  bool nonpositive = false;          // of the library alone: a body for operands of which that is known
+  // Of the library alone: a body for operands of which that is known, and of these one for targets that have scalb.
+  bool nonpositive = false, scales = false;
   friend auto operator<=>(const FunctionKey &, const FunctionKey &) = default;
 };
 

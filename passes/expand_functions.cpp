@@ -55,7 +55,8 @@ private:
     if (isInstruction(wanted)) {
       return;
     }
-    wanted.nonpositive = fn_.getBool(op, ir::Attr::nonpositive) && !isInstruction({Opcode::Scalb, wanted.elem});
+    wanted.nonpositive = fn_.getBool(op, ir::Attr::nonpositive);
+    wanted.scales = wanted.nonpositive && isInstruction({Opcode::Scalb, wanted.elem});
     const Function *body =
         context_.library != nullptr ? context_.library->body(wanted) : nullptr;
     if (body == nullptr) {

@@ -21,6 +21,7 @@ inline std::vector<ir::FunctionKey> functionKeys() {
         keys.push_back({opcode, elem});
         if (opcode == ir::Opcode::Exp || opcode == ir::Opcode::Exp2) {
           keys.push_back({.opcode = opcode, .elem = elem, .nonpositive = true});
+          keys.push_back({.opcode = opcode, .elem = elem, .nonpositive = true, .scales = true});
         }
       } else if (encodes || (decodes && elem != ir::Elem::F64)) {
         using enum ir::Float8;

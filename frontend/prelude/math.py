@@ -129,9 +129,9 @@ def exp2(x):
     return tl.where(keep, tl.scalb(exp2_of_rest(x - n), n), 0.0)
 
 
-# Of numbers that are at most 0 (Attr::nonpositive), for targets on which scalb is code. Nothing overflows, so one offset of
-# exponents suffices: the sum that rounds x to an integer n ends in the exponent of 2^(n + 65), which is a normal number
-# wherever 2^n counts, and 2^-65 is taken off in the last product, the one that rounds.
+# Of numbers that are at most 0 (Attr::nonpositive). Nothing overflows, so one offset of exponents suffices where scalb is code:
+# the sum that rounds x to an integer n ends in the exponent of 2^(n + 65), which is a normal number wherever 2^n counts, and
+# 2^-65 is taken off in the last product, the one that rounds.
 
 @libtile.jit
 def exp_nonpositive(x):
@@ -163,6 +163,31 @@ def exp2_nonpositive(x):
         shifted = x + (1.5 * 2.0 ** 23 + 127 + 65)
         p = exp2_of_rest(x - (shifted - (1.5 * 2.0 ** 23 + 127 + 65)))
     return tl.where(keep, raised_power(p, shifted), 0.0)
+
+
+# Where scalb is an instruction. Nothing has to be kept out of it but what gives 0, and that is masked off there: -inf has a
+# NaN for its rest, and no power is computed that vanishes (`exponent`).
+
+@libtile.jit
+def exp_nonpositive_scaled(x):
+    """exp_nonpositive by scalb."""
+    if x.dtype == tl.float64:
+        n = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 52) - 1.5 * 2.0 ** 52
+        return tl.where(not (x < -746.0), tl.scalb(exp_of_rest(x, n), n), 0.0)
+    else:
+        n = tl.fma(x, 1.4426950408889634, 1.5 * 2.0 ** 23) - 1.5 * 2.0 ** 23
+        return tl.where(not (x < -104.0), tl.scalb(exp_of_rest(x, n), n), 0.0)
+
+
+@libtile.jit
+def exp2_nonpositive_scaled(x):
+    """exp2_nonpositive by scalb."""
+    if x.dtype == tl.float64:
+        n = (x + 1.5 * 2.0 ** 52) - 1.5 * 2.0 ** 52
+        return tl.where(not (x < -1075.0), tl.scalb(exp2_of_rest(x - n), n), 0.0)
+    else:
+        n = (x + 1.5 * 2.0 ** 23) - 1.5 * 2.0 ** 23
+        return tl.where(not (x < -150.0), tl.scalb(exp2_of_rest(x - n), n), 0.0)
 
 
 @libtile.jit

@@ -43,7 +43,7 @@ private:
       name += "_bf16";
     }
     if (wanted.nonpositive) {
-      name += "_nonpositive";
+      name += wanted.scales ? "_nonpositive_scaled" : "_nonpositive";
     }
     const auto function = frontend::preludeFunction(name);
     if (function == nullptr) {

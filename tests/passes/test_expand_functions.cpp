@@ -96,7 +96,7 @@ TEST(ExpandFunctions, WhatTheTargetHasStays) {
   EXPECT_TRUE(library.asked.empty());
 }
 
-// For operands at most 0 there is a body of its own where scalb is no instruction.
+// For operands at most 0 there is a body of its own, and another one where scalb is an instruction.
 TEST(ExpandFunctions, NonpositiveOperandsAreAskedFor) {
   const std::string text = kernel("exp", "f64");
   const std::string marked = std::string(text).insert(text.find("%x : f64") + 2, " {nonpositive=true}");
@@ -107,7 +107,7 @@ TEST(ExpandFunctions, NonpositiveOperandsAreAskedFor) {
       native = {{Opcode::Scalb, Elem::F64}};
     }
     EXPECT_THROW(expanded(marked, &library, native), ir::Unsupported); // there is none of f64
-    EXPECT_EQ(library.asked, (std::vector{ir::FunctionKey{.opcode = Opcode::Exp, .elem = Elem::F64, .nonpositive = !scales}}));
+    EXPECT_EQ(library.asked, (std::vector{ir::FunctionKey{.opcode = Opcode::Exp, .elem = Elem::F64, .nonpositive = true, .scales = scales}}));
   }
   Fake library;
   expanded(marked, &library, {{Opcode::Exp, Elem::F64}});
