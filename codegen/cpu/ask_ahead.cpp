@@ -73,17 +73,23 @@ void Emitter::findAskers() {
 
 Value *Emitter::advanceOf(ValueId value, ir::OpId loop) {
   using ir::Opcode;
-  const ir::BlockId body = fn_.region(loop);
+  const ir::BlockId body = loop.valid() ? fn_.region(loop) : fn_.body();
   llvm::Type *wide = builder_.getInt64Ty();
   const auto known = [&](ValueId outside) { return builder_.CreateSExt(scalar(outside), wide); };
   if (fn_.isDefinedOutside(value, body) || value == lanes_.index) {
     return builder_.getInt64(0);
   }
-  if (fn_.isArg(value)) {
+  if (fn_.isArg(value) && loop.valid()) {
     return value == fn_.arg(body, 0) ? known(fn_.operand(loop, 2)) : nullptr;
+  }
+  if (fn_.isArg(value)) { // a parameter, or the number of an iteration
+    return fn_.defBlock(value) == body || fn_.defIndex(value) == 0 ? builder_.getInt64(0) : nullptr;
   }
   const ir::OpId op = fn_.def(value);
   const Opcode opcode = fn_.opcode(op);
+  if (opcode == Opcode::ProgramId || opcode == Opcode::Constant) {
+    return builder_.getInt64(opcode == Opcode::ProgramId && fn_.getInt(op, Attr::axis) == 0 ? 1 : 0);
+  }
   const bool isSum = opcode == Opcode::Add || opcode == Opcode::PtrAdd;
   if (!isSum && opcode != Opcode::Mul && opcode != Opcode::SExt) {
     return nullptr;
@@ -97,11 +103,14 @@ Value *Emitter::advanceOf(ValueId value, ir::OpId loop) {
     const int64_t unit = opcode == Opcode::PtrAdd ? fn_.type(value).pointee().elementBytes() : 1;
     return second == nullptr ? nullptr : builder_.CreateAdd(first, builder_.CreateMul(second, builder_.getInt64(unit)));
   }
-  const bool isFactor[] = {fn_.isDefinedOutside(fn_.operand(op, 0), body), fn_.isDefinedOutside(fn_.operand(op, 1), body)};
-  const auto product = [&](Value *advance, unsigned factor) {
-    return llvm::PatternMatch::match(advance, llvm::PatternMatch::m_Zero()) ? advance : builder_.CreateMul(advance, known(fn_.operand(op, factor)));
-  };
-  return isFactor[1] ? product(first, 1) : isFactor[0] ? product(second, 0) : nullptr;
+  const auto isSame = [](Value *advance) { return llvm::PatternMatch::match(advance, llvm::PatternMatch::m_Zero()); };
+  if (isSame(first) && isSame(second)) {
+    return first;
+  }
+  const unsigned factor = isSame(second) ? 1 : 0;
+  const ValueId other = fn_.operand(op, factor);
+  const bool isInFront = loop.valid() ? fn_.isDefinedOutside(other, body) : fn_.defBlock(other) == body;
+  return isSame(factor == 1 ? second : first) && isInFront ? builder_.CreateMul(factor == 1 ? first : second, known(other)) : nullptr;
 }
 
 // For a loop that counts up.

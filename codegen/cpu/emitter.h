@@ -233,8 +233,8 @@ private:
   llvm::Value *harmlessPointer();
 
   // ---- ask_ahead.cpp
-  void findAskers(), askFor(llvm::Value *address, bool forWriting, bool isNear = true);
-  // By how much a value is more in the loop's next iteration: an i64 (of a pointer: bytes); null: not known. Whether there is one: an i1.
+  void findAskers(), askFor(llvm::Value *address, bool forWriting, bool isNear = true), askForSharedLine(llvm::Value *place);
+  // By how much a value is more in the loop's next iteration, or no loop: in the next program, an i64 (of a pointer: bytes); null: not known.
   llvm::Value *advanceOf(ir::ValueId value, ir::OpId loop), *runsAgain(ir::OpId loop), *distanceAhead(ir::ValueId pointer, int64_t bytes);
   // Of an access that goes through memory step by step: asks for what comes next.
   void fetchAhead(ir::ValueId pointer, const ir::Type &type, const Address &address, bool forWriting);
@@ -242,7 +242,7 @@ private:
   // ---- streams.cpp
   llvm::Value *writesMuch(ir::ValueId pointer, int64_t bytes);
   llvm::Value *storesPastCaches(ir::OpId op, const ir::Type &type);
-  llvm::Value *streamEnd(ir::OpId nest, const Limits &limits, llvm::Value *stop, llvm::Value *end);
+  llvm::Value *streamEnd(ir::OpId nest, const Limits &limits, llvm::Value *stop, llvm::Value *end), *nextRow(ir::ValueId pointer, ir::OpId nest);
 
   // ---- bounds.cpp
   // In front of an access of the lanes that `mask` has on (null: all): leaves the program if one of them

@@ -59,6 +59,7 @@ struct Limits {
   llvm::Value *begin = nullptr;             // i64: where whole steps begin; null: at 0
   llvm::Value *row = nullptr;               // the address at index 0 of the first of these stores
   int64_t rowBytes = 0;                     // of an element there
+  llvm::Value *nextRow = nullptr;           // i64: how many bytes further on the next such row begins; null: not known
   std::map<uint32_t, llvm::Value *> past{}; // by OpId, whether a store goes there: an i1; null: it does not
 };
 

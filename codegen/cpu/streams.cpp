@@ -128,18 +128,42 @@ Value *Emitter::writesMuch(ValueId pointer, int64_t bytes) {
   return builder_.CreateAnd(isKnown, builder_.CreateICmpSGE(written, least));
 }
 
+// How many bytes further on the pointer's row begins in the next turn of the loop around, or in the next program: an i64; null: not known.
+Value *Emitter::nextRow(ValueId pointer, ir::OpId nest) {
+  Value *inProgram = advanceOf(pointer, {});
+  const ir::OpId loop = fn_.parentOp(fn_.block(nest));
+  Value *inLoop = loop.valid() && fn_.opcode(loop) == Opcode::For ? advanceOf(pointer, loop) : nullptr;
+  if (inLoop == nullptr) {
+    return inProgram;
+  }
+  return builder_.CreateSelect(runsAgain(loop), inLoop, inProgram != nullptr ? inProgram : builder_.getInt64(0));
+}
+
+// The line that a row which begins or ends here shares with the one beside it.
+void Emitter::askForSharedLine(Value *place) {
+  Value *within = builder_.CreateAnd(builder_.CreatePtrToInt(place, builder_.getInt64Ty()), builder_.getInt64(kCacheLine - 1));
+  askFor(builder_.CreateSelect(builder_.CreateICmpNE(within, builder_.getInt64(0)), place, harmlessPointer()), true);
+}
+
 // Whole vectors from where whole steps stop, up to the nest's end, which is null if it has none. The lines that the row
-// shares with those beside it are asked for now: until they are there, no store behind one to them is made.
+// shares with those beside it are asked for now, and those of the next row, too: until such a line is there, no store behind one to it
+// is made, and a row's own stores take less time than memory does.
 Value *Emitter::streamEnd(ir::OpId nest, const Limits &limits, Value *stop, Value *end) {
   namespace I = llvm::Intrinsic;
   const int64_t lanes = fn_.getInt(nest, Attr::lanes);
+  const auto at = [&](Value *row, Value *element) {
+    return builder_.CreateGEP(builder_.getInt8Ty(), row, builder_.CreateMul(element, builder_.getInt64(limits.rowBytes)));
+  };
   Value *last = builder_.getInt64(fn_.getInts(nest, Attr::extents).back());
   last = end != nullptr ? builder_.CreateBinaryIntrinsic(I::umin, end, last) : last;
   Value *left = builder_.CreateBinaryIntrinsic(I::smax, builder_.CreateSub(last, stop), builder_.getInt64(0));
-  Value *there = builder_.CreateGEP(builder_.getInt8Ty(), limits.row, builder_.CreateMul(stop, builder_.getInt64(limits.rowBytes)));
-  there = builder_.CreateSelect(builder_.CreateICmpNE(left, builder_.getInt64(0)), there, harmlessPointer());
-  askFor(there, true);
-  askFor(builder_.CreateSelect(builder_.CreateICmpNE(limits.begin, builder_.getInt64(0)), limits.row, harmlessPointer()), true);
+  askForSharedLine(limits.row);
+  askForSharedLine(at(limits.row, last));
+  if (limits.nextRow != nullptr) {
+    Value *next = builder_.CreateGEP(builder_.getInt8Ty(), limits.row, limits.nextRow);
+    askForSharedLine(next);
+    askForSharedLine(at(next, last));
+  }
   Value *vectors = builder_.CreateUDiv(builder_.CreateAdd(left, builder_.getInt64(lanes - 1)), builder_.getInt64(lanes));
   return builder_.CreateAdd(stop, builder_.CreateMul(vectors, builder_.getInt64(lanes)));
 }
@@ -170,6 +194,7 @@ Value *Emitter::storesPastCaches(ir::OpId op, const ir::Type &type) {
         limits->begin = builder_.CreateSelect(isMuch, elements, builder_.getInt64(0));
         limits->row = known.anchor;
         limits->rowBytes = bytes;
+        limits->nextRow = nextRow(pointer, nest);
       }
       Value *first = builder_.CreateAdd(address, builder_.CreateMul(limits->begin, builder_.getInt64(bytes)));
       Value *isAligned = builder_.CreateICmpEQ(builder_.CreateAnd(first, builder_.getInt64(kCacheLine - 1)), builder_.getInt64(0));
