@@ -12,6 +12,7 @@ namespace libtile::passes {
 // What code may rely on that a launch finds out: predicates over its arguments (Function::guards).
 enum class Reliance : uint8_t {
   Nothing,   // the general variant
+  Inputs,    // as Arguments, but not how arrays lie to each other that the kernel does nothing but write: views of one allocation
   Arguments, // how they lie in memory, and their size (request_guards.h)
   Numbers,   // and that extents are multiples of tiles (gpu/unwrap_indices.h), or fit into one (gpu/run_once.h), and scales positive (gpu/factor_scales.h)
 };

@@ -20,9 +20,9 @@ namespace {
 
 constexpr int64_t kBelow = int64_t{1} << 31;
 
-// The pointer parameters that are accessed, and of those the ones written.
+// The pointer parameters that are accessed, and of those the ones read and the ones written.
 struct Accessed {
-  std::set<uint32_t> all, written;
+  std::set<uint32_t> all, read, written;
 };
 
 Accessed accessedParameters(const Function &fn, const Facts &facts) {
@@ -35,6 +35,9 @@ Accessed accessedParameters(const Function &fn, const Facts &facts) {
     const ValueId base = basePointer(fn, fn.operand(op, 0), facts);
     if (base.valid()) {
       result.all.insert(fn.defIndex(base));
+      if (effects.has(Effects::ReadsGlobal)) {
+        result.read.insert(fn.defIndex(base));
+      }
       if (effects.has(Effects::WritesGlobal)) {
         result.written.insert(fn.defIndex(base));
       }
@@ -81,7 +84,8 @@ bool requestGuards(Function &fn, const PassContext &context) {
   for (uint32_t written : accessed.written) {
     for (uint32_t other : accessed.all) {
       const bool once = other > written || !accessed.written.contains(other);
-      if (other != written && once) {
+      const bool isOfOutputs = !accessed.read.contains(written) && !accessed.read.contains(other);
+      if (other != written && once && !(isOfOutputs && context.relies == Reliance::Inputs)) {
         wanted.push_back({Guard::Kind::Disjoint, std::min(written, other),
                           static_cast<int64_t>(std::max(written, other))});
       }

@@ -5,7 +5,8 @@
 // alone.
 //
 //   Disjoint  a pointer parameter that the kernel writes through, against each other pointer
-//             parameter that it accesses: loads may then move across the stores
+//             parameter that it accesses: loads may then move across the stores. With Reliance::Inputs not
+//             of two that it only writes
 //   Below     an i64 integer parameter used in address arithmetic is below 2^31: ranges of offsets
 #pragma once
 

@@ -304,7 +304,7 @@ LoadedCode *Executable::select(std::span<const uint64_t> slots,
 
 void Executable::prepare(std::span<const uint64_t> slots, std::span<const Extent> extents) {
   using passes::Reliance;
-  constexpr Reliance kOrder[] = {Reliance::Numbers, Reliance::Arguments, Reliance::Nothing};
+  constexpr Reliance kOrder[] = {Reliance::Numbers, Reliance::Arguments, Reliance::Inputs, Reliance::Nothing};
   static_assert(std::size(kOrder) == std::tuple_size<decltype(entries_)>());
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Variant &variant = kernel_->variant(kOrder[i]);

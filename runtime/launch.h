@@ -120,7 +120,7 @@ private:
   bool needsExtents_ = false;
   std::mutex mutex_;
   // From the preferred one to the general one: a launch takes the first whose guards hold.
-  std::array<Entry, 3> entries_;
+  std::array<Entry, 4> entries_;
 };
 
 // The executable of the kernel on the driver: the one that somebody holds already, or a new one. A kernel that is loaded by its

@@ -316,11 +316,30 @@ Variant Compiled::compileVariant(passes::Reliance relies) const {
   return variant;
 }
 
+bool Compiled::maySpare(const ir::Guard &guard, passes::Reliance relies) const {
+  switch (relies) {
+  case passes::Reliance::Nothing:
+    return true;
+  case passes::Reliance::Inputs:
+    return isOfNumbers(guard) || (guard.kind == ir::Guard::Kind::Disjoint && written_[guard.param] && written_[static_cast<size_t>(guard.value)]);
+  case passes::Reliance::Arguments:
+    return isOfNumbers(guard);
+  case passes::Reliance::Numbers:
+    return false;
+  }
+  return false;
+}
+
 const Variant &Compiled::variant(passes::Reliance relies) const {
-  const bool asksForNumbers = std::ranges::any_of(preferred_.guards, isOfNumbers);
-  if (relies == passes::Reliance::Numbers || preferred_.guards.empty() ||
-      (relies == passes::Reliance::Arguments && !asksForNumbers)) {
+  using passes::Reliance;
+  const auto spared = [&](Reliance by) {
+    return std::ranges::count_if(preferred_.guards, [&](const ir::Guard &guard) { return maySpare(guard, by); });
+  };
+  if (spared(relies) == 0) {
     return preferred_;
+  }
+  if (relies == Reliance::Inputs && spared(Reliance::Inputs) == spared(Reliance::Arguments)) {
+    relies = Reliance::Arguments;
   }
   const CompileScope scope;
   const std::lock_guard lock(othersMutex_);

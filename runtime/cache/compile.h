@@ -2,10 +2,11 @@
 // From a jit function and a signature to machine code: specialise, pipeline, generate; and the cache
 // in memory of what has been compiled.
 //
-// A kernel has up to three variants, by what their code relies on (passes::Reliance). The preferred one may carry all
+// A kernel has up to four variants, by what their code relies on (passes::Reliance). The preferred one may carry all
 // guards, predicates over the arguments; the second one, of kernels whose first asks for whole tiles or positive scales, all others; the
-// general one carries none. Each is compiled when a launch first fails a guard of the one before, so it costs nothing
-// where none ever does. A kernel without guards has one variant.
+// third one, of kernels that write several arrays, those but that its outputs are apart; the general one carries none. Each is
+// compiled when a launch first fails a guard of the one before, so it costs nothing where none ever does. A kernel without
+// guards has one variant.
 //
 // Texts of the stages are not kept: the tile stage is, and everything after it is a pure function of
 // it, so a text is made again when somebody asks.
@@ -106,6 +107,8 @@ private:
   [[nodiscard]] Variant makeVariant(passes::Reliance relies) const;
   [[nodiscard]] Variant compileVariant(passes::Reliance relies) const;
   [[nodiscard]] Variant makeInterpreted() const;
+  // Whether this variant may do without a guard that the preferred one has.
+  [[nodiscard]] bool maySpare(const ir::Guard &guard, passes::Reliance relies) const;
   [[nodiscard]] std::vector<RecipeSlot> recipe(size_t maps) const; // of code with so many tensor maps
 
   ir::Function tile_;
@@ -117,7 +120,7 @@ private:
   bool reports_;
   Variant preferred_;
   mutable std::mutex othersMutex_;
-  mutable std::unique_ptr<const Variant> others_[2]; // by their reliance
+  mutable std::unique_ptr<const Variant> others_[3]; // by their reliance
 };
 
 // A jit function and what was compiled of it last. Thread-safe; two threads that miss at once both

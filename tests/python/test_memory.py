@@ -139,6 +139,31 @@ def test_shifted_overlap_within_one_program(n):
     np.testing.assert_array_equal(x, want)
 
 
+@libtile.jit
+def two_outputs(x, first, second, n, BLOCK: tl.constexpr):
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        a = tl.load(x + i, mask=i < n)
+        tl.store(first + i, a * 2, mask=i < n)
+        tl.store(second + i, a + 1, mask=i < n)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 17, -5, 300, 5000])
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_outputs_of_one_allocation(shift, dtype):
+    """Views of one array, which overlap or do not, and an input that is apart: blocks are stored in order."""
+    n, block = 5000, 512
+    x = np.arange(n).astype(dtype)
+    held = np.full(3 * n, -1, dtype)
+    want, at = held.copy(), n // 2
+    two_outputs[(1,)](x, held[at:at + n], held[at + shift:at + shift + n], n, BLOCK=block)
+    for start in range(0, n, block):
+        part = x[start:start + block]
+        want[at + start:at + start + part.size] = part * 2
+        want[at + shift + start:at + shift + start + part.size] = part + 1
+    np.testing.assert_array_equal(held, want)
+
+
 WAITS = """
 import sys, threading, time
 sys.path.insert(0, {folder!r})

@@ -57,6 +57,25 @@ func @add stage=tile warps=4 stages=3 (%x: ptr<f32>, %y: ptr<f32>, %out: ptr<f32
 }
 )";
 
+// sums[i] = x[i] + x[i], products[i] = x[i] * x[i].
+const char *const kOutputs = R"(
+func @both stage=tile warps=4 stages=3 (%x: ptr<f32>, %sums: ptr<f32>, %products: ptr<f32>) {
+  %i = arange {start=0} : tile<64xi32>
+  %xs = splat %x : tile<64xptr<f32>>
+  %xp = ptr_add %xs, %i : tile<64xptr<f32>>
+  %a = load %xp : tile<64xf32>
+  %sum = add %a, %a : tile<64xf32>
+  %ss = splat %sums : tile<64xptr<f32>>
+  %sp = ptr_add %ss, %i : tile<64xptr<f32>>
+  store %sp, %sum
+  %product = mul %a, %a : tile<64xf32>
+  %ps = splat %products : tile<64xptr<f32>>
+  %pp = ptr_add %ps, %i : tile<64xptr<f32>>
+  store %pp, %product
+  return
+}
+)";
+
 // A product whose rows wrap around at %m: where 32 divides it, rows are read as boxes.
 const char *const kWrapped = R"(
 func @dot stage=tile warps=4 stages=3 (%a: ptr<f16> {divisible=16}, %c: ptr<f32> {divisible=16}, %m: i32, %n: i32 {divisible=16}) {
@@ -211,6 +230,43 @@ TEST(Guards, OnWholeTilesAreOneStep) {
   const runtime::Variant &ragged = kernel->variant(passes::Reliance::Arguments);
   EXPECT_NE(ragged.code.assembly.find("cp.async.c"), std::string::npos);
   EXPECT_EQ(ragged.code.assembly.find("cp.async.bulk.tensor"), std::string::npos);
+}
+
+// Outputs that are views of one allocation cost what follows from their being apart alone.
+TEST(Guards, OutputsMayOverlapEachOther) {
+  const auto type = [](const char *name) { return *frontend::DType::byName(name); };
+  const auto kernel = std::make_shared<runtime::Compiled>(
+      ir::parse(kOutputs),
+      std::vector<runtime::RuntimeParameter>{{0, type("*fp32"), 1}, {1, type("*fp32"), 1}, {2, type("*fp32"), 1}}, "",
+      codegen::findTarget("avx512"), runtime::Options{});
+  using enum passes::Reliance;
+  EXPECT_EQ(kernel->guardTexts(), (std::vector<std::string>{"x and sums do not overlap", "x and products do not overlap",
+                                                            "sums and products do not overlap"}));
+  EXPECT_EQ(&kernel->variant(Arguments), &kernel->preferred());
+  ASSERT_EQ(kernel->variant(Inputs).guards.size(), 2U);
+  for (const ir::Guard &guard : kernel->variant(Inputs).guards) {
+    EXPECT_EQ(guard.param, 0U);
+  }
+  EXPECT_TRUE(kernel->general().guards.empty());
+  const auto driver = std::make_shared<RecordingDriver>();
+  runtime::Executable executable(kernel, driver);
+  const uint64_t slots[] = {1024, 4096, 8192};
+  std::vector<runtime::LoadedCode *> codes;
+  for (const auto &extents : {std::array<runtime::Extent, 3>{{{1024, 2048}, {4096, 8192}, {8192, 12288}}},
+                              std::array<runtime::Extent, 3>{{{1024, 2048}, {4096, 12288}, {4096, 12288}}},
+                              std::array<runtime::Extent, 3>{{{1024, 5000}, {4096, 12288}, {4096, 12288}}}}) {
+    if (executable.select(slots, extents) == nullptr) {
+      executable.prepare(slots, extents);
+    }
+    codes.push_back(executable.select(slots, extents));
+  }
+  EXPECT_EQ(driver->loads, 3);
+  EXPECT_NE(codes[0], codes[1]);
+  EXPECT_NE(codes[1], codes[2]);
+  // With one array that it writes, there is nothing between the last two.
+  const runtime::Compiled one(ir::parse(kText), {{0, type("*fp32"), 1}, {1, type("*fp32"), 1}, {2, type("*fp32"), 1}}, "",
+                              codegen::findTarget("avx512"), runtime::Options{});
+  EXPECT_EQ(&one.variant(Inputs), &one.preferred());
 }
 
 // A scale that is not positive, or whose products overflow, costs what follows from its sign alone.
