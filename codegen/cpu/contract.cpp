@@ -138,8 +138,25 @@ void Emitter::contractParts(const Contraction &whole, Value *rows, Value *direct
       });
     });
     plan.rowsOfA = rows;
+    if (unit.ofTiles()) {
+      branch(plan.inPlace, [&] { evenTiles(plan); }, [] {});
+    }
     contractColumns(plan, unit);
   });
+}
+
+// A row that is read in place goes to where it would be packed; returns that place. It is whole vectors.
+Value *Emitter::packRow(const Contraction &plan, Value *m) {
+  llvm::Type *byte = builder_.getInt8Ty(), *vector = Elementwise::widen(byte, target_.vectorBytes);
+  Value *from = builder_.CreateLoad(builder_.getPtrTy(), builder_.CreateGEP(builder_.getInt64Ty(), plan.rowsOfA, m));
+  Value *to = builder_.CreateGEP(byte, plan.a, builder_.CreateMul(m, builder_.getInt64(plan.rowA)));
+  Value *bytes = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
+  std::vector<Value *> none;
+  restLoop(builder_.getInt64(0), bytes, target_.vectorBytes, plan.effects, none, [&](Value *offset) {
+    Value *numbers = builder_.CreateAlignedLoad(vector, builder_.CreateGEP(byte, from, offset), llvm::Align(1));
+    builder_.CreateAlignedStore(numbers, builder_.CreateGEP(byte, to, offset), llvm::Align(1));
+  });
+  return to;
 }
 
 // By blocks of columns, if there is a step along k.
@@ -149,19 +166,10 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
   const auto inBuffer = [&] {
     Contraction packed = plan;
     packed.rowsOfA = nullptr;
-    const auto copy = [&](Value *m) {
-      Contraction row = plan;
-      row.blockM = 1;
-      Value *from = startsOfA(row, m)[0], *to = startsOfA(packed, m)[0];
-      Value *bytes = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
-      restLoop(builder_.getInt64(0), bytes, target_.vectorBytes, plan.effects, none, [&](Value *offset) {
-        llvm::Type *byte = builder_.getInt8Ty(), *vector = Elementwise::widen(byte, target_.vectorBytes);
-        Value *numbers = builder_.CreateAlignedLoad(vector, builder_.CreateGEP(byte, from, offset), llvm::Align(1));
-        builder_.CreateAlignedStore(numbers, builder_.CreateGEP(byte, to, offset), llvm::Align(1));
-      });
-    };
     if (plan.rowsOfA != nullptr) {
-      branch(plan.inPlace, [&] { restLoop(builder_.getInt64(0), rowsOf(plan), 1, plan.effects, none, copy); }, [] {});
+      branch(plan.inPlace, [&] {
+        restLoop(builder_.getInt64(0), rowsOf(plan), 1, plan.effects, none, [&](Value *m) { packRow(plan, m); });
+      }, [] {});
     }
     return packed;
   };

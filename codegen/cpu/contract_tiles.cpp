@@ -7,6 +7,9 @@
 // by turns. Instructions on tiles are side effects to LLVM, so they keep their order: a tile is loaded just before
 // its first use, with the multiply-adds of the tiles before it under way.
 //
+// A tile's rows lie at equal distances, so rows of a that are read in place (rows_in_place.h) may be any that do; of others, as
+// where rows begin anew in the middle of a tile, a copy is made. Either way two addresses of the table say where a tile lies.
+//
 // The thread has tiles from the beginning of a contract to its end: their configuration is loaded, and
 // released so that the operating system saves no tiles when it changes threads.
 #include "codegen/cpu/emitter.h"
@@ -55,6 +58,45 @@ void Emitter::withTiles(const Contraction &plan, llvm::function_ref<void()> body
   call(I::x86_tilerelease, {});
 }
 
+// Each tile's rows in place are at equal distances behind this: they are so, or are copied to where they would be packed.
+void Emitter::evenTiles(const Contraction &plan) {
+  llvm::Type *number = builder_.getInt64Ty(), *numbers = Elementwise::widen(number, plan.tileRows);
+  std::vector<Value *> none;
+  restLoop(builder_.getInt64(0), rowsOf(plan), plan.tileRows, plan.effects, none, [&](Value *m) {
+    Value *table = builder_.CreateGEP(number, plan.rowsOfA, m);
+    Value *rows = builder_.CreateAlignedLoad(numbers, table, llvm::Align(8));
+    Value *first = builder_.CreateExtractElement(rows, uint64_t{0}), *second = builder_.CreateExtractElement(rows, uint64_t{1});
+    Value *distance = builder_.CreateVectorSplat(plan.tileRows, builder_.CreateSub(second, first));
+    Value *offsets = builder_.CreateMul(builder_.CreateStepVector(numbers), distance);
+    Value *even = builder_.CreateAdd(builder_.CreateVectorSplat(plan.tileRows, first), offsets);
+    branch(builder_.CreateAndReduce(builder_.CreateICmpEQ(rows, even)), [] {}, [&] {
+      Value *end = builder_.CreateAdd(m, builder_.getInt64(plan.tileRows));
+      restLoop(m, end, 1, plan.effects, none, [&](Value *row) {
+        builder_.CreateStore(packRow(plan, row), builder_.CreateGEP(number, plan.rowsOfA, row));
+      });
+    });
+  });
+}
+
+// Of the block of rows, from the top down.
+llvm::SmallVector<TilePlace, 4> Emitter::tilesOfA(const Contraction &plan, Value *m) {
+  llvm::Type *number = builder_.getInt64Ty();
+  llvm::SmallVector<TilePlace, 4> places;
+  for (unsigned row = 0; row < plan.blockM; row += plan.tileRows) {
+    Value *top = builder_.CreateAdd(m, builder_.getInt64(row));
+    if (plan.rowsOfA == nullptr) {
+      Value *offset = builder_.CreateMul(top, builder_.getInt64(plan.rowA));
+      places.push_back({builder_.CreateGEP(builder_.getInt8Ty(), plan.a, offset), builder_.getInt64(plan.rowA)});
+      continue;
+    }
+    Value *table = builder_.CreateGEP(number, plan.rowsOfA, top);
+    Value *first = builder_.CreateLoad(builder_.getPtrTy(), table);
+    Value *second = builder_.CreateLoad(number, builder_.CreateConstGEP1_64(number, table, 1));
+    places.push_back({first, builder_.CreateSub(second, builder_.CreatePtrToInt(first, number))});
+  }
+  return places;
+}
+
 void Emitter::contractTiles(const Contraction &plan, Value *m, Value *n) {
   namespace I = llvm::Intrinsic;
   const unsigned down = plan.blockM / plan.tileRows, across = plan.vectors;
@@ -64,10 +106,11 @@ void Emitter::contractTiles(const Contraction &plan, Value *m, Value *n) {
     Value *offset = builder_.CreateMul(index, builder_.getInt64(bytes));
     return builder_.CreateGEP(builder_.getInt8Ty(), base, offset);
   };
+  const auto moveTile = [&](I::ID id, unsigned tile, Value *place, Value *rowBytes) {
+    builder_.CreateCall(compat::intrinsic(module_, id), {builder_.getInt8(uint8_t(tile)), place, rowBytes});
+  };
   const auto move = [&](I::ID id, unsigned tile, Value *base, int64_t offset, int64_t rowBytes) {
-    Value *place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), base, offset);
-    builder_.CreateCall(compat::intrinsic(module_, id),
-                        {builder_.getInt8(uint8_t(tile)), place, builder_.getInt64(rowBytes)});
+    moveTile(id, tile, builder_.CreateConstGEP1_64(builder_.getInt8Ty(), base, offset), builder_.getInt64(rowBytes));
   };
   Value *corner = at(at(plan.acc, m, plan.columns * accBytes), n, accBytes);
   const auto moveSums = [&](I::ID id) {
@@ -89,19 +132,18 @@ void Emitter::contractTiles(const Contraction &plan, Value *m, Value *n) {
   } else {
     branch(plan.empty, zeroSums, loadSums);
   }
-  Value *rowsOfA = at(plan.a, m, plan.rowA);
+  const auto places = tilesOfA(plan, m);
   Value *columnsOfB = at(plan.b, n, plan.groupBytes());
   std::vector<Value *> none;
   // By bytes of a row of a: what the loop ends at is made here, and lives no longer than the loop. A row of b is whole groups.
   Value *end = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
   restLoop(builder_.getInt64(0), end, plan.tileWords * plan.groupBytes(), plan.effects, none, [&](Value *byte) {
-    Value *a = builder_.CreateGEP(builder_.getInt8Ty(), rowsOfA, byte);
     Value *b = at(columnsOfB, byte, plan.rowB / plan.groupBytes());
     for (unsigned sum = 0; sum < firstOfB; ++sum) {
       const unsigned row = sum / across, column = sum % across;
       const unsigned tileOfA = firstOfA + row % (plan.tileRegisters - firstOfA);
       if (column == 0) {
-        move(I::x86_tileloadd64, tileOfA, a, int64_t{row} * plan.tileRows * plan.rowA, plan.rowA);
+        moveTile(I::x86_tileloadd64, tileOfA, builder_.CreateGEP(builder_.getInt8Ty(), places[row].first, byte), places[row].rowBytes);
       }
       if (row == 0) {
         move(I::x86_tileloadd64, firstOfB + column, b, int64_t{column} * plan.lanes * plan.groupBytes(),

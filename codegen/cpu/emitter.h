@@ -288,13 +288,13 @@ private:
   void contractLoop(const Contraction &plan, llvm::ArrayRef<llvm::Value *> startsOfA, llvm::Value *startB, Values &sums);
   void contractStep(const Contraction &plan, llvm::function_ref<llvm::Value *(unsigned row)> placeInA, llvm::Value *rowOfB, llvm::Value *shift, Values &sums);
   void withTiles(const Contraction &plan, llvm::function_ref<void()> body);
-  void contractTiles(const Contraction &plan, llvm::Value *m, llvm::Value *n);
+  void contractTiles(const Contraction &plan, llvm::Value *m, llvm::Value *n), evenTiles(const Contraction &plan);
+  llvm::SmallVector<TilePlace, 4> tilesOfA(const Contraction &plan, llvm::Value *m);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
   llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
-  llvm::Value *rowsOf(const Contraction &plan), *biasWord(const Contraction &plan, int32_t bias);
-  llvm::Value *leastFieldOfA(const Contraction &plan);
+  llvm::Value *rowsOf(const Contraction &plan), *packRow(const Contraction &plan, llvm::Value *m), *biasWord(const Contraction &plan, int32_t bias);
+  llvm::Value *leastFieldOfA(const Contraction &plan), *leastField(llvm::Value *least);
   llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
-  llvm::Value *leastField(llvm::Value *least);
 };
 
 } // namespace libtile::codegen::cpu

@@ -125,6 +125,11 @@ struct Contraction {
   [[nodiscard]] int64_t groupBytes() const { return group * ir::byteSize(packed); }
 };
 
+// Where a tile of a lies, and how many bytes its rows are apart.
+struct TilePlace {
+  llvm::Value *first, *rowBytes;
+};
+
 [[nodiscard]] inline bool isAlways(llvm::Value *condition) { return llvm::PatternMatch::match(condition, llvm::PatternMatch::m_One()); }
 [[nodiscard]] inline bool isNever(llvm::Value *condition) { return llvm::PatternMatch::match(condition, llvm::PatternMatch::m_Zero()); }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code that finds out whether there is something to flush. The least magnitudes of the packed operands
 // and of the sums are taken beforehand: of a once, of b and acc for each block of columns, whose panel of b
-// then lies in the cache for the contraction. Twice the magnitude less one, as an unsigned number, sorts
-// zeros last: a shift, a subtraction and a minimum for each vector. That is little beside the multiply-adds:
+// then lies in the cache for the contraction. The magnitude less one, as an unsigned number, sorts
+// zeros last: a mask, a subtraction and a minimum for each vector. That is little beside the multiply-adds:
 // a vector of b meets all rows, one of a all columns. Padding holds zeros.
 #include "codegen/cpu/tiny_numbers.h"
 #include "codegen/cpu/emitter.h"
@@ -14,14 +14,15 @@ using llvm::Value;
 
 namespace {
 
-// By lanes the least of `least` and of 2 |x| - 1 where the mask is on; null: everywhere.
+// By lanes the least of `least` and of |x| - 1 where the mask is on; null: everywhere.
 Value *leastOf(llvm::IRBuilder<> &builder, Value *bits, Value *least, Value *mask) {
   Value *one = llvm::ConstantInt::get(bits->getType(), 1);
-  Value *twice = builder.CreateShl(bits, one);
+  const unsigned width = bits->getType()->getScalarSizeInBits();
+  Value *magnitude = builder.CreateAnd(bits, llvm::ConstantInt::get(bits->getType(), llvm::APInt::getSignedMaxValue(width)));
   if (mask != nullptr) {
-    twice = builder.CreateSelect(mask, twice, llvm::Constant::getNullValue(bits->getType()));
+    magnitude = builder.CreateSelect(mask, magnitude, llvm::Constant::getNullValue(bits->getType()));
   }
-  return builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, least, builder.CreateSub(twice, one));
+  return builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, least, builder.CreateSub(magnitude, one));
 }
 
 } // namespace
@@ -62,8 +63,8 @@ Value *Emitter::rowsOf(const Contraction &plan) {
   return restEnd(plan.rowsEnd, plan.rows, plan.blockM);
 }
 
-// A column of vectors at a time, a block of rows at once. The last column ends at k, wherever that is in its
-// vector: what lies behind is not packed.
+// A column of vectors at a time, a block of rows at once; rows of tiles in place one after the other, as memory has them. The
+// last column ends at k, wherever that is in its vector: what lies behind is not packed. By tiles k is whole vectors.
 Value *Emitter::leastFieldOfA(const Contraction &plan) {
   const unsigned lanes = target_.vectorBytes / 2;
   llvm::Type *vector = Elementwise::widen(builder_.getInt16Ty(), lanes);
@@ -77,11 +78,14 @@ Value *Emitter::leastFieldOfA(const Contraction &plan) {
     Value *end = splat(builder_.CreateTrunc(left, builder_.getInt16Ty()), lanes);
     return builder_.CreateICmpULT(builder_.CreateStepVector(vector), end);
   };
+  const bool ofTiles = plan.tileRows > 1;
   if (plan.rowsOfA != nullptr) {
-    restLoop(builder_.getInt64(0), rowsOf(plan), plan.blockM, plan.effects, least, [&](Value *m) {
-      const auto starts = startsOfA(plan, m);
+    Contraction part = plan;
+    part.blockM = ofTiles ? 1 : plan.blockM;
+    restLoop(builder_.getInt64(0), rowsOf(plan), part.blockM, plan.effects, least, [&](Value *m) {
+      const auto starts = startsOfA(part, m);
       restLoop(builder_.getInt64(0), whole, lanes, plan.effects, least, [&](Value *column) {
-        Value *mask = maskAt(column);
+        Value *mask = ofTiles ? nullptr : maskAt(column);
         for (Value *start : starts) {
           Value *place = builder_.CreateGEP(builder_.getInt16Ty(), start, column);
           least[0] = leastOf(builder_, builder_.CreateAlignedLoad(vector, place, llvm::Align(2)), least[0], mask);
@@ -103,7 +107,7 @@ Value *Emitter::leastFieldOfA(const Contraction &plan) {
   return leastField(least[0]);
 }
 
-// By lanes the least of `least` and of all 2 |x| - 1. The vectors of a row are unrolled.
+// By lanes the least of `least` and of all |x| - 1. The vectors of a row are unrolled.
 Value *Emitter::leastOfPanel(const Contraction &plan, const Panel &panel, Value *least) {
   llvm::Type *vector = least->getType();
   const llvm::Align align(vector->getScalarSizeInBits() / 8);
@@ -123,9 +127,9 @@ Value *Emitter::leastOfPanel(const Contraction &plan, const Panel &panel, Value 
 Value *Emitter::leastField(Value *least) {
   Value *lane = builder_.CreateIntMinReduce(least);
   const unsigned bits = lane->getType()->getScalarSizeInBits();
-  Value *twice = builder_.CreateAdd(builder_.CreateZExt(lane, builder_.getInt64Ty()), builder_.getInt64(1));
+  Value *magnitude = builder_.CreateAdd(builder_.CreateZExt(lane, builder_.getInt64Ty()), builder_.getInt64(1));
   const unsigned fieldBits = 8;
-  return builder_.CreateTrunc(builder_.CreateLShr(twice, builder_.getInt64(bits - fieldBits)),
+  return builder_.CreateTrunc(builder_.CreateLShr(magnitude, builder_.getInt64(bits - 1 - fieldBits)),
                               builder_.getInt32Ty());
 }
 

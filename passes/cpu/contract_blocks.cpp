@@ -157,7 +157,7 @@ const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
   if (unit->ofTiles() && registersOf(rows, vectors, *unit) > registersFor(*unit, target)) {
     fail("the register blocks of a contract have more tiles than the unit " + name);
   }
-  if (rowsInPlaceOf(fn, contract).has_value() && (unit->ofTiles() || unit->packedBias() != 0)) {
+  if (rowsInPlaceOf(fn, contract).has_value() && unit->packedBias() != 0) {
     fail("the unit " + name + " reads no rows in place");
   }
   return *unit;

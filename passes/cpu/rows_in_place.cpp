@@ -63,8 +63,8 @@ bool haveRowsInPlace(const Function &fn, const Facts &facts, const Target &targe
   const Type type = fn.type(a);
   const int32_t k = type.dim(1), bytes = int32_t(type.elementBytes());
   // Whole vectors, by which a's numbers are looked at.
-  const bool fits = type.elem() == unit.packed && unit.packedBias() == 0 && !unit.ofTiles() &&
-                    shape.blockM <= kNestCosts.rowsInPlace && k == shape.packedK(k) &&
+  const bool fits = type.elem() == unit.packed && unit.packedBias() == 0 &&
+                    (unit.ofTiles() || shape.blockM <= kNestCosts.rowsInPlace) && k == shape.packedK(k) &&
                     k * bytes % std::max(target.vectorBytes, 16) == 0;
   if (!fits || !load.valid() || fn.block(load) != fn.region(loop) || !readsPlainly(fn, load)) {
     return false;

@@ -15,13 +15,14 @@ namespace {
 
 using ir::Elem;
 
-// `direct` numbers of each row of a are read in place; less than 0: the contract has no such rows. Sums are needed up to
-// column `end` and stored soon; less than 0: all of them, some time. Whether there are sums yet is known beforehand, or the
-// kernel is told.
+// `direct` numbers of each row of a are read in place; less than 0: the contract has no such rows. They lie in rows from the
+// last to the first, of which `turn` stand behind the first. Sums are needed up to column `end` and stored soon; less than 0: all
+// of them, some time. Whether there are sums yet is known beforehand, or the kernel is told.
 enum class Empty { never, always, told, toldNot };
 struct Shape {
   int m, n, k, blockM, blockN, direct = -1, end = -1;
   Empty empty = Empty::never;
+  int turn = 0;
 };
 
 struct Layout {
@@ -65,6 +66,18 @@ std::string kernel(const ir::ContractUnit &unit, const Shape &shape) {
          "}\n  return\n}\n";
 }
 
+// Where a number lies that is read in place: at an odd place.
+size_t placeInRows(const Shape &shape, const Layout &layout, int m, int k) {
+  return size_t((shape.m - 1 - m + shape.turn) % shape.m) * layout.rowInPlace + 1 + k;
+}
+
+void tabulateRows(NestedKernel &contract, const ir::ContractUnit &unit, const Shape &shape, const Layout &layout) {
+  for (int m = 0; m < shape.m; ++m) {
+    const uint64_t address = slot(contract.arena() + layout.inPlace + placeInRows(shape, layout, m, 0) * ir::byteSize(unit.packed));
+    std::memcpy(contract.arena() + layout.rows + 8 * m, &address, 8);
+  }
+}
+
 // Where b holds the element, counted in elements.
 size_t placeInB(const ir::ContractUnit &unit, const Layout &layout, int k, int n) {
   return (size_t(k / unit.group) * layout.rowB + n) * unit.group + k % unit.group;
@@ -83,13 +96,7 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
     std::memcpy(contract.arena() + base + index * ir::byteSize(elem), &bits, ir::byteSize(elem));
   };
   std::memset(contract.arena(), 0, layout.end);
-  // What is read in place lies at odd places, in rows from the last to the first; in the buffer there is something else.
-  const auto placeInRows = [&](int m, int k) { return size_t(shape.m - 1 - m) * layout.rowInPlace + 1 + k; };
-  for (int m = 0; m < shape.m; ++m) {
-    const uint8_t *row = contract.arena() + layout.inPlace + placeInRows(m, 0) * ir::byteSize(unit.packed);
-    const uint64_t address = slot(row);
-    std::memcpy(contract.arena() + layout.rows + 8 * m, &address, 8);
-  }
+  tabulateRows(contract, unit, shape, layout);
   const bool floats = ir::isFloat(unit.accumulator);
   std::vector<int> a(shape.m * shape.k), b(shape.k * shape.n), acc(shape.m * shape.n);
   const auto number = [&] {
@@ -102,10 +109,10 @@ void checkUnit(const std::string &target, const ir::ContractUnit &unit, const Sh
   for (int m = 0; m < shape.m; ++m) {
     for (int k = 0; k < shape.k; ++k) {
       a[m * shape.k + k] = number();
-      const bool inPlace = k < shape.direct;
+      const bool inPlace = k < shape.direct; // in the buffer there is something else
       put(0, unit.packed, size_t(m) * layout.rowA + k, inPlace ? 99 : a[m * shape.k + k] + unit.packedBias());
       if (inPlace) {
-        put(layout.inPlace, unit.packed, placeInRows(m, k), a[m * shape.k + k]);
+        put(layout.inPlace, unit.packed, placeInRows(shape, layout, m, k), a[m * shape.k + k]);
       }
     }
     for (int n = 0; n < shape.n; ++n) {
@@ -153,6 +160,12 @@ TEST(Contract, EveryUnit) {
           for (const Empty empty : {Empty::always, Empty::told, Empty::toldNot}) {
             checkUnit(target, unit, {48, 96, k, 16, 48, -1, -1, empty});
           }
+          for (int direct = 0; unit.packedBias() == 0 && direct <= k; direct += 7 * unit.stepK()) {
+            for (const int turn : {0, 5, 16, 47}) {
+              checkUnit(target, unit, {48, 96, k, 16, 48, direct, -1, turn == 5 ? Empty::told : Empty::never, turn});
+            }
+            checkUnit(target, unit, {96, 16, k, 96, 16, direct, -1, Empty::always, 40});
+          }
           continue;
         }
         checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes});
@@ -178,18 +191,21 @@ TEST(Contract, EveryUnit) {
 
 // Numbers around and below the least normal one, beside large ones: each sum rounds once, nothing else is
 // lost.
-void checkTiny(const std::string &target, const ir::ContractUnit &unit) {
+void checkTiny(const std::string &target, const ir::ContractUnit &unit, bool inPlace) {
   const int least = unit.operand == Elem::F16 ? -14 : unit.operand == Elem::F64 ? -1022 : -126;
   const int leastSum = unit.accumulator == Elem::F64 ? -1022 : -126;
   // bfdot rounds to odd, which may be the farther neighbour.
   const int digits = unit.accumulator == Elem::F64 ? 53 : unit.instruction == ir::MultiplyAdd::Bfdot128 ? 23 : 24;
   const int rows = unit.ofTiles() ? 2 * unit.rows : 6;
   const int k = unit.ofTiles() ? unit.stepK() : 22;
-  const Shape shape{rows, 2 * unit.lanes, k, rows, 2 * unit.lanes};
+  Shape shape{rows, 2 * unit.lanes, k, rows, 2 * unit.lanes};
+  shape.direct = inPlace ? k : -1;
+  shape.turn = inPlace ? 1 : 0;
   const Layout layout = layoutOf(unit, shape);
   NestedKernel contract(kernel(unit, shape), target);
   std::mt19937 random(5);
   std::memset(contract.arena(), 0, layout.end);
+  tabulateRows(contract, unit, shape, layout);
   // Returns the number as the buffer holds it: of the operand's type.
   const auto put = [&](size_t base, Elem elem, size_t index, long double value) {
     const long double held = elem == unit.accumulator && base == layout.acc
@@ -206,8 +222,8 @@ void checkTiny(const std::string &target, const ir::ContractUnit &unit) {
   std::vector<long double> a(shape.m * shape.k), b(shape.k * shape.n), acc(shape.m * shape.n);
   for (int m = 0; m < shape.m; ++m) {
     for (int k = 0; k < shape.k; ++k) {
-      a[m * shape.k + k] =
-          put(0, unit.packed, size_t(m) * layout.rowA + k, number(least - 6, least + 4));
+      const size_t place = inPlace ? placeInRows(shape, layout, m, k) : size_t(m) * layout.rowA + k;
+      a[m * shape.k + k] = put(inPlace ? layout.inPlace : 0, unit.packed, place, number(least - 6, least + 4));
     }
     for (int n = 0; n < shape.n; ++n) {
       acc[m * shape.n + n] = put(layout.acc, unit.accumulator, size_t(m) * shape.n + n,
@@ -248,7 +264,10 @@ TEST(Contract, TinyNumbers) {
   for (const std::string &target : dotTargets()) {
     for (const ir::ContractUnit &unit : codegen::findTarget(target).contractUnits) {
       if (ir::isFloat(unit.operand)) {
-        checkTiny(target, unit);
+        checkTiny(target, unit, false);
+        if (unit.ofTiles()) {
+          checkTiny(target, unit, true);
+        }
       }
     }
   }
