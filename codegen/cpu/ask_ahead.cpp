@@ -88,7 +88,8 @@ Value *Emitter::advanceOf(ValueId value, ir::OpId loop) {
   const ir::OpId op = fn_.def(value);
   const Opcode opcode = fn_.opcode(op);
   if (opcode == Opcode::ProgramId || opcode == Opcode::Constant) {
-    return builder_.getInt64(opcode == Opcode::ProgramId && fn_.getInt(op, Attr::axis) == 0 ? 1 : 0);
+    const bool moves = !loop.valid() && opcode == Opcode::ProgramId && fn_.getInt(op, Attr::axis) == 0;
+    return builder_.getInt64(moves ? 1 : 0);
   }
   const bool isSum = opcode == Opcode::Add || opcode == Opcode::PtrAdd;
   if (!isSum && opcode != Opcode::Mul && opcode != Opcode::SExt) {
