@@ -5,6 +5,8 @@ A row is measured in rounds; each round times ours and the peer one after the ot
 order, for about the same time. The ratio is the median of the rounds' peer/ours, so drifting clocks
 and noisy neighbours hit both sides; the spread is (p90 - p10) / median of those ratios.
 
+On a CPU each side runs untimed first, for as long as threads of the other's library wait busily for work behind its last call.
+
 On a GPU launches wait behind one that sleeps until the host has made them all: the time is the GPU's, of one call behind the other.
 What a launch takes of the host has rows of its own (launch, launch_torch).
 """
@@ -13,6 +15,7 @@ import time
 
 
 LONG = 1.0  # seconds
+BUSY = 0.02  # seconds that libgomp's threads, which are torch's, wait busily: 300,000 pauses of 20 to 60 ns
 
 
 def _wall(fn, repeats):
@@ -52,6 +55,12 @@ def _host(fn):
     return time.perf_counter() - start
 
 
+def _settle(fn):
+    end = time.perf_counter() + BUSY
+    while time.perf_counter() < end:
+        fn()
+
+
 def quantile(values, q):
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
@@ -70,6 +79,8 @@ def interleaved(ours, peer, device, rounds=15, round_seconds=0.1):
     for i in range(rounds):
         sides = [(0, ours), (1, peer)]
         for side, fn in sides if i % 2 == 0 else sides[::-1]:
+            if clock is _wall:
+                _settle(fn)
             times[side].append(clock(fn, repeats[side]))
     ratios = [b / a for a, b in zip(*times)]
     ratio = statistics.median(ratios)
