@@ -35,8 +35,10 @@ constexpr float kShortJobNanoseconds = 12000;
 // A chunk should last at least this long: the counter is no bottleneck then, and runs of memory stay
 // with one core (docs/decisions.md 28).
 constexpr float kChunkNanoseconds = 30000;
-// How often a thread looks for work (or the end of it) before it sleeps: some 20 microseconds.
-constexpr int kSpins = 400;
+// How long a thread looks for work (or the end of it) before it sleeps; and how often in between it asks for the time. A
+// pause is 35 ns to 70 ns.
+constexpr std::chrono::microseconds kSpin{25};
+constexpr int kPauses = 16;
 // How often a thread that only waits asks whether the launch is interrupted.
 constexpr std::chrono::milliseconds kAskEvery{50};
 
@@ -71,6 +73,20 @@ void pause() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// Whether it came true before it is time to sleep.
+template <class Condition> bool spinUntil(Condition isSo) {
+  const auto end = Clock::now() + kSpin;
+  do {
+    for (int i = 0; i < kPauses; ++i) {
+      if (isSo()) {
+        return true;
+      }
+      pause();
+    }
+  } while (Clock::now() < end);
+  return false;
 }
 
 // Where a launch stands while it is handed out.
@@ -129,16 +145,15 @@ private:
   static constexpr size_t kStands = 16;
 
   void awaitUsers(Stand &stand, RunningJob &running) {
-    for (int spin = 0; stand.users.load() != 0 && spin < kSpins; ++spin) {
-      pause();
-    }
+    const auto isLeft = [&] { return stand.users.load() == 0; };
+    (void)spinUntil(isLeft);
     running.endWatch();
-    if (stand.users.load() == 0) {
+    if (isLeft()) {
       return;
     }
     std::unique_lock lock(mutex_);
     stand.waits.store(true);
-    while (!detached_.wait_for(lock, kAskEvery, [&] { return stand.users.load() == 0; })) {
+    while (!detached_.wait_for(lock, kAskEvery, isLeft)) {
       lock.unlock();
       running.ask();
       lock.lock();
@@ -192,11 +207,8 @@ private:
   }
 
   void waitForJob(uint32_t seen) {
-    for (int spin = 0; spin < kSpins; ++spin) {
-      if (published_.load(std::memory_order_acquire) != seen) {
-        return;
-      }
-      pause();
+    if (spinUntil([&] { return published_.load(std::memory_order_acquire) != seen; })) {
+      return;
     }
     sleepers_.fetch_add(1);
     published_.wait(seen);
