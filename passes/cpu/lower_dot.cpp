@@ -19,6 +19,7 @@
 #include "passes/cpu/pack_ahead.h"
 #include "passes/cpu/pack_operands.h"
 #include "passes/cpu/packed_words.h"
+#include "passes/cpu/rows_in_place.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -155,6 +156,18 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
   state.buffer.set(fn.result(dot), home);
 }
 
+// A table of a's rows, if they may be read in place; whether they are, an i1, or invalid.
+ValueId openRows(NestState &state, OpId dot, const ContractShape &shape, PackedOperands &packed) {
+  Function &fn = state.fn;
+  const bool isPlanned = std::ranges::find(state.plan.inPlace, dot) != state.plan.inPlace.end();
+  if (!isPlanned || state.stored(fn.operand(dot, 0))) {
+    return {};
+  }
+  Builder before(fn, dot);
+  packed.rows = allocBuffer(before, std::array{shape.paddedM}, Type::scalar(Elem::I64));
+  return areWholeRows(fn, dot);
+}
+
 } // namespace
 
 const ContractShape *contractOf(const NestState &state, OpId dot) {
@@ -226,8 +239,9 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
   }
   const int32_t k = fn.type(fn.operand(dot, 0)).dim(1);
   const PackingPlaces places = packingPlaces(state, state.plan, dot);
-  const PackedOperands packed = allocPacked(state, places, *shape, k);
-  packOperands(state, {dot, places, *shape, packed});
+  PackedOperands packed = allocPacked(state, places, *shape, k);
+  const ValueId inPlace = openRows(state, dot, *shape, packed);
+  packOperands(state, {.dot = dot, .places = places, .shape = *shape, .packed = packed, .column = {}, .slice = {}, .inPlace = inPlace, .isKept = {}});
   const Type type = fn.type(fn.result(dot));
   const ValueId start = fn.operand(dot, 2);
   const bool isThere = home.valid() && state.buffer[start] == home;
@@ -247,7 +261,9 @@ void lowerDot(NestState &state, OpId dot, ValueId home) {
     });
   }
   Builder before(fn, dot);
-  emitContract(state, dot, *shape, packed, home, {before.i32(shape->packedK(k)), before.constInt(kI1, isFresh ? 1 : 0)});
+  const ValueId all = before.i32(shape->packedK(k));
+  const ValueId direct = inPlace.valid() ? before.make(Opcode::Select, {inPlace, all, before.i32(0)}) : ValueId{};
+  emitContract(state, dot, *shape, packed, home, {all, before.constInt(kI1, isFresh ? 1 : 0), direct});
   state.buffer.set(fn.result(dot), home);
 }
 

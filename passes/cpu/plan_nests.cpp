@@ -146,6 +146,17 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
   }
 }
 
+// Behind planChunks.
+void planRowsInPlace(const Function &fn, const Facts &facts, const Target &target, CpuPlan &plan) {
+  for (const auto &[dot, shape] : plan.contracts) {
+    const ValueId a = fn.operand(dot, 0);
+    if (!plan.chunks.contains(fn.parentOp(fn.block(dot))) && fn.type(a).rank() == 2 && plan.tiles[a].keep == Keep::inline_ &&
+        haveRowsInPlace(fn, facts, target, {}, dot, shape)) {
+      plan.inPlace.push_back(dot);
+    }
+  }
+}
+
 // By nests that are made of a copy.
 void planShapes(const Function &fn, const Facts &facts, const Target &target, CpuPlan &plan) {
   plan.pins = nestPins(fn);
@@ -164,6 +175,7 @@ CpuPlan planNests(const Function &fn, const Facts &facts, const Target &target) 
   planSunkLoops(fn, plan);
   planTiles(fn, facts, plan);
   planChunks(fn, facts, target, plan);
+  planRowsInPlace(fn, facts, target, plan);
   planShapes(fn, facts, target, plan);
   return plan;
 }

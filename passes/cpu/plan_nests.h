@@ -82,6 +82,7 @@ struct CpuPlan {
   // Of each dot that has a unit, or of a slice of it (lower_dot.h); others are multiply-adds in a fold.
   std::map<ir::OpId, ContractShape> contracts;
   std::map<ir::OpId, PlannedChunks> chunks; // by the loop
+  std::vector<ir::OpId> inPlace;            // dots outside of chunks whose rows of a are read in place (rows_in_place.h)
   // The nests that each op needs, in the order in which they are made: of an op whose elements are computed where they
   // are needed, and of a loop that is sunk, those that store its tiles.
   std::map<ir::OpId, std::vector<NestShape>> nests;

@@ -66,11 +66,12 @@ bool haveRowsInPlace(const Function &fn, const Facts &facts, const Target &targe
   const bool fits = type.elem() == unit.packed && unit.packedBias() == 0 &&
                     (unit.ofTiles() || shape.blockM <= kNestCosts.rowsInPlace) && k == shape.packedK(k) &&
                     k * bytes % std::max(target.vectorBytes, 16) == 0;
-  if (!fits || !load.valid() || fn.block(load) != fn.region(loop) || !readsPlainly(fn, load)) {
+  const BlockId block = loop.valid() ? fn.region(loop) : fn.block(dot);
+  if (!fits || !load.valid() || fn.block(load) != block || !readsPlainly(fn, load)) {
     return false;
   }
   const ValueId pointers = fn.operand(load, 0);
-  return facts.access().constantStride(pointers, 1) == bytes && growthOf(fn, loop, pointers) == k;
+  return facts.access().constantStride(pointers, 1) == bytes && (!loop.valid() || growthOf(fn, loop, pointers) == k);
 }
 
 ValueId areWholeRows(Function &fn, OpId dot) {
@@ -98,8 +99,7 @@ void tabulateRows(NestState &state, OpId dot, OpId position, const ContractShape
                   const PackedOperands &packed, ValueId column) {
   const ValueId pointers = state.fn.operand(state.fn.def(state.fn.operand(dot, 0)), 0);
   Builder before(state.fn, position);
-  const ValueId isFirst = before.cmp(CmpPred::eq, column, before.i32(0));
-  const OpId place = openBranches(state.fn, position, isFirst)[0];
+  const OpId place = column.valid() ? openBranches(state.fn, position, before.cmp(CmpPred::eq, column, before.i32(0)))[0] : position;
   // Rows of padding are read like the last one, and what they sum up to by nobody.
   const auto tabulate = [&](int32_t first, int32_t rows, bool same) {
     emitNest(state, place, std::array{rows}, {0, lanesFor(state, std::array{pointers}, rows)},
