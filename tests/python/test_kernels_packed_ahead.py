@@ -18,7 +18,8 @@ def integers(rng, shape, dtype=F32):
 def ahead(launched):
     """Of each dot, which operands are packed there; None where no CPU's plan says so."""
     plan = launched.asm["plan"] if "nested" in launched.asm else None
-    return plan and [line.split(", ")[-1].split(" ")[0] if SAYS in line else "" for line in plan.splitlines() if "blocks of" in line]
+    dots = [line.split(", ") for line in (plan or "").splitlines() if "blocks of" in line]
+    return plan and [next((part.split(" ")[0] for part in dot if SAYS in part), "") for dot in dots]
 
 
 @libtile.jit
