@@ -174,4 +174,10 @@ void Emitter::askFor(Value *address, bool forWriting, bool isNear) {
                            {address, builder_.getInt32(forWriting ? 1 : 0), builder_.getInt32(isNear ? kAllCaches : kSecondCache), builder_.getInt32(kData)});
 }
 
+// The line that a row which begins or ends here shares with the one beside it.
+void Emitter::askForSharedLine(Value *place) {
+  Value *within = builder_.CreateAnd(builder_.CreatePtrToInt(place, builder_.getInt64Ty()), builder_.getInt64(kCacheLine - 1));
+  askFor(builder_.CreateSelect(builder_.CreateICmpNE(within, builder_.getInt64(0)), place, harmlessPointer()), true);
+}
+
 } // namespace libtile::codegen::cpu

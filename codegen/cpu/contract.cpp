@@ -145,11 +145,16 @@ void Emitter::contractParts(const Contraction &whole, Value *rows, Value *direct
   });
 }
 
+// Where a row of a lies in the buffer.
+Value *Emitter::packedRow(const Contraction &plan, Value *m) {
+  return builder_.CreateGEP(builder_.getInt8Ty(), plan.a, builder_.CreateMul(m, builder_.getInt64(plan.rowA)));
+}
+
 // A row that is read in place goes to where it would be packed; returns that place. It is whole vectors.
 Value *Emitter::packRow(const Contraction &plan, Value *m) {
   llvm::Type *byte = builder_.getInt8Ty(), *vector = Elementwise::widen(byte, target_.vectorBytes);
   Value *from = builder_.CreateLoad(builder_.getPtrTy(), builder_.CreateGEP(builder_.getInt64Ty(), plan.rowsOfA, m));
-  Value *to = builder_.CreateGEP(byte, plan.a, builder_.CreateMul(m, builder_.getInt64(plan.rowA)));
+  Value *to = packedRow(plan, m);
   Value *bytes = builder_.CreateMul(plan.steps, builder_.getInt64(plan.groupBytes()));
   std::vector<Value *> none;
   restLoop(builder_.getInt64(0), bytes, target_.vectorBytes, plan.effects, none, [&](Value *offset) {
@@ -310,8 +315,7 @@ void Emitter::askAhead(const Contraction &plan, Value *m, Value *n) {
 // Where the block of a begins: its first row in the buffer, or each row in place.
 llvm::SmallVector<Value *, 6> Emitter::startsOfA(const Contraction &plan, Value *m) {
   if (plan.rowsOfA == nullptr) {
-    Value *bytes = builder_.CreateMul(m, builder_.getInt64(plan.rowA));
-    return {builder_.CreateGEP(builder_.getInt8Ty(), plan.a, bytes)};
+    return {packedRow(plan, m)};
   }
   llvm::SmallVector<Value *, 6> rows;
   Value *first = builder_.CreateGEP(builder_.getInt64Ty(), plan.rowsOfA, m);

@@ -85,8 +85,7 @@ llvm::SmallVector<TilePlace, 4> Emitter::tilesOfA(const Contraction &plan, Value
   for (unsigned row = 0; row < plan.blockM; row += plan.tileRows) {
     Value *top = builder_.CreateAdd(m, builder_.getInt64(row));
     if (plan.rowsOfA == nullptr) {
-      Value *offset = builder_.CreateMul(top, builder_.getInt64(plan.rowA));
-      places.push_back({builder_.CreateGEP(builder_.getInt8Ty(), plan.a, offset), builder_.getInt64(plan.rowA)});
+      places.push_back({packedRow(plan, top), builder_.getInt64(plan.rowA)});
       continue;
     }
     Value *table = builder_.CreateGEP(number, plan.rowsOfA, top);

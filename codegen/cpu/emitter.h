@@ -292,7 +292,7 @@ private:
   llvm::SmallVector<TilePlace, 4> tilesOfA(const Contraction &plan, llvm::Value *m);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
   llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
-  llvm::Value *rowsOf(const Contraction &plan), *packRow(const Contraction &plan, llvm::Value *m), *biasWord(const Contraction &plan, int32_t bias);
+  llvm::Value *rowsOf(const Contraction &plan), *packedRow(const Contraction &plan, llvm::Value *m), *packRow(const Contraction &plan, llvm::Value *m), *biasWord(const Contraction &plan, int32_t bias);
   llvm::Value *leastFieldOfA(const Contraction &plan), *leastField(llvm::Value *least);
   llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
 };

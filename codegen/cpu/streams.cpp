@@ -139,12 +139,6 @@ Value *Emitter::nextRow(ValueId pointer, ir::OpId nest) {
   return builder_.CreateSelect(runsAgain(loop), inLoop, inProgram != nullptr ? inProgram : builder_.getInt64(0));
 }
 
-// The line that a row which begins or ends here shares with the one beside it.
-void Emitter::askForSharedLine(Value *place) {
-  Value *within = builder_.CreateAnd(builder_.CreatePtrToInt(place, builder_.getInt64Ty()), builder_.getInt64(kCacheLine - 1));
-  askFor(builder_.CreateSelect(builder_.CreateICmpNE(within, builder_.getInt64(0)), place, harmlessPointer()), true);
-}
-
 // Whole vectors from where whole steps stop, up to the nest's end, which is null if it has none. The lines that the row
 // shares with those beside it are asked for now, and those of the next row, too: until such a line is there, no store behind one to it
 // is made, and a row's own stores take less time than memory does.

@@ -38,7 +38,7 @@ public:
     for (ChunkedDot &dot : chunked_) {
       dot.packed = allocPacked(state_, {loop_, loop_}, dot.shape, chunk_ * stepOf(dot), slotsOf(dot) != 0);
       allocPanels(dot);
-      if (std::ranges::find(planned_.inPlace, dot.dot) != planned_.inPlace.end()) {
+      if (state_.plan.inPlace[dot.dot]) {
         Builder before(fn_, loop_);
         dot.packed.rows = allocBuffer(before, std::array{dot.shape.paddedM}, kI64);
       }

@@ -159,8 +159,7 @@ void lowerSlices(NestState &state, OpId dot, const ContractShape &shape, ValueId
 // A table of a's rows, if they may be read in place; whether they are, an i1, or invalid.
 ValueId openRows(NestState &state, OpId dot, const ContractShape &shape, PackedOperands &packed) {
   Function &fn = state.fn;
-  const bool isPlanned = std::ranges::find(state.plan.inPlace, dot) != state.plan.inPlace.end();
-  if (!isPlanned || state.stored(fn.operand(dot, 0))) {
+  if (!state.plan.inPlace[dot] || state.stored(fn.operand(dot, 0))) {
     return {};
   }
   Builder before(fn, dot);

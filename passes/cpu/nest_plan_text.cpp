@@ -116,13 +116,11 @@ private:
     const int32_t k = fn_.type(fn_.operand(dot, 0)).shape().back();
     const int32_t columns = shape.packedK(k) * (inChunks ? chunks->second.iterations : 1);
     const PackedShapes packed = packedShapes(shape, columns);
-    const std::vector<OpId> &direct = inChunks ? chunks->second.inPlace : plan_.inPlace;
-    const bool inPlace = std::ranges::find(direct, dot) != direct.end();
     return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
            sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
            " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run") +
            transposedText(shape) + aheadText(dot, inChunks) + keptText(inChunks ? chunks->second.kept : std::map<OpId, int32_t>{}, dot) +
-           (inPlace ? ", rows of a in place where nothing is masked off" : "") +
+           (plan_.inPlace[dot] ? ", rows of a in place where nothing is masked off" : "") +
            (inChunks && chunks->second.stores.contains(dot) ? ", where sums go asked for ahead" : "");
   }
 

@@ -124,11 +124,7 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
                           : dots.empty()                ? 0
                                                         : chunkOf(fn, target, plan, loop, dots);
     if (chunk > 1) {
-      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}, {}, {}};
-      std::ranges::copy_if(dots, std::back_inserter(planned.inPlace), [&](OpId dot) {
-        return plan.tiles[fn.operand(dot, 0)].keep == Keep::inline_ &&
-               haveRowsInPlace(fn, facts, target, loop, dot, plan.contracts.at(dot));
-      });
+      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}, {}};
       const IndexMap<ValueId, ValueId> nothingStored{ValueId{}};
       for (OpId dot : dots) {
         const ValueId sums = fn.result(loop, fn.defIndex(fn.operand(dot, 2)) - 1);
@@ -150,10 +146,9 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
 void planRowsInPlace(const Function &fn, const Facts &facts, const Target &target, CpuPlan &plan) {
   for (const auto &[dot, shape] : plan.contracts) {
     const ValueId a = fn.operand(dot, 0);
-    if (!plan.chunks.contains(fn.parentOp(fn.block(dot))) && fn.type(a).rank() == 2 && plan.tiles[a].keep == Keep::inline_ &&
-        haveRowsInPlace(fn, facts, target, {}, dot, shape)) {
-      plan.inPlace.push_back(dot);
-    }
+    const OpId around = fn.parentOp(fn.block(dot)), loop = plan.chunks.contains(around) ? around : OpId();
+    plan.inPlace.set(dot, fn.type(a).rank() == 2 && plan.tiles[a].keep == Keep::inline_ &&
+                              haveRowsInPlace(fn, facts, target, loop, dot, shape));
   }
 }
 

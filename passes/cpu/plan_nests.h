@@ -62,7 +62,6 @@ struct KeptTile {
 struct PlannedChunks {
   std::vector<ir::OpId> dots; // in program order
   int32_t iterations = 0;     // of one chunk, at least 2
-  std::vector<ir::OpId> inPlace; // those of the dots whose rows of a are read in place (rows_in_place.h)
   std::map<ir::OpId, ir::OpId> stores; // by the dot, those of its sums that are asked for ahead (sums_ahead.h)
   std::map<ir::OpId, int32_t> kept; // by the dot, of how many chunks b stays for the next program (kept_panels.h)
 };
@@ -82,7 +81,7 @@ struct CpuPlan {
   // Of each dot that has a unit, or of a slice of it (lower_dot.h); others are multiply-adds in a fold.
   std::map<ir::OpId, ContractShape> contracts;
   std::map<ir::OpId, PlannedChunks> chunks; // by the loop
-  std::vector<ir::OpId> inPlace;            // dots outside of chunks whose rows of a are read in place (rows_in_place.h)
+  ir::IndexMap<ir::OpId, bool> inPlace{false}; // of a dot: are its rows of a read in place (rows_in_place.h)
   // The nests that each op needs, in the order in which they are made: of an op whose elements are computed where they
   // are needed, and of a loop that is sunk, those that store its tiles.
   std::map<ir::OpId, std::vector<NestShape>> nests;

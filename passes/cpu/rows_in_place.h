@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a dot's left operand that a contract reads where they lie in memory.
 //
-// A unit takes words of a one by one, broadcast to all lanes, or tiles whose rows lie at any equal distances, so packing a copies
-// what it could read in place as well. It
-// may where the rows of the iterations of a chunk are one run in memory, in the unit's own type, and nothing of them is
-// masked off. The first is known beforehand; the second is asked in each iteration (chunk_dot_loops.h): from the first one on in which
-// something is masked off the chunk is packed. A dot outside of chunks is like a chunk of one.
+// A unit takes words of a one by one, broadcast to all lanes, or tiles whose rows lie at any equal distances, so packing a
+// copies what it could read in place as well. It may where the rows of the iterations of a chunk are one run in memory, in the
+// unit's own type, and nothing of them is masked off. The first is known beforehand; the second is asked in each iteration
+// (chunk_dot_loops.h): from the first one on in which something is masked off the chunk is packed. A dot outside of chunks is
+// like a chunk of one.
 #pragma once
 
 #include "passes/analysis/facts.h"
