@@ -12,15 +12,21 @@
 // find the work done.
 #pragma once
 
+#include "runtime/float_environment.h"
+
 namespace libtile::runtime {
 
-// Held while anything is compiled or loaded, and around each lock that a launch may take. May nest.
+// Held while anything is compiled or loaded, and around each lock that a launch may take. May nest. The compiler's own
+// numbers are computed as the code's will be.
 class CompileScope {
 public:
   CompileScope();
   ~CompileScope();
   CompileScope(const CompileScope &) = delete;
   CompileScope &operator=(const CompileScope &) = delete;
+
+private:
+  FloatEnvironment standard_;
 };
 
 // Held while a host function runs.

@@ -2,6 +2,7 @@
 #include "runtime/launch.h"
 
 #include "ir/float8.h"
+#include "runtime/float_environment.h"
 #include "runtime/fork.h"
 
 #include <algorithm>
@@ -205,6 +206,7 @@ std::string describeRefusal(const RuntimeParameter &parameter, const CallArgumen
 
 const RuntimeParameter *fillSlots(const Compiled &kernel, const CallArgument *arguments,
                                   uint64_t *slots) noexcept {
+  const FloatEnvironment standard;
   const std::vector<RuntimeParameter> &parameters = kernel.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const CallArgument &argument = arguments[parameters[i].argument];

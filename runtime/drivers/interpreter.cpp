@@ -4,6 +4,7 @@
 #include "runtime/drivers/driver.h"
 #include "runtime/drivers/launch_listener.h"
 #include "runtime/drivers/watch.h"
+#include "runtime/float_environment.h"
 #include "runtime/interpreter/allocations.h"
 #include "runtime/interpreter/interpreter.h"
 #include "runtime/interpreter/work.h"
@@ -59,6 +60,7 @@ public:
 
   const char *launch(LoadedCode &module, const LaunchShape &shape, const uint64_t *args, size_t numArgs,
                      void *stream, const Caller &caller, Findings *findings) noexcept override {
+    const FloatEnvironment standard;
     Interruptible interruptible{caller, {}};
     const interpreter::Launch launch{.fn = *static_cast<LoadedFunction &>(module).function,
                                      .grid = {shape.grid[0], shape.grid[1], shape.grid[2]},

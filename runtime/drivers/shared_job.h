@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/thread_pool.h"
 #include "runtime/drivers/watch.h"
+#include "runtime/float_environment.h"
 
 #include <algorithm>
 #include <atomic>
@@ -34,6 +35,7 @@ public:
   // Runs programs first .. end-1 in this thread, or fewer if the status word changes. Returns the
   // first that has not run to its end.
   [[nodiscard]] uint64_t run(uint64_t first, uint64_t end, uint8_t *memory) const {
+    const FloatEnvironment standard;
     return first + job_.kernel(job_.frame, first, end - first, memory);
   }
   [[nodiscard]] bool stops() const { return status().load(std::memory_order_relaxed) >= LIBTILE_STOP; }
