@@ -77,11 +77,14 @@ stride of 1, or one that 16 divides, makes code of its own with wide accesses.
 
 **Threads.** Launches and compilations may come from any thread. A CPU launch shares its programs among
 `libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
-number, too. `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
+number, too. In a process with OpenMP, which torch brings, launches of the main thread run on OpenMP's threads, as many
+as torch's operators use (`torch.set_num_threads`), unless another number is asked for. Kernels round to nearest and
+keep tiny numbers, whatever the thread that launches them does (`torch.set_flush_denormal`).
+
+**Environment.** `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
 passes to leave out. `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors, and `LIBTILE_DEBUG=1` assertions
 of kernels that do not hold (docs/debugging.md); `LIBTILE_LINE_INFO=1` has GPU code name the kernel's lines, for
-profilers. A variable that says what it cannot mean is an error of the first
-launch that needs it.
+profilers. A variable that says what it cannot mean is an error of the first launch that needs it.
 
 **Hooks.** Callables in `libtile.hooks.launch_enter` and `launch_exit` are called around each launch, for profilers and
 tracers.

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a job's memory stays valid: it lies on the caller's stack, and a stand of the pool points at it. A worker
-// raises the stand's users before it reads the pointer; the caller takes the pointer away once nothing is left
-// to hand out, then waits until there are no users. Nobody waits for a mutex on the way: sixteen threads that
-// do spend longer on it than on a short job.
 #include "runtime/drivers/thread_pool.h"
 
 #include "ir/diagnostic.h"
+#include "runtime/drivers/openmp.h"
 #include "runtime/drivers/shared_job.h"
+#include "runtime/drivers/stand.h"
 #include "runtime/drivers/watch.h"
 #include "runtime/environment.h"
 
@@ -35,12 +33,6 @@ constexpr float kShortJobNanoseconds = 12000;
 // A chunk should last at least this long: the counter is no bottleneck then, and runs of memory stay
 // with one core (docs/decisions.md 28).
 constexpr float kChunkNanoseconds = 30000;
-// How long a thread looks for work (or the end of it) before it sleeps; and how often in between it asks for the time. A
-// pause is 35 ns to 70 ns.
-constexpr std::chrono::microseconds kSpin{25};
-constexpr int kPauses = 16;
-// How often a thread that only waits asks whether the launch is interrupted.
-constexpr std::chrono::milliseconds kAskEvery{50};
 
 struct Arena {
   uint8_t *memory = nullptr;
@@ -67,44 +59,13 @@ private:
   Arena taken_;
 };
 
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Whether it came true before it is time to sleep.
-template <class Condition> bool spinUntil(Condition isSo) {
-  const auto end = Clock::now() + kSpin;
-  do {
-    for (int i = 0; i < kPauses; ++i) {
-      if (isSo()) {
-        return true;
-      }
-      pause();
-    }
-  } while (Clock::now() < end);
-  return false;
-}
-
-// Where a launch stands while it is handed out.
-struct alignas(64) Stand {
-  std::atomic<SharedJob *> job{nullptr};
-  std::atomic<bool> taken{false};         // by a launch
-  std::atomic<bool> waits{false};         // the launching thread sleeps until there are no users
-  std::unique_ptr<Range[]> ranges;        // one a thread
-  alignas(64) std::atomic<int> users{0};  // workers that may look at the job
-};
-
 class Pool {
 public:
   // A machine that gives no more threads still runs kernels on those it gave.
   void start(int threads) noexcept {
     try {
       for (Stand &stand : stands_) {
-        stand.ranges = std::make_unique<Range[]>(static_cast<size_t>(threads));
+        stand.serve(threads);
       }
       for (; threads_ < threads; ++threads_) {
         std::thread([this, index = static_cast<size_t>(threads_)] { workerLoop(index); }).detach();
@@ -118,7 +79,7 @@ public:
   // For a launch: one that is free, or nullptr: then there are more launches than the workers would help.
   [[nodiscard]] Stand *takeStand() noexcept {
     for (Stand &stand : stands_) {
-      if (!stand.taken.load(std::memory_order_relaxed) && !stand.taken.exchange(true)) {
+      if (stand.take()) {
         return &stand;
       }
     }
@@ -126,13 +87,11 @@ public:
   }
 
   void run(Stand &stand, SharedJob &job, uint8_t *memory) {
-    stand.job.store(&job);
+    stand.publish(job);
     published_.fetch_add(1);
     wake();
     job.work(0, memory);
-    stand.job.store(nullptr);
-    awaitUsers(stand, job.running());
-    stand.taken.store(false, std::memory_order_release);
+    stand.finish(job.running());
   }
   // The workers leave when they are done; the pool itself stays, since they still look at it.
   void close() {
@@ -143,23 +102,6 @@ public:
 
 private:
   static constexpr size_t kStands = 16;
-
-  void awaitUsers(Stand &stand, RunningJob &running) {
-    const auto isLeft = [&] { return stand.users.load() == 0; };
-    (void)spinUntil(isLeft);
-    running.endWatch();
-    if (isLeft()) {
-      return;
-    }
-    std::unique_lock lock(mutex_);
-    stand.waits.store(true);
-    while (!detached_.wait_for(lock, kAskEvery, isLeft)) {
-      lock.unlock();
-      running.ask();
-      lock.lock();
-    }
-    stand.waits.store(false);
-  }
 
   // Two sleepers; each of them wakes two more if there is work.
   void wake() {
@@ -172,28 +114,9 @@ private:
   bool help(size_t thread) {
     bool helped = false;
     for (Stand &stand : stands_) {
-      if (stand.job.load() == nullptr) {
-        continue;
-      }
-      stand.users.fetch_add(1);
-      if (SharedJob *job = stand.job.load(); job != nullptr && job->hasMore()) {
-        wake();
-        // Without memory the job is left to the others; its caller has an arena.
-        if (uint8_t *memory = threadArena(job->running().job().arenaBytes)) {
-          job->work(thread, memory);
-          helped = true;
-        }
-      }
-      detach(stand);
+      helped |= stand.help(thread, [this] { wake(); });
     }
     return helped;
-  }
-
-  void detach(Stand &stand) {
-    if (stand.users.fetch_sub(1) == 1 && stand.waits.load()) {
-      const std::lock_guard lock(mutex_);
-      detached_.notify_all();
-    }
   }
 
   void workerLoop(size_t thread) {
@@ -220,8 +143,6 @@ private:
   alignas(64) std::atomic<uint32_t> published_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> closed_{false};
-  std::mutex mutex_; // of those who sleep until a stand has no users
-  std::condition_variable detached_;
 };
 
 // The pool lives for ever: threads of a dying process may still look at it. A replaced one leaks, a
@@ -231,13 +152,15 @@ std::mutex &poolMutex() {
   static auto *mutex = new std::mutex;
   return *mutex;
 }
-int wantedThreads = 0; // guarded by poolMutex; 0: not asked for
+// 0: nobody asked for a number. As the environment says until setPoolThreads.
+std::atomic<int> &askedThreads() {
+  static std::atomic<int> asked = environmentNumber("LIBTILE_NUM_THREADS", kMostThreads);
+  return asked;
+}
 
-// As the environment says at the first use, or all cores.
-int defaultThreads() {
-  static const int wanted = environmentNumber("LIBTILE_NUM_THREADS", kMostThreads);
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return wanted > 0 ? wanted : std::clamp(cores, 1, kMostThreads);
+int ownThreads() {
+  const int asked = askedThreads().load();
+  return asked > 0 ? asked : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
 }
 
 Pool *makePool(int threads) noexcept {
@@ -256,7 +179,7 @@ Pool *pool() noexcept {
   const std::lock_guard lock(poolMutex());
   current = thePool.load(std::memory_order_acquire);
   if (current == nullptr) {
-    current = makePool(wantedThreads > 0 ? wantedThreads : defaultThreads());
+    current = makePool(ownThreads());
     thePool.store(current, std::memory_order_release);
   }
   return current;
@@ -275,20 +198,71 @@ bool isShort(float perProgram, uint64_t programs) {
   return perProgram > 0 && perProgram * static_cast<float>(programs) < kShortJobNanoseconds;
 }
 
+// nullptr: a launch of this thread uses the pool. As many as OpenMP's are as good as any where nobody asked.
+const OpenMp *teamForLaunch() noexcept {
+  const OpenMp *team = OpenMp::here();
+  const int asked = askedThreads().load(std::memory_order_relaxed);
+  return team != nullptr && (asked == 0 || asked == team->threads()) ? team : nullptr;
+}
+
+// Of a team's launches. It belongs to the process's first thread, and has one at a time: what is launched meanwhile is
+// launched in a region. nullptr: there is no memory for it.
+Stand *takeTeamStand(int threads) noexcept {
+  static auto *stand = new (std::nothrow) Stand;
+  try {
+    if (stand != nullptr && stand->ranges().size() != static_cast<size_t>(threads)) {
+      stand->serve(threads);
+    }
+  } catch (const std::exception &) {
+    return nullptr;
+  }
+  return stand != nullptr && stand->take() ? stand : nullptr;
+}
+
+void runOnTeam(const OpenMp &team, Stand &stand, SharedJob &job, uint8_t *memory) noexcept {
+  struct Region {
+    const OpenMp &team;
+    Stand &stand;
+    SharedJob &job;
+    uint8_t *memory;
+  } region = {team, stand, job, memory};
+  stand.publish(job);
+  team.parallel(
+      [](void *data) {
+        const auto &[team, stand, job, memory] = *static_cast<Region *>(data);
+        if (team.thread() == 0) {
+          // Until nobody works on it, asking meanwhile: at the region's end OpenMP waits without.
+          job.work(0, memory);
+          stand.finish(job.running());
+        } else {
+          isPoolThread = true;
+          (void)stand.help(static_cast<size_t>(team.thread()), [] {});
+          isPoolThread = false;
+        }
+      },
+      &region);
+}
+
 // Runs the programs from `first` on, which cost about so much each, in all threads. Returns the
 // nanoseconds that these were busy.
 float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *memory) noexcept {
-  Pool *workers = pool();
-  const int threads = workers != nullptr ? workers->threads() : 1;
-  Stand *stand = threads > 1 ? workers->takeStand() : nullptr;
+  const OpenMp *team = teamForLaunch();
+  Pool *workers = team == nullptr ? pool() : nullptr;
+  const int threads = team != nullptr ? team->threads() : workers != nullptr ? workers->threads() : 1;
+  Stand *stand = nullptr;
+  if (threads > 1) {
+    stand = team != nullptr ? takeTeamStand(threads) : workers->takeStand();
+  }
   Range own;
   std::span<Range> ranges(&own, 1);
   if (stand != nullptr && !running.job().inOrder) {
-    ranges = {stand->ranges.get(), static_cast<size_t>(threads)};
+    ranges = stand->ranges();
   }
   SharedJob job(running, first, chunkFor(running.job().programs - first, perProgram, threads), ranges);
   if (stand == nullptr) {
     job.work(0, memory);
+  } else if (team != nullptr) {
+    runOnTeam(*team, *stand, job, memory);
   } else {
     workers->run(*stand, job, memory);
   }
@@ -391,7 +365,7 @@ JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller) noexcept {
   return JobEnd::Done;
 }
 
-void preparePool() { (void)defaultThreads(); }
+void preparePool() { (void)askedThreads(); }
 
 void setPoolThreads(int64_t threads) {
   if (threads < 0 || threads > kMostThreads) {
@@ -399,8 +373,8 @@ void setPoolThreads(int64_t threads) {
                         std::to_string(kMostThreads));
   }
   const std::lock_guard lock(poolMutex());
-  wantedThreads = threads > 0 ? static_cast<int>(threads) : defaultThreads();
-  Pool *old = thePool.exchange(makePool(wantedThreads));
+  askedThreads().store(static_cast<int>(threads));
+  Pool *old = thePool.exchange(makePool(ownThreads()));
   if (old != nullptr) {
     old->close();
   }
@@ -408,6 +382,9 @@ void setPoolThreads(int64_t threads) {
 
 int poolThreads() {
   preparePool();
+  if (const OpenMp *team = teamForLaunch(); team != nullptr) {
+    return team->threads();
+  }
   const Pool *current = pool();
   return current != nullptr ? current->threads() : 1;
 }
@@ -416,6 +393,7 @@ void forgetPoolAfterFork() noexcept {
   // The parent's workers do not exist here; a mutex held by one of its threads would stay held.
   new (&poolMutex()) std::mutex;
   thePool.store(nullptr);
+  forgetOpenMpAfterFork();
   forgetWatcherAfterFork();
 }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/drivers/thread_pool.h"
+// Built twice: for the pool's own threads, and for OpenMP's (test_openmp.cpp).
+#include "tests/runtime/pool_jobs.h"
 
 #include "runtime/drivers/watch.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cfenv>
 #include <chrono>
-#include <cstring>
-#include <functional>
 #include <mutex>
 #include <set>
 #include <sys/wait.h>
@@ -21,66 +20,6 @@ using namespace libtile::runtime;
 
 namespace {
 
-using codegen::cpu::Frame;
-
-// A job of C++ functions: `Programs` has program(index, arena), which runs on any thread.
-template <class Programs> class TestJob {
-public:
-  TestJob(Programs &programs, uint64_t count, size_t arenaBytes = 0, bool inOrder = false)
-      : frame_(codegen::cpu::makeFrame(reinterpret_cast<const uint64_t *>(&programs), kOne, nullptr)),
-        job_{run, &frame_, count, arenaBytes, inOrder} {}
-  JobEnd run(JobCost &cost, const Caller &caller = {}) { return runJob(job_, cost, caller); }
-
-private:
-  static constexpr int32_t kOne[3] = {1, 1, 1};
-  // As compiled kernels do: back between programs if the status word says so.
-  static uint64_t run(const Frame *frame, uint64_t first, uint64_t count, uint8_t *arena) {
-    auto *programs = reinterpret_cast<Programs *>(const_cast<uint64_t *>(frame->arguments));
-    uint64_t done = 0;
-    while (done < count) {
-      if (!programs->program(first + done, arena, *frame)) {
-        return done;
-      }
-      ++done;
-      if (std::atomic_ref(*frame->status).load() != LIBTILE_RUN) {
-        break;
-      }
-    }
-    return done;
-  }
-  Frame frame_;
-  Job job_;
-};
-
-// Turns of a loop, asking as compiled loops do. False: the launch ends.
-bool waitUntil(const Frame &frame, const std::function<bool()> &done) {
-  while (!done()) {
-    if (std::atomic_ref(*frame.status).load() >= LIBTILE_ATTEND && frame.poll(&frame) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Counts how often each program ran.
-struct Counts {
-  explicit Counts(size_t programs) : times(programs) {}
-  std::vector<std::atomic<int>> times;
-  bool program(uint64_t index, uint8_t *arena, const Frame &) {
-    times[index].fetch_add(1);
-    arena[0] = static_cast<uint8_t>(index);
-    return true;
-  }
-  [[nodiscard]] bool allOnce() const {
-    return std::ranges::all_of(times, [](const auto &time) { return time.load() == 1; });
-  }
-};
-
-bool runOnce(size_t programs, JobCost &cost, bool inOrder = false) {
-  Counts counts(programs);
-  return TestJob(counts, programs, 64, inOrder).run(cost) == JobEnd::Done && counts.allOnce();
-}
-
 // Program p waits for p - 1.
 struct Chain {
   std::vector<std::atomic<int>> done;
@@ -89,22 +28,6 @@ struct Chain {
     while (index > 0 && done[index - 1].load() == 0) {
     }
     done[index].store(1);
-    return true;
-  }
-};
-
-// Which thread ran each program; each lasts until all threads are inside of one.
-struct Owners {
-  Owners(size_t programs, unsigned threads) : owner(programs), threads(threads) {}
-  std::vector<std::thread::id> owner;
-  unsigned threads;
-  std::atomic<unsigned> inside{0};
-  bool program(uint64_t index, uint8_t *, const Frame &) {
-    owner[index] = std::this_thread::get_id();
-    inside.fetch_add(1);
-    while (inside.load() < threads) {
-      std::this_thread::yield();
-    }
     return true;
   }
 };
@@ -140,7 +63,7 @@ struct LateWork {
 
 class ThreadPool : public ::testing::TestWithParam<int> {
 protected:
-  void SetUp() override { setPoolThreads(GetParam()); }
+  void SetUp() override { useThreads(GetParam()); }
 };
 
 } // namespace
@@ -220,6 +143,30 @@ TEST_P(ThreadPool, AForkedChildHasItsOwnPool) {
   EXPECT_EQ(status, 0);
 }
 
+// Neither the launching thread's way to round nor that of threads which began with it reaches a program.
+TEST_P(ThreadPool, FloatsAreRoundedToNearest) {
+  struct Rounding {
+    std::atomic<int> right{0};
+    // fegetround() tells of the x87 alone.
+    static bool isToNearest() {
+      const volatile float one = 1, little = 0x1p-30F;
+      return one + little == one;
+    }
+    bool program(uint64_t, uint8_t *, const Frame &) {
+      right += isToNearest() ? 1 : 0;
+      return true;
+    }
+  } programs;
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  useThreads(GetParam() + 1);
+  JobCost cost;
+  cost.record(1e5);
+  EXPECT_EQ(TestJob(programs, 1000).run(cost), JobEnd::Done);
+  EXPECT_FALSE(Rounding::isToNearest());
+  ASSERT_EQ(std::fesetround(FE_TONEAREST), 0);
+  EXPECT_EQ(programs.right.load(), 1000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPool, ::testing::Values(1, 2, 3, 8));
 
 TEST(ThreadArena, GrowsAndIsAligned) {
@@ -292,7 +239,7 @@ TEST(JobCost, ShortJobsAreKnownAfterTheFirst) {
 }
 
 TEST(LongJobs, GetHelpWhateverTheFirstProgramsSay) {
-  setPoolThreads(3);
+  useThreads(3);
   for (const float estimate : {0.0F, 1.0F}) { // not known; known to be short
     JobCost cost;
     if (estimate > 0) {
@@ -381,7 +328,7 @@ TEST(LongJobs, SayWhenTheyLast) {
   Asked asked;
   LateWork work(1);
   work.threads = 100; // each program lasts its 20 ms
-  setPoolThreads(1);
+  useThreads(1);
   EXPECT_EQ(TestJob(work, LateWork::kQuick + 6).run(cost, asked.caller()), JobEnd::Done);
   EXPECT_EQ(asked.lasts, 1);
   EXPECT_GE(asked.questions, 1);
@@ -434,7 +381,7 @@ TEST_P(ThreadPool, InterruptionsReachAllLaunches) {
 
 // A signal's handler may launch, too.
 TEST(LongJobs, LaunchesNest) {
-  setPoolThreads(2);
+  useThreads(2);
   JobCost cost;
   int inner = 0;
   const Caller caller = {nullptr,
@@ -469,7 +416,7 @@ TEST(LongJobs, AProgramMayStopItsLaunch) {
       return true;
     }
   };
-  setPoolThreads(1);
+  useThreads(1);
   JobCost cost;
   Stopping programs;
   EXPECT_EQ(TestJob(programs, 1000).run(cost), JobEnd::Stopped);

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launches on the threads of torch's operators: each script in a process of its own, two threads a team."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+KERNELS = """
+import os, signal, sys, threading, time, types
+import numpy as np
+import torch
+
+torch.set_num_threads(2)
+
+def use_torch():
+    big = torch.arange(1 << 20, dtype=torch.float32)
+    assert float(torch.add(big, 1.0)[-1]) == 1 << 20
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+def load():
+    import libtile, libtile.language as tl
+
+    @libtile.jit
+    def scale(x, out, n, factor, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+    @libtile.jit
+    def add_tiny(x, out, n, tiny, TINY: tl.constexpr, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + i, tl.load(x + i, mask=i < n) + tiny + TINY, mask=i < n)
+
+    @libtile.jit
+    def wait_from(flag, out):
+        value = tl.load(flag, volatile=True)
+        while value == 0:
+            value = tl.load(flag, volatile=True)
+        tl.store(out + tl.program_id(0), value)
+
+    @libtile.jit
+    def meet(inside, met, turns):
+        # Programs but the first wait until two of them are under way at once, though not for ever.
+        seen = 2
+        if tl.program_id(0) > 0:
+            seen = tl.atomic_add(inside, 1) + 1
+            turn = 0
+            while (turn < turns) & (seen < 2):
+                seen = tl.atomic_add(inside, 0)
+                turn += 1
+            for _ in range(20_000):  # so that it seems worth sharing
+                seen = tl.atomic_add(inside, 0)
+        tl.store(met + tl.program_id(0), (seen >= 2).to(tl.int32))
+
+    def check(factor=3.0):
+        x = torch.arange(1_000_000, dtype=torch.float32)
+        out = torch.zeros_like(x)
+        for _ in range(3):
+            scale[(1000,)](x, out, x.numel(), factor, BLOCK=1024)
+            assert torch.equal(out, x * factor)
+
+    def check_shared():
+        # The first launch finds out that these programs last.
+        for turns in (10_000_000, 2_000_000_000):
+            met = torch.zeros(64, dtype=torch.int32)
+            meet[(64,)](torch.zeros(1, dtype=torch.int32), met, turns)
+        assert bool(met.all())
+
+    return libtile, types.SimpleNamespace(scale=scale, wait_from=wait_from, add_tiny=add_tiny), check, check_shared
+"""
+
+
+def start(tmp_path, text, **environment):
+    path = tmp_path / "script.py"
+    path.write_text(KERNELS + text)
+    kept = {name: value for name, value in os.environ.items() if name not in ("LIBTILE_NUM_THREADS", "OMP_NUM_THREADS")}
+    return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**kept, **environment})
+
+
+def finish(process, timeout=120):
+    try:
+        out, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == 0, (process.returncode, out, errors)
+    return out
+
+
+@pytest.mark.parametrize("asked", ["", "2", "3"])
+def test_launches_use_no_more_threads_than_torch(tmp_path, asked):
+    """Where nobody asks for another number, the process has as many threads as before."""
+    finish(start(tmp_path, f"""
+libtile, kernels, check, check_shared = load()
+asked = {asked or 2}
+use_torch()
+kernels.scale.warmup(torch.float32, torch.float32, 5, 1.0, BLOCK=1024, grid=(1,))
+before = tasks()
+check()
+check_shared()
+# The watcher of launches that last is one.
+assert tasks() - before <= 1 if asked == 2 else tasks() - before >= asked - 1, (before, tasks())
+assert libtile.num_threads() == asked
+if asked == 2:
+    torch.set_num_threads(3 if not {asked!r} else 2)
+    assert libtile.num_threads() == torch.get_num_threads()
+    check()
+    libtile.set_num_threads(5)
+    assert libtile.num_threads() == 5
+    check_shared()
+    libtile.set_num_threads(0)
+    assert libtile.num_threads() == torch.get_num_threads()
+    check()
+""", **({"LIBTILE_NUM_THREADS": asked} if asked else {})))
+
+
+def test_torch_comes_later(tmp_path):
+    """It is found when it has been loaded."""
+    path = tmp_path / "later.py"
+    path.write_text("""
+import os
+import numpy as np
+import libtile, libtile.language as tl
+
+@libtile.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+x, out = np.arange(1_000_000, dtype=np.float32), np.zeros(1_000_000, np.float32)
+scale[(1000,)](x, out, x.size, 2.0, BLOCK=1024)
+assert libtile.num_threads() == len(os.sched_getaffinity(0))
+import torch
+torch.set_num_threads(3)
+assert libtile.num_threads() == 3
+scale[(1000,)](x, out, x.size, 3.0, BLOCK=1024)
+assert (out == 3 * x).all()
+""")
+    kept = {name: value for name, value in os.environ.items() if name not in ("LIBTILE_NUM_THREADS", "OMP_NUM_THREADS")}
+    subprocess.run([sys.executable, str(path)], check=True, timeout=120, env=kept)
+
+
+@pytest.mark.parametrize("loads", ["before the fork", "in the child"])
+def test_a_forked_child_has_no_team(tmp_path, loads):
+    """Torch's threads are not there; GNU's OpenMP waits for them for ever."""
+    finish(start(tmp_path, f"""
+use_torch()
+loads = {loads!r}
+if loads == "before the fork":
+    libtile, kernels, check, check_shared = load()
+    check_shared()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    if loads == "in the child":
+        libtile, kernels, check, check_shared = load()
+    libtile.set_num_threads(2)
+    check_shared()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+if loads == "before the fork":
+    check_shared()
+    use_torch()
+"""))
+
+
+def test_control_c_ends_a_launch(tmp_path):
+    process = start(tmp_path, """
+libtile, kernels, check, check_shared = load()
+use_torch()
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    print("ready", flush=True)
+    kernels.wait_from[(64,)](torch.zeros(1, dtype=torch.int32), torch.zeros(64, dtype=torch.int32))
+except KeyboardInterrupt:
+    check()
+    use_torch()
+    print("interrupted")
+""")
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert finish(process) == "interrupted\n"
+
+
+def test_handlers_use_torch_and_launch(tmp_path):
+    process = start(tmp_path, """
+libtile, kernels, check, check_shared = load()
+flag, out = torch.zeros(1, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+def handle(number, frame):
+    use_torch()
+    check()
+    flag[0] = 5
+signal.signal(signal.SIGINT, handle)
+use_torch()
+print("ready", flush=True)
+kernels.wait_from[(64,)](flag, out)
+assert bool((out == 5).all())
+""")
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    finish(process)
+
+
+def test_threads_launch_beside_the_first_one(tmp_path):
+    finish(start(tmp_path, """
+libtile, kernels, check, check_shared = load()
+wrong = []
+def work():
+    try:
+        for _ in range(50):
+            check()
+            use_torch()
+    except BaseException as error:
+        wrong.append(error)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(50):
+    check()
+    use_torch()
+for thread in threads:
+    thread.join()
+assert not wrong, wrong
+"""))
+
+
+def test_flushed_numbers_stay_torchs(tmp_path):
+    """Threads that torch has told to flush tiny numbers to zero do not in kernels, and do again behind them; nor does
+    what is compiled, or given, become zero."""
+    finish(start(tmp_path, """
+assert torch.set_flush_denormal(True)
+use_torch()
+libtile, kernels, check, check_shared = load()
+x = torch.full((1_000_000,), 2.0 ** -120)
+out = torch.zeros_like(x)
+for _ in range(3):
+    kernels.scale[(1000,)](x, out, x.numel(), 2.0 ** -20, BLOCK=1024)
+    assert bool((out.view(torch.int32) == 1 << 9).all()), out.view(torch.int32)
+    assert float(torch.mul(x, 2.0 ** -20).view(torch.int32).max()) == 0
+x.zero_()
+for _ in range(3):
+    kernels.add_tiny[(1000,)](x, out, x.numel(), 2.0 ** -140, TINY=2.0 ** -141, BLOCK=1024)
+    assert bool((out.view(torch.int32) == 3 << 8).all()), out.view(torch.int32)
+""", LIBTILE_CACHE="0"))

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches on OpenMP's threads, GNU's own, which comes with the C++ library's development files. The pool's tests are
+// in this program, too (useThreads); here is when which threads are used.
+#include "runtime/drivers/openmp.h"
+#include "runtime/fork.h"
+#include "tests/runtime/pool_jobs.h"
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+#include <mutex>
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace libtile::runtime {
+
+namespace {
+
+// Opened as torch opens it: for all libraries of the process.
+void *library() {
+  static void *opened = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL);
+  return opened;
+}
+
+template <class Function> Function *named(const char *name) {
+  return reinterpret_cast<Function *>(dlsym(library(), name));
+}
+
+void setTeam(int threads) { named<void(int)>("omp_set_num_threads")(threads); }
+
+void inRegion(void (*body)(void *), void *data) {
+  named<void(void (*)(void *), void *, unsigned, unsigned)>("GOMP_parallel")(body, data, 0, 0);
+}
+
+using Threads = std::set<std::thread::id>;
+
+Threads teamsThreads() {
+  struct Seen {
+    std::mutex mutex;
+    Threads threads;
+  } seen;
+  inRegion(
+      [](void *data) {
+        auto &seen = *static_cast<Seen *>(data);
+        const std::lock_guard lock(seen.mutex);
+        seen.threads.insert(std::this_thread::get_id());
+      },
+      &seen);
+  return seen.threads;
+}
+
+// Of a launch that lasts until so many threads are inside of a program at once.
+Threads launchsThreads(unsigned threads) {
+  Owners programs(1000, threads);
+  JobCost cost;
+  cost.record(1e5);
+  EXPECT_EQ(TestJob(programs, 1000).run(cost), JobEnd::Done);
+  return {programs.owner.begin(), programs.owner.end()};
+}
+
+class OpenMpLaunches : public ::testing::Test {
+protected:
+  void SetUp() override { ASSERT_NE(library(), nullptr) << dlerror(); }
+};
+
+} // namespace
+
+void useThreads(int threads) {
+  setTeam(threads);
+  setPoolThreads(threads);
+}
+
+TEST_F(OpenMpLaunches, RunOnTheTeam) {
+  for (const int threads : {3, 2, 5, 5}) {
+    useThreads(threads);
+    const Threads team = teamsThreads();
+    EXPECT_EQ(team.size(), static_cast<size_t>(threads));
+    EXPECT_EQ(launchsThreads(static_cast<unsigned>(threads)), team);
+    EXPECT_EQ(poolThreads(), threads);
+  }
+}
+
+TEST_F(OpenMpLaunches, FollowItsNumberWhereNobodyAsked) {
+  setPoolThreads(0);
+  for (const int threads : {4, 1, 3}) {
+    setTeam(threads);
+    EXPECT_EQ(poolThreads(), threads);
+    EXPECT_EQ(launchsThreads(static_cast<unsigned>(threads)), teamsThreads());
+  }
+}
+
+TEST_F(OpenMpLaunches, OfAnotherNumberUseThePool) {
+  setTeam(2);
+  setPoolThreads(3);
+  EXPECT_EQ(poolThreads(), 3);
+  const Threads launchs = launchsThreads(3);
+  EXPECT_EQ(launchs.size(), 3U);
+  for (const std::thread::id thread : teamsThreads()) {
+    EXPECT_EQ(launchs.contains(thread), thread == std::this_thread::get_id());
+  }
+}
+
+TEST_F(OpenMpLaunches, OfOtherThreadsUseThePool) {
+  useThreads(3);
+  const Threads team = teamsThreads();
+  Threads launchs;
+  std::thread([&] {
+    EXPECT_EQ(OpenMp::here(), nullptr);
+    launchs = launchsThreads(3);
+  }).join();
+  EXPECT_EQ(launchs.size(), 3U);
+  for (const std::thread::id thread : team) {
+    EXPECT_FALSE(launchs.contains(thread));
+  }
+}
+
+TEST_F(OpenMpLaunches, InARegionUseThePool) {
+  useThreads(3);
+  const Threads team = teamsThreads();
+  std::atomic<int> right{0};
+  inRegion(
+      [](void *right) {
+        EXPECT_EQ(OpenMp::here(), nullptr);
+        JobCost cost;
+        cost.record(1e5);
+        *static_cast<std::atomic<int> *>(right) += runOnce(1000, cost) ? 1 : 0;
+      },
+      &right);
+  EXPECT_EQ(right.load(), 3);
+  EXPECT_EQ(launchsThreads(3), team);
+}
+
+// A team may have fewer threads than it could.
+TEST_F(OpenMpLaunches, RunOnAsManyAsThereAre) {
+  useThreads(4);
+  named<void(int)>("omp_set_dynamic")(1);
+  JobCost cost;
+  cost.record(1e5);
+  EXPECT_TRUE(runOnce(1000, cost));
+  EXPECT_TRUE(runOnce(1000, cost, true));
+  named<void(int)>("omp_set_dynamic")(0);
+}
+
+TEST_F(OpenMpLaunches, OfAForkedChildUseThePool) {
+  installForkHandlers();
+  useThreads(3);
+  (void)launchsThreads(3);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(OpenMp::here() == nullptr && launchsThreads(3).size() == 3 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+} // namespace libtile::runtime
