@@ -126,7 +126,7 @@ ir::Target x86(const char *name, const char *cpu, const char *features, int32_t 
   target.features = features;
   if (bytes == 64) {
     using enum ir::Float8;
-    target.functions = {{ir::Opcode::Scalb, Elem::F32}, {ir::Opcode::Scalb, Elem::F64}};
+    target.functions = {{ir::Opcode::Scalb, Elem::F32}, {ir::Opcode::Scalb, Elem::F64}, {ir::Opcode::Erf, Elem::F32}};
     for (const ir::Float8 format : {e5, e4nv, e4b15, e4b8, e5b16}) {
       target.functions.push_back({ir::Opcode::Float8Decode, Elem::BF16, format});
     }

@@ -2,6 +2,7 @@
 // The elementwise ops for which a CPU has an instruction, or lacks one.
 #include "codegen/cpu/elementwise.h"
 
+#include "codegen/cpu/error_function.h"
 #include "codegen/cpu/float8_tables.h"
 #include "codegen/require_pass.h"
 #include "ir/ops.h"
@@ -125,14 +126,20 @@ Value *inRegisters(llvm::IRBuilder<> &builder, llvm::ArrayRef<Value *> operands,
   return made == lanes ? all : lanesOf(builder, all, 0, lanes);
 }
 
-// Both of AVX-512.
+// Both of AVX-512, as are castFunction's.
 Value *CpuElementwise::function(Opcode opcode, llvm::ArrayRef<Value *> operands) {
-  requirePass(opcode == Opcode::Scalb, "expand_functions");
+  requirePass(opcode == Opcode::Scalb || opcode == Opcode::Erf, "expand_functions");
+  const auto ofVectors = [&](llvm::ArrayRef<Value *> vectors) {
+    return opcode == Opcode::Erf ? errorFunction(builder_, vectors[0]) : scaleVector(builder_, vectors[0], vectors[1]);
+  };
   if (operands[0]->getType()->isVectorTy()) {
-    return scaleVector(builder_, operands[0], operands[1]);
+    return ofVectors(operands);
   }
-  return builder_.CreateExtractElement(
-      scaleVector(builder_, asVector(builder_, operands[0]), asVector(builder_, operands[1])), uint64_t{0});
+  llvm::SmallVector<Value *, 2> vectors;
+  for (Value *operand : operands) {
+    vectors.push_back(asVector(builder_, operand));
+  }
+  return builder_.CreateExtractElement(ofVectors(vectors), uint64_t{0});
 }
 
 Value *CpuElementwise::castFunction(const ir::Function &fn, ir::OpId op, Value *operand) {

@@ -515,6 +515,29 @@ ULPS = {"exp": 1.1, "exp2": 0.9, "log": 0.7, "log2": 0.8, "sqrt": 0.5, "rsqrt": 
         "cos": 1.5, "erf": 1.5, "floor": 0, "ceil": 0, "sigmoid": 3}
 
 
+@everywhere
+@pytest.mark.parametrize("dtype", [F16, F32], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("which", sorted(ULPS))
+def test_functions_are_the_same_in_all_lanes(device, which, dtype):
+    """In one lane, in few and in many."""
+    rng = np.random.default_rng(11)
+    v = np.concatenate([[0.0, -0.0, np.inf, -np.inf, np.nan, 4.0, -4.0, 1e-7, 0.24], rng.standard_normal(503)]).astype(dtype)
+    on, made = OnDevice(device), []
+    for block in (1, 2, 4, 8, 16, 32, 128, 512):
+        out = on(poisoned(v.shape, dtype))
+        functions[(v.size // block,)](on(v), out, v.size, BLOCK=block, WHICH=which)
+        made.append(on.back(out))
+    for other in made[1:]:
+        np.testing.assert_array_equal(other, made[0])
+        np.testing.assert_array_equal(np.signbit(other)[~np.isnan(v)], np.signbit(made[0])[~np.isnan(v)])
+
+
+@pytest.mark.not_interpreted("it has no code")
+def test_erf_takes_its_coefficients_from_registers():
+    made = functions.warmup("*fp32", "*fp32", "i32", BLOCK=16, WHICH="erf", grid=(1,), target="avx512").asm["asm"]
+    assert made.count("vpermps") == 7 * made.count("vminps") > 0
+
+
 def exact_function(which):
     """In np.longdouble, whose sine takes any angle."""
     return {"rsqrt": lambda v: 1 / np.sqrt(v), "inverse": lambda v: 1 / v, "erf": np.vectorize(math.erf),
