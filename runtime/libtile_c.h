@@ -148,8 +148,8 @@ LIBTILE_API libtile_status libtile_targets(const char *const **names, size_t *co
 /* Ends the CPU launches under way in all threads within a second: they return LIBTILE_ERROR_DEVICE, and their arrays
    hold whatever was written. Launches of microseconds end as they are. May be called by a signal handler. */
 LIBTILE_API void libtile_interrupt_launches(void);
-/* Threads that CPU kernels use, 1 to 1024; 0: all cores, or as many as OpenMP has where a launch runs on its threads
-   (docs/cpp.md). LIBTILE_NUM_THREADS of the environment is the first value. */
+/* Threads that CPU kernels use, 1 to 1024; 0: all cores. LIBTILE_NUM_THREADS of the environment is the first
+   value. */
 LIBTILE_API libtile_status libtile_set_num_threads(int32_t threads);
 LIBTILE_API int32_t libtile_num_threads(void);
 /* Who gets what kernels print on CPUs: whole lines, without a 0; called by several threads at once. NULL: C's standard

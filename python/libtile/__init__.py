@@ -77,9 +77,10 @@ stride of 1, or one that 16 divides, makes code of its own with wide accesses.
 
 **Threads.** Launches and compilations may come from any thread. A CPU launch shares its programs among
 `libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
-number, too. In a process with OpenMP, which torch brings, launches of the main thread run on OpenMP's threads, as many
-as torch's operators use (`torch.set_num_threads`), unless another number is asked for. Kernels round to nearest and
-keep tiny numbers, whatever the thread that launches them does (`torch.set_flush_denormal`).
+number, too. Torch's operators run on threads of their own, which keep the cores for some milliseconds; launches of the
+main thread run on those (OpenMP's) while that takes less time, if nobody asked for another number than
+`torch.get_num_threads()`. `LIBTILE_OPENMP=0` leaves that out. Kernels round to nearest and keep tiny numbers, whatever
+the thread that launches them does (`torch.set_flush_denormal`).
 
 **Environment.** `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
 passes to leave out. `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors, and `LIBTILE_DEBUG=1` assertions

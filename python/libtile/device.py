@@ -19,8 +19,7 @@ def available_devices() -> list[str]:
 
 
 def set_num_threads(threads: int) -> None:
-    """Sets the number of threads that CPU kernels use, the calling one included: 1 to 1024, or 0 for all cores, or as
-    many as OpenMP has where a launch runs on its threads.
+    """Sets the number of threads that CPU kernels use, the calling one included: 1 to 1024, or 0 for all cores.
 
     ValueError for another number.
     """
@@ -28,7 +27,7 @@ def set_num_threads(threads: int) -> None:
 
 
 def num_threads() -> int:
-    """How many threads a CPU kernel uses that this thread launches, itself included."""
+    """How many threads CPU kernels use, the calling one included."""
     return _libtile.num_threads()
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads that OpenMP keeps in this process for whoever uses it: torch's operators, for one. Behind each of
-// these they wait busily for the next, some milliseconds, on the cores that a launch asks for. So a launch runs on
-// them where it may (docs/decisions.md 176).
+// these they wait busily for the next, some milliseconds, on the cores that a launch asks for. So a launch may run on
+// them (docs/decisions.md 176).
 //
 // OpenMP is taken from what the process shows to all its libraries (dlsym, RTLD_DEFAULT), as torch does with its own,
 // and a program with what it is linked to. It keeps a team for each thread that asks for one, so only the process's

@@ -5,6 +5,7 @@
 #include "runtime/drivers/openmp.h"
 #include "runtime/drivers/shared_job.h"
 #include "runtime/drivers/stand.h"
+#include "runtime/drivers/team_choice.h"
 #include "runtime/drivers/watch.h"
 #include "runtime/environment.h"
 
@@ -198,11 +199,22 @@ bool isShort(float perProgram, uint64_t programs) {
   return perProgram > 0 && perProgram * static_cast<float>(programs) < kShortJobNanoseconds;
 }
 
-// nullptr: a launch of this thread uses the pool. As many as OpenMP's are as good as any where nobody asked.
+enum class TeamUse { Never, WhereItMay, WhereItIsFaster };
+
+TeamUse teamUse() {
+  static const auto asked =
+      static_cast<TeamUse>(environmentNumber("LIBTILE_OPENMP", 1, static_cast<int>(TeamUse::WhereItIsFaster)));
+  return asked;
+}
+
+// Of the first thread alone.
+TeamChoice teamChoice;
+
+// That a launch of this thread may run on; nullptr: none. As many as OpenMP has are as good as any where nobody asked.
 const OpenMp *teamForLaunch() noexcept {
-  const OpenMp *team = OpenMp::here();
+  const OpenMp *team = teamUse() != TeamUse::Never ? OpenMp::here() : nullptr;
   const int asked = askedThreads().load(std::memory_order_relaxed);
-  return team != nullptr && (asked == 0 || asked == team->threads()) ? team : nullptr;
+  return team != nullptr && team->threads() > 1 && (asked == 0 || asked == team->threads()) ? team : nullptr;
 }
 
 // Of a team's launches. It belongs to the process's first thread, and has one at a time: what is launched meanwhile is
@@ -243,10 +255,22 @@ void runOnTeam(const OpenMp &team, Stand &stand, SharedJob &job, uint8_t *memory
       &region);
 }
 
+// How long so many programs take at least that keep threads busy for so many nanoseconds in all.
+float leastTime(float busy, uint64_t programs, int threads) {
+  const auto each = static_cast<uint64_t>(threads);
+  return busy * static_cast<float>((programs + each - 1) / each) / static_cast<float>(programs);
+}
+
 // Runs the programs from `first` on, which cost about so much each, in all threads. Returns the
 // nanoseconds that these were busy.
 float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *memory) noexcept {
+  const uint64_t programs = running.job().programs - first;
   const OpenMp *team = teamForLaunch();
+  const bool isChosen = team != nullptr && teamUse() == TeamUse::WhereItIsFaster;
+  const auto start = Clock::now();
+  if (isChosen && !teamChoice.usesTeam()) {
+    team = nullptr;
+  }
   Pool *workers = team == nullptr ? pool() : nullptr;
   const int threads = team != nullptr ? team->threads() : workers != nullptr ? workers->threads() : 1;
   Stand *stand = nullptr;
@@ -258,7 +282,7 @@ float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *m
   if (stand != nullptr && !running.job().inOrder) {
     ranges = stand->ranges();
   }
-  SharedJob job(running, first, chunkFor(running.job().programs - first, perProgram, threads), ranges);
+  SharedJob job(running, first, chunkFor(programs, perProgram, threads), ranges);
   if (stand == nullptr) {
     job.work(0, memory);
   } else if (team != nullptr) {
@@ -266,7 +290,11 @@ float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *m
   } else {
     workers->run(*stand, job, memory);
   }
-  return static_cast<float>(job.busy());
+  const auto busy = static_cast<float>(job.busy());
+  if (isChosen && stand != nullptr && !running.stops()) {
+    teamChoice.record(nanosecondsSince(start), leastTime(busy, programs, threads), Clock::now());
+  }
+  return busy;
 }
 
 uint8_t *opened(uint8_t *memory) {
@@ -365,7 +393,10 @@ JobEnd runJob(const Job &job, JobCost &cost, const Caller &caller) noexcept {
   return JobEnd::Done;
 }
 
-void preparePool() { (void)askedThreads(); }
+void preparePool() {
+  (void)askedThreads();
+  (void)teamUse();
+}
 
 void setPoolThreads(int64_t threads) {
   if (threads < 0 || threads > kMostThreads) {
@@ -382,9 +413,6 @@ void setPoolThreads(int64_t threads) {
 
 int poolThreads() {
   preparePool();
-  if (const OpenMp *team = teamForLaunch(); team != nullptr) {
-    return team->threads();
-  }
   const Pool *current = pool();
   return current != nullptr ? current->threads() : 1;
 }

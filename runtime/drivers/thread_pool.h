@@ -12,8 +12,8 @@
 // thread; the estimate is the caller's (see JobCost), learnt from whole jobs. Where it is wrong the
 // watcher (watch.h) calls the thread back, and the rest of the job is shared after all.
 //
-// A launch of the process's first thread runs on OpenMP's threads in place of the workers where the process has them
-// and nobody asked for another number (openmp.h).
+// A launch of the process's first thread runs on OpenMP's threads in place of the workers where the process has them,
+// nobody asked for another number (openmp.h), and it takes less time there (team_choice.h).
 //
 // At fork the child forgets the parent's pool and builds its own on its first launch.
 #pragma once
@@ -59,7 +59,7 @@ enum class JobEnd {
   Stopped   // by the caller, by interruptLaunches(), or by a program; some programs did not run
 };
 
-// Throws UserError if LIBTILE_NUM_THREADS says no number of threads. To be called before the first job.
+// Throws UserError if LIBTILE_NUM_THREADS says no number of threads, or LIBTILE_OPENMP neither 0 nor 1. To be called before the first job.
 void preparePool();
 
 // Runs the job to its end.
@@ -68,9 +68,9 @@ void preparePool();
 // Whether a job of so many programs would stay on the calling thread.
 [[nodiscard]] bool isShortJob(const JobCost &cost, uint64_t programs) noexcept;
 
-// Threads that a launch uses, the calling one included. 0: all cores, or as many as OpenMP has where a launch of the
-// calling thread runs on those. The first value comes from LIBTILE_NUM_THREADS. A change waits for nothing: launches
-// under way keep their workers. Both throw as preparePool, and the first for a number that is not in 0 .. kMostThreads.
+// Threads that a launch uses, the calling one included. 0: all cores, or as many as OpenMP has where a launch runs on
+// its threads. The first value comes from LIBTILE_NUM_THREADS. A change waits for nothing: launches under way keep
+// their workers. Both throw as preparePool, and the first for a number that is not in 0 .. kMostThreads.
 constexpr int kMostThreads = 1024;
 void setPoolThreads(int64_t threads);
 [[nodiscard]] int poolThreads();

@@ -50,6 +50,12 @@ def test_flags(text):
             f"ValueError: LIBTILE_CHECK is '{text}'; it takes 0 or 1"
 
 
+@pytest.mark.parametrize("text", ["2", "yes", "-1"])
+def test_whether_openmp_is_used(text):
+    for program in (LAUNCHES, ASKS):
+        assert last_line(run(program, LIBTILE_OPENMP=text)) == f"ValueError: LIBTILE_OPENMP is '{text}'; it takes 0 or 1"
+
+
 @pytest.mark.parametrize("text", ["abc", "3x", "-1", "1025", "2.0", "9" * 30])
 def test_numbers_of_threads(text):
     for program in (LAUNCHES, ASKS):

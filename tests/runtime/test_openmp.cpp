@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches on OpenMP's threads, GNU's own, which comes with the C++ library's development files. The pool's tests are
-// in this program, too (useThreads); here is when which threads are used.
+// in this program, too (useThreads); here is when which threads are used,
+// if they are used wherever that may be.
 #include "runtime/drivers/openmp.h"
+#include "runtime/drivers/team_choice.h"
 #include "runtime/fork.h"
 #include "tests/runtime/pool_jobs.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <mutex>
 #include <set>
@@ -16,6 +20,8 @@
 namespace libtile::runtime {
 
 namespace {
+
+const int isAsked = setenv("LIBTILE_OPENMP", "1", 1);
 
 // Opened as torch opens it: for all libraries of the process.
 void *library() {
@@ -77,15 +83,13 @@ TEST_F(OpenMpLaunches, RunOnTheTeam) {
     const Threads team = teamsThreads();
     EXPECT_EQ(team.size(), static_cast<size_t>(threads));
     EXPECT_EQ(launchsThreads(static_cast<unsigned>(threads)), team);
-    EXPECT_EQ(poolThreads(), threads);
   }
 }
 
 TEST_F(OpenMpLaunches, FollowItsNumberWhereNobodyAsked) {
   setPoolThreads(0);
-  for (const int threads : {4, 1, 3}) {
+  for (const int threads : {4, 2, 3}) {
     setTeam(threads);
-    EXPECT_EQ(poolThreads(), threads);
     EXPECT_EQ(launchsThreads(static_cast<unsigned>(threads)), teamsThreads());
   }
 }
@@ -154,6 +158,50 @@ TEST_F(OpenMpLaunches, OfAForkedChildUseThePool) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// How long a launch of 200 us of work for each of two threads takes on the pool and on the team.
+struct Turns {
+  std::chrono::microseconds pool, team;
+};
+
+// The number of launches in so much time, and the part of them that ran on the team.
+struct Ran {
+  double launches = 0, onTeam = 0;
+};
+
+Ran run(TeamChoice &choice, TeamChoice::Time &now, Turns turns, std::chrono::milliseconds time) {
+  Ran ran;
+  for (const TeamChoice::Time end = now + time; now < end; ++ran.launches) {
+    const bool isTeam = choice.usesTeam();
+    const std::chrono::nanoseconds took = isTeam ? turns.team : turns.pool;
+    ran.onTeam += isTeam ? 1 : 0;
+    now += took;
+    choice.record(static_cast<float>(took.count()), 200e3F, now);
+  }
+  ran.onTeam /= ran.launches;
+  return ran;
+}
+
+TEST(TeamChoices, FollowWhatLaunchesTake) {
+  using namespace std::chrono_literals;
+  TeamChoice choice;
+  TeamChoice::Time now{1h};
+  // Nobody else is there: the pool.
+  EXPECT_EQ(run(choice, now, {210us, 205us}, 100ms).onTeam, 0);
+  // Behind operators of torch the pool has one thread.
+  EXPECT_GT(run(choice, now, {400us, 210us}, 100ms).onTeam, 0.99);
+  // Another process has one of the cores.
+  EXPECT_LT(run(choice, now, {310us, 9000us}, 5s).onTeam, 0.01);
+  EXPECT_GT(run(choice, now, {310us, 9000us}, 5s).launches, 0.95 * 5e6 / 310);
+  // It has ended, and torch goes on.
+  (void)run(choice, now, {400us, 210us}, 1s);
+  EXPECT_GT(run(choice, now, {400us, 210us}, 100ms).onTeam, 0.99);
+  // The team is late once.
+  (void)run(choice, now, {400us, 5000us}, 5ms);
+  EXPECT_FALSE(choice.usesTeam());
+  (void)run(choice, now, {400us, 210us}, 400ms);
+  EXPECT_TRUE(choice.usesTeam());
 }
 
 } // namespace libtile::runtime
