@@ -3,6 +3,8 @@
 #include "codegen/llvm_compat.h"
 #include "ir/ops.h"
 
+#include <algorithm>
+
 namespace libtile::codegen {
 
 namespace {
@@ -35,6 +37,11 @@ const ir::Target &interpreterTarget() {
     ir::Target made;
     made.name = "interpreter";
     made.functions = {{ir::Opcode::Scalb, ir::Elem::F32}, {ir::Opcode::Scalb, ir::Elem::F64}};
+    // Bit for bit as the CPU that interprets.
+    const ir::FunctionKey erf{ir::Opcode::Erf, ir::Elem::F32};
+    if (std::ranges::find(hostTarget().functions, erf) != hostTarget().functions.end()) {
+      made.functions.push_back(erf);
+    }
     for (const ir::Float8 format :
          {ir::Float8::e5, ir::Float8::e4nv, ir::Float8::e4b15, ir::Float8::e4b8, ir::Float8::e5b16}) {
       made.functions.push_back({ir::Opcode::Float8Decode, ir::Elem::F32, format});

@@ -7,6 +7,9 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 
 namespace libtile::codegen::cpu {
 
@@ -18,7 +21,7 @@ constexpr int kIntervals = 16;
 using Row = std::array<float, kIntervals>;
 
 // Interval k begins at (k - 0.1) / 3.75, where the first one is 0.24 long; the last ends at 4, from where on erf is 1.
-constexpr float kLast = 4, kPerUnit = 3.75, kOffset = -0.4F;
+constexpr float kLast = 4, kPerUnit = 3.75, kOffset = -0.4F, kFirstEnds = 0.5;
 // Where each interval's distances count from; then the coefficients of their powers, from 0 on.
 constexpr std::array<Row, 7> kTables = {{
     Row{0.0F, 0.372844726F, 0.640451849F, 0.906335056F, 1.17485631F, 1.44065368F, 1.70893884F, 1.97506273F,
@@ -66,13 +69,25 @@ Value *ofRegister(llvm::IRBuilder<> &builder, Value *x) {
   for (size_t i = kTables.size() - 2; i > 1; --i) {
     p = multiplyAdd(p, t, entry(i));
   }
-  Value *isBeyondFirst = builder.CreateFCmpOGT(place, all(0.5F));
+  Value *isBeyondFirst = builder.CreateFCmpOGT(place, all(kFirstEnds));
   Value *whole = multiplyAdd(p, t, builder.CreateSelect(isBeyondFirst, entry(1), t));
   Value *sign = builder.CreateAnd(builder.CreateBitCast(x, words), llvm::ConstantInt::get(words, uint64_t{1} << 31));
   return builder.CreateBitCast(builder.CreateOr(builder.CreateBitCast(whole, words), sign), x->getType());
 }
 
 } // namespace
+
+float errorFunction(float x) {
+  const float size = kLast < std::fabs(x) ? kLast : std::fabs(x);
+  const float place = std::fma(size, kPerUnit, kOffset);
+  const size_t interval = std::bit_cast<uint32_t>(place + kToInteger) % kIntervals;
+  const float t = size - kTables[0][interval];
+  float p = kTables.back()[interval];
+  for (size_t i = kTables.size() - 2; i > 1; --i) {
+    p = std::fma(p, t, kTables[i][interval]);
+  }
+  return std::copysign(std::fma(p, t, place > kFirstEnds ? kTables[1][interval] : t), x);
+}
 
 Value *errorFunction(llvm::IRBuilder<> &builder, Value *x) {
   return inRegisters(builder, {x}, kIntervals,

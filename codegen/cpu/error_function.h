@@ -14,4 +14,7 @@ namespace libtile::codegen::cpu {
 // Of a vector of any length. erf(-0) = -0, erf(inf) = 1, NaN gives NaN.
 [[nodiscard]] llvm::Value *errorFunction(llvm::IRBuilder<> &builder, llvm::Value *x);
 
+// The same number, computed here.
+[[nodiscard]] float errorFunction(float x);
+
 } // namespace libtile::codegen::cpu
