@@ -10,44 +10,63 @@
 
 namespace libtile::runtime {
 
-// For a scope; the caller's comes back behind it. Costs a nanosecond or two where there is nothing to change.
+// For a scope; the caller's comes back behind it. Costs some nanoseconds where there is nothing to change.
 class FloatEnvironment {
 public:
-  FloatEnvironment() noexcept : callers_(control()) {
-    if (isOther()) {
-      setControl(kStandard);
-    }
-  }
-  ~FloatEnvironment() {
-    if (isOther()) {
-      setControl(callers_);
-    }
-  }
+  FloatEnvironment() noexcept { enter(); }
+  ~FloatEnvironment() { leave(); }
   FloatEnvironment(const FloatEnvironment &) = delete;
   FloatEnvironment &operator=(const FloatEnvironment &) = delete;
 
-private:
-  [[nodiscard]] bool isOther() const { return (callers_ & ~kStatus) != kStandard; }
-
-#if defined(__x86_64__)
-  static constexpr uint64_t kStandard = 0x1f80; // all exceptions masked
-  static constexpr uint64_t kStatus = 0x3f;     // what has happened so far
-  static uint64_t control() { return __builtin_ia32_stmxcsr(); }
-  static void setControl(uint64_t word) { __builtin_ia32_ldmxcsr(static_cast<unsigned>(word)); }
-#elif defined(__aarch64__)
-  static constexpr uint64_t kStandard = 0;
-  static constexpr uint64_t kStatus = 0;
-  static uint64_t control() {
-    uint64_t word = 0;
-    asm volatile("mrs %0, fpcr" : "=r"(word));
-    return word;
+  // Around what the caller does within the scope, which may change it.
+  void leave() const {
+    if (callers_.isOther()) {
+      callers_.set();
+    }
   }
-  static void setControl(uint64_t word) { asm volatile("msr fpcr, %0" : : "r"(word)); }
+  void enter() {
+    callers_ = Control::get();
+    if (callers_.isOther()) {
+      Control().set();
+    }
+  }
+
+private:
+#if defined(__x86_64__)
+  // Of vectors, and of the x87, which long double and strtod use. All exceptions are masked.
+  struct Control {
+    uint32_t vectors = 0x1f80;
+    uint16_t x87 = 0x37f;
+    static Control get() {
+      Control now{__builtin_ia32_stmxcsr()};
+      asm volatile("fnstcw %0" : "=m"(now.x87));
+      return now;
+    }
+    void set() const {
+      __builtin_ia32_ldmxcsr(vectors);
+      asm volatile("fnclex; fldcw %0" : : "m"(x87));
+    }
+    [[nodiscard]] bool isOther() const {
+      constexpr uint32_t kStatus = 0x3f; // what has happened so far
+      return (vectors & ~kStatus) != Control().vectors || x87 != Control().x87;
+    }
+  };
+#elif defined(__aarch64__)
+  struct Control {
+    uint64_t word = 0;
+    static Control get() {
+      Control now;
+      asm volatile("mrs %0, fpcr" : "=r"(now.word));
+      return now;
+    }
+    void set() const { asm volatile("msr fpcr, %0" : : "r"(word)); }
+    [[nodiscard]] bool isOther() const { return word != 0; }
+  };
 #else
 #error "a processor whose control word of floats is not known"
 #endif
 
-  uint64_t callers_;
+  Control callers_;
 };
 
 } // namespace libtile::runtime

@@ -8,6 +8,8 @@
 // read through __array_interface__, slowly.
 #include "arrays.h"
 
+#include "runtime/float_environment.h"
+
 #include <bit>
 #include <cstring>
 
@@ -156,6 +158,7 @@ bool readFloat(PyObject *object, lt_arg &arg) {
 }
 
 bool readScalar(PyObject *object, bool isConstexpr, PyObject *name, lt_arg &arg, std::vector<Ref> &kept) {
+  const runtime::FloatEnvironment standard; // tiny numbers stay
   const Ref python(PyObject_CallMethod(object, "item", nullptr));
   int none = kNoDevice;
   // A NumPy number that Python has no type for is its own item.

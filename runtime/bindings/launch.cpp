@@ -5,6 +5,7 @@
 
 #include "frontend/syntax/lexer.h"
 #include "runtime/cache/reclaim.h"
+#include "runtime/float_environment.h"
 #include "runtime/fork.h"
 
 #include <algorithm>
@@ -95,6 +96,7 @@ size_t lt_count_block_lines(const char *text, size_t length) {
 lt_function *lt_function_parse(const char *text, size_t length, const char *file, int first_line,
                                const char *name, void *object) {
   return guarded<lt_function *>(nullptr, [&] {
+    const runtime::FloatEnvironment standard; // for the text's numbers
     auto source = std::make_shared<ir::SourceFile>(ir::SourceFile{
         file, std::string(text, length), static_cast<uint32_t>(first_line)});
     auto made = std::make_unique<lt_function>(

@@ -2,6 +2,7 @@
 // libtile_c.h: programs, their functions, and launches by arguments.
 #include "runtime/capi/arguments.h"
 #include "runtime/capi/constants.h"
+#include "runtime/float_environment.h"
 
 #include <fstream>
 #include <sstream>
@@ -45,6 +46,7 @@ libtile_function *findOrMake(libtile_program &program, const std::string &name) 
   if (const auto known = program.functions.find(name); known != program.functions.end()) {
     return known->second.get();
   }
+  const runtime::FloatEnvironment standard; // for the text's numbers
   auto source = frontend::parseFunction(program.file, name);
   if (source->name != name) { // "": the only one
     return findOrMake(program, source->name);

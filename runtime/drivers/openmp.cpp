@@ -19,8 +19,6 @@ namespace libtile::runtime {
 
 namespace {
 
-bool isForked = false; // by a fork that was seen here
-
 bool isFirstThread() {
   static thread_local const bool isFirst = syscall(SYS_gettid) == getpid();
   return isFirst;
@@ -53,8 +51,9 @@ unsigned long long loads() {
   return count;
 }
 
-template <class Function> void look(const char *name, Function *&function) {
-  function = reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
+template <class Function> bool look(void *library, const char *name, Function *&function) {
+  function = reinterpret_cast<Function *>(dlsym(library, name));
+  return function != nullptr;
 }
 
 } // namespace
@@ -66,21 +65,25 @@ bool OpenMp::find() noexcept {
     return false;
   }
   asked = now;
-  look("GOMP_parallel", parallel_);
-  look("omp_get_max_threads", maxThreads_);
-  look("omp_get_thread_num", thread_);
-  look("omp_in_parallel", isInRegion_);
-  Dl_info library;
-  // It stays in the process from here on.
-  return parallel_ != nullptr && maxThreads_ != nullptr && thread_ != nullptr && isInRegion_ != nullptr &&
-         dladdr(reinterpret_cast<void *>(parallel_), &library) != 0 &&
-         dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+  Dl_info info;
+  if (!look(RTLD_DEFAULT, "GOMP_parallel", parallel_) || dladdr(reinterpret_cast<void *>(parallel_), &info) == 0) {
+    return false;
+  }
+  // It stays in the process from here on. All are of one library, whatever others show.
+  void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  return library != nullptr && look(library, "omp_get_max_threads", maxThreads_) &&
+         look(library, "omp_get_thread_num", thread_) && look(library, "omp_in_parallel", isInRegion_) &&
+         look(library, "omp_set_num_threads", setThreads_);
 }
 
 // OpenMP ends the process where a thread of a team cannot start, so it is tried here first.
 bool OpenMp::startsThreads() noexcept {
   const int wanted = threads();
-  if (wanted <= started_) {
+  if (wanted >= refused_) {
+    return false;
+  }
+  if (wanted <= started_) { // others of the team end
+    started_ = wanted;
     return true;
   }
   std::atomic<bool> mayEnd{false};
@@ -91,6 +94,7 @@ bool OpenMp::startsThreads() noexcept {
     }
     started_ = wanted;
   } catch (const std::exception &) {
+    refused_ = wanted;
   }
   mayEnd.store(true);
   mayEnd.notify_all();
@@ -100,20 +104,20 @@ bool OpenMp::startsThreads() noexcept {
   return wanted <= started_;
 }
 
-const OpenMp *OpenMp::here() noexcept {
+const OpenMp *OpenMp::here(int asked) noexcept {
   // Of the first thread alone, as is what it asks for.
   static OpenMp found;
   static bool isFound = false;
-  if (isForked || !isFirstThread()) {
+  if (!isFirstThread()) {
     return nullptr;
   }
-  static const bool mayBeUsed = beganWithExec();
-  if (!mayBeUsed || !(isFound || (isFound = found.find()))) {
+  static const pid_t process = beganWithExec() ? getpid() : 0;
+  if (process != getpid() || !(isFound || (isFound = found.find()))) {
     return nullptr;
   }
-  return found.isInRegion_() == 0 && found.startsThreads() ? &found : nullptr;
+  const int threads = found.threads();
+  const bool fits = threads > 1 && (asked == 0 || asked == threads);
+  return fits && found.isInRegion_() == 0 && found.startsThreads() ? &found : nullptr;
 }
-
-void forgetOpenMpAfterFork() noexcept { isForked = true; }
 
 } // namespace libtile::runtime

@@ -9,15 +9,19 @@
 // for ever: there it is not used, whoever forked.
 #pragma once
 
+#include <climits>
+
 namespace libtile::runtime {
 
 class OpenMp {
 public:
-  // For a launch of the calling thread; nullptr: it is to use none.
-  [[nodiscard]] static const OpenMp *here() noexcept;
+  // For a launch of the calling thread, of which so many threads were asked for (0: of any number), more than one;
+  // nullptr: it is to use none.
+  [[nodiscard]] static const OpenMp *here(int asked) noexcept;
 
   // Of the calling thread's next region, the calling one included.
   [[nodiscard]] int threads() const noexcept { return maxThreads_(); }
+  void setThreads(int threads) const noexcept { setThreads_(threads); }
   // Calls body(data) once in each of a region's threads, of which there may be fewer, and returns when all are done.
   void parallel(void (*body)(void *data), void *data) const noexcept { parallel_(body, data, 0, 0); }
   // In a region: 0 is the one that called `parallel`.
@@ -31,10 +35,9 @@ private:
   int (*maxThreads_)() = nullptr;
   int (*thread_)() = nullptr;
   int (*isInRegion_)() = nullptr;
-  int started_ = 1; // threads that the machine is known to give
+  void (*setThreads_)(int) = nullptr;
+  // Threads of the last team, as far as is known here; the least number that the machine did not give.
+  int started_ = 1, refused_ = INT_MAX;
 };
-
-// To be called in the child of a fork before any launch.
-void forgetOpenMpAfterFork() noexcept;
 
 } // namespace libtile::runtime

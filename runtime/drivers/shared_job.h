@@ -34,9 +34,15 @@ public:
 
   // Runs programs first .. end-1 in this thread, or fewer if the status word changes. Returns the
   // first that has not run to its end.
-  [[nodiscard]] uint64_t run(uint64_t first, uint64_t end, uint8_t *memory) const {
-    const FloatEnvironment standard;
-    return first + job_.kernel(job_.frame, first, end - first, memory);
+  [[nodiscard]] uint64_t run(uint64_t first, uint64_t end, uint8_t *memory) {
+    FloatEnvironment standard;
+    if (isPoolThread) {
+      return first + job_.kernel(job_.frame, first, end - first, memory);
+    }
+    floats_ = &standard;
+    const uint64_t done = first + job_.kernel(job_.frame, first, end - first, memory);
+    floats_ = nullptr;
+    return done;
   }
   [[nodiscard]] bool stops() const { return status().load(std::memory_order_relaxed) >= LIBTILE_STOP; }
 
@@ -48,12 +54,22 @@ public:
     lasts_ = true;
   }
   void ask() noexcept {
+    const auto start = Clock::now();
     last();
+    if (floats_ != nullptr) {
+      floats_->leave();
+    }
     if (watch_.isInterrupted() ||
         (caller_.isInterrupted != nullptr && caller_.isInterrupted(caller_.context) != 0)) {
       status().store(LIBTILE_STOP, std::memory_order_relaxed);
     }
+    if (floats_ != nullptr) {
+      floats_->enter();
+    }
+    answered_ += nanosecondsSince(start);
   }
+  // Nanoseconds that the caller took for its answers.
+  [[nodiscard]] float answered() const { return answered_; }
   // From here on other threads may take programs: nothing is to come back for them.
   void share() noexcept {
     last();
@@ -84,6 +100,8 @@ private:
   const Job &job_;
   const Caller &caller_;
   bool lasts_ = false, isShared_ = false;
+  float answered_ = 0;
+  FloatEnvironment *floats_ = nullptr; // while the launching thread is in the kernel
   WatchedLaunch watch_;
 };
 

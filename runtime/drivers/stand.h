@@ -58,14 +58,15 @@ public:
   }
   [[nodiscard]] std::span<Range> ranges() const { return {ranges_.get(), static_cast<size_t>(threads_)}; }
 
-  // By a launch, from `take` to `finish`. False: another one has it.
+  // By a launch, from `take` to `finish`, or `leave`. False: another one has it.
   [[nodiscard]] bool take() noexcept { return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true); }
+  void leave() noexcept { taken_.store(false, std::memory_order_release); }
   void publish(SharedJob &job) { job_.store(&job); }
   // Nothing is left to hand out: waits for those that help. The stand is free then.
   void finish(RunningJob &running) {
     job_.store(nullptr);
     awaitUsers(running);
-    taken_.store(false, std::memory_order_release);
+    leave();
   }
 
   // In any other thread: works on the job that stands here, if it has programs left. False: it did not.

@@ -30,7 +30,8 @@ public:
     const float others = isTriedAgain ? std::min(other.slowness, kBest) : other.slowness;
     if (used.slowness > kClearly * others) {
       const float lost = nanoseconds - least * others;
-      used.mayBeTried = now + std::chrono::nanoseconds(static_cast<long long>(kPatience * std::max(lost, 0.0F)));
+      const auto wait = static_cast<long long>(kPatience * std::max(lost, 0.0F));
+      used.mayBeTried = now + std::min(kLongest, std::chrono::nanoseconds(wait));
       other.slowness = others;
       uses_ = 1 - uses_;
     }
@@ -40,8 +41,9 @@ private:
   static constexpr size_t kPool = 0, kTeam = 1;
   // What a launch takes at best, some threads being done before others; how much slower is slower.
   static constexpr float kBest = 1.15F, kClearly = 1.25F;
-  // Times what the last try lost.
+  // Times what the last try lost; and the most.
   static constexpr float kPatience = 50;
+  static constexpr std::chrono::nanoseconds kLongest = std::chrono::seconds(5);
 
   struct Side {
     float slowness = kBest;

@@ -212,23 +212,25 @@ TeamChoice teamChoice;
 
 // That a launch of this thread may run on; nullptr: none. As many as OpenMP has are as good as any where nobody asked.
 const OpenMp *teamForLaunch() noexcept {
-  const OpenMp *team = teamUse() != TeamUse::Never ? OpenMp::here() : nullptr;
-  const int asked = askedThreads().load(std::memory_order_relaxed);
-  return team != nullptr && team->threads() > 1 && (asked == 0 || asked == team->threads()) ? team : nullptr;
+  return teamUse() != TeamUse::Never ? OpenMp::here(askedThreads().load(std::memory_order_relaxed)) : nullptr;
 }
 
-// Of a team's launches. It belongs to the process's first thread, and has one at a time: what is launched meanwhile is
-// launched in a region. nullptr: there is no memory for it.
+// Of a team's launches. It belongs to the process's first thread. nullptr: a launch has it that a handler of signals
+// launches beside, where a region of one thread does not count as one; or there is no memory.
 Stand *takeTeamStand(int threads) noexcept {
   static auto *stand = new (std::nothrow) Stand;
-  try {
-    if (stand != nullptr && stand->ranges().size() != static_cast<size_t>(threads)) {
-      stand->serve(threads);
-    }
-  } catch (const std::exception &) {
+  if (stand == nullptr || !stand->take()) {
     return nullptr;
   }
-  return stand != nullptr && stand->take() ? stand : nullptr;
+  try {
+    if (stand->ranges().size() != static_cast<size_t>(threads)) {
+      stand->serve(threads);
+    }
+    return stand;
+  } catch (const std::exception &) {
+    stand->leave();
+    return nullptr;
+  }
 }
 
 void runOnTeam(const OpenMp &team, Stand &stand, SharedJob &job, uint8_t *memory) noexcept {
@@ -237,15 +239,18 @@ void runOnTeam(const OpenMp &team, Stand &stand, SharedJob &job, uint8_t *memory
     Stand &stand;
     SharedJob &job;
     uint8_t *memory;
-  } region = {team, stand, job, memory};
+    int handlers; // the number of threads that a handler of signals has set, which would end with the region; or 0
+  } region = {team, stand, job, memory, 0};
   stand.publish(job);
   team.parallel(
       [](void *data) {
-        const auto &[team, stand, job, memory] = *static_cast<Region *>(data);
+        auto &[team, stand, job, memory, handlers] = *static_cast<Region *>(data);
         if (team.thread() == 0) {
+          const int before = team.threads();
           // Until nobody works on it, asking meanwhile: at the region's end OpenMP waits without.
           job.work(0, memory);
           stand.finish(job.running());
+          handlers = team.threads() != before ? team.threads() : 0;
         } else {
           isPoolThread = true;
           (void)stand.help(static_cast<size_t>(team.thread()), [] {});
@@ -253,6 +258,9 @@ void runOnTeam(const OpenMp &team, Stand &stand, SharedJob &job, uint8_t *memory
         }
       },
       &region);
+  if (region.handlers != 0) {
+    team.setThreads(region.handlers);
+  }
 }
 
 // How long so many programs take at least that keep threads busy for so many nanoseconds in all.
@@ -292,7 +300,7 @@ float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *m
   }
   const auto busy = static_cast<float>(job.busy());
   if (isChosen && stand != nullptr && !running.stops()) {
-    teamChoice.record(nanosecondsSince(start), leastTime(busy, programs, threads), Clock::now());
+    teamChoice.record(nanosecondsSince(start) - running.answered(), leastTime(busy, programs, threads), Clock::now());
   }
   return busy;
 }
@@ -421,7 +429,6 @@ void forgetPoolAfterFork() noexcept {
   // The parent's workers do not exist here; a mutex held by one of its threads would stay held.
   new (&poolMutex()) std::mutex;
   thePool.store(nullptr);
-  forgetOpenMpAfterFork();
   forgetWatcherAfterFork();
 }
 

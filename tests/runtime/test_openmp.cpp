@@ -110,7 +110,7 @@ TEST_F(OpenMpLaunches, OfOtherThreadsUseThePool) {
   const Threads team = teamsThreads();
   Threads launchs;
   std::thread([&] {
-    EXPECT_EQ(OpenMp::here(), nullptr);
+    EXPECT_EQ(OpenMp::here(0), nullptr);
     launchs = launchsThreads(3);
   }).join();
   EXPECT_EQ(launchs.size(), 3U);
@@ -125,7 +125,7 @@ TEST_F(OpenMpLaunches, InARegionUseThePool) {
   std::atomic<int> right{0};
   inRegion(
       [](void *right) {
-        EXPECT_EQ(OpenMp::here(), nullptr);
+        EXPECT_EQ(OpenMp::here(0), nullptr);
         JobCost cost;
         cost.record(1e5);
         *static_cast<std::atomic<int> *>(right) += runOnce(1000, cost) ? 1 : 0;
@@ -146,6 +146,35 @@ TEST_F(OpenMpLaunches, RunOnAsManyAsThereAre) {
   named<void(int)>("omp_set_dynamic")(0);
 }
 
+// A handler of signals that launches, and that says how many threads there are to be from then on.
+TEST_F(OpenMpLaunches, NestInHandlers) {
+  for (const int threads : {1, 3}) {
+    setPoolThreads(0);
+    setTeam(threads);
+    JobCost cost;
+    bool isRight = false;
+    const Caller caller = {nullptr,
+                           [](void *isRight) {
+                             setTeam(5);
+                             JobCost own;
+                             own.record(1e6);
+                             *static_cast<bool *>(isRight) = runOnce(1000, own) && runOnce(100, own, true);
+                             return 0;
+                           },
+                           &isRight};
+    cost.record(1e6);
+    struct Waiting {
+      bool *until;
+      bool program(uint64_t, uint8_t *, const Frame &frame) {
+        return waitUntil(frame, [&] { return std::atomic_ref(*until).load(); });
+      }
+    } waiting{&isRight};
+    EXPECT_EQ(TestJob(waiting, 64).run(cost, caller), JobEnd::Done);
+    EXPECT_TRUE(isRight);
+    EXPECT_EQ(teamsThreads().size(), 5U);
+  }
+}
+
 TEST_F(OpenMpLaunches, OfAForkedChildUseThePool) {
   installForkHandlers();
   useThreads(3);
@@ -153,7 +182,7 @@ TEST_F(OpenMpLaunches, OfAForkedChildUseThePool) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    _exit(OpenMp::here() == nullptr && launchsThreads(3).size() == 3 ? 0 : 1);
+    _exit(OpenMp::here(0) == nullptr && launchsThreads(3).size() == 3 ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
