@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -273,12 +271,9 @@ float leastTime(float busy, uint64_t programs, int threads) {
 // nanoseconds that these were busy.
 float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *memory) noexcept {
   const uint64_t programs = running.job().programs - first;
-  const OpenMp *team = teamForLaunch();
-  const bool isChosen = team != nullptr && teamUse() == TeamUse::WhereItIsFaster;
-  const auto start = Clock::now();
-  if (isChosen && !teamChoice.usesTeam()) {
-    team = nullptr;
-  }
+  const OpenMp *offered = teamForLaunch();
+  const bool isChosen = offered != nullptr && teamUse() == TeamUse::WhereItIsFaster;
+  const OpenMp *team = isChosen && !teamChoice.usesTeam() ? nullptr : offered;
   Pool *workers = team == nullptr ? pool() : nullptr;
   const int threads = team != nullptr ? team->threads() : workers != nullptr ? workers->threads() : 1;
   Stand *stand = nullptr;
@@ -291,6 +286,8 @@ float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *m
     ranges = stand->ranges();
   }
   SharedJob job(running, first, chunkFor(programs, perProgram, threads), ranges);
+  const auto start = Clock::now(); // the pool's threads have begun
+  const float answered = running.answered();
   if (stand == nullptr) {
     job.work(0, memory);
   } else if (team != nullptr) {
@@ -300,7 +297,8 @@ float runOnAll(RunningJob &running, uint64_t first, float perProgram, uint8_t *m
   }
   const auto busy = static_cast<float>(job.busy());
   if (isChosen && stand != nullptr && !running.stops()) {
-    teamChoice.record(nanosecondsSince(start) - running.answered(), leastTime(busy, programs, threads), Clock::now());
+    const float taken = nanosecondsSince(start) - (running.answered() - answered);
+    teamChoice.record(taken, leastTime(busy, programs, threads), Clock::now());
   }
   return busy;
 }

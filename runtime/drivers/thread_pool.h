@@ -59,7 +59,8 @@ enum class JobEnd {
   Stopped   // by the caller, by interruptLaunches(), or by a program; some programs did not run
 };
 
-// Throws UserError if LIBTILE_NUM_THREADS says no number of threads, or LIBTILE_OPENMP neither 0 nor 1. To be called before the first job.
+// Throws UserError if LIBTILE_NUM_THREADS says no number of threads, or LIBTILE_OPENMP neither 0 nor 1. To be called
+// before the first job.
 void preparePool();
 
 // Runs the job to its end.
