@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches on the threads of torch's operators, wherever that may be: each script in a process of its own, two threads a team."""
 import os
-import signal
-import subprocess
-import sys
-import time
 
+import processes
 import pytest
 
 KERNELS = """
@@ -74,22 +71,13 @@ def load():
 """
 
 
-def start(tmp_path, text, **environment):
-    path = tmp_path / "script.py"
-    path.write_text(KERNELS + text)
+def start(tmp_path, text, kernels=KERNELS, **environment):
     kept = {name: value for name, value in os.environ.items() if name not in ("LIBTILE_NUM_THREADS", "OMP_NUM_THREADS")}
-    return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env={**kept, "LIBTILE_OPENMP": "1", **environment})
+    return processes.start(tmp_path / "script.py", kernels + text, environment={**kept, "LIBTILE_OPENMP": "1", **environment})
 
 
-def finish(process, timeout=120):
-    try:
-        out, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
-    assert process.returncode == 0, (process.returncode, out, errors)
-    return out
+def finish(process):
+    return processes.finish(process, timeout=120)
 
 
 @pytest.mark.parametrize("asked, more", [("", 1), ("2", 1), ("3", 3)])
@@ -126,8 +114,7 @@ for turn in range(200):
 
 def test_torch_comes_later(tmp_path):
     """It is found once it has been loaded."""
-    path = tmp_path / "later.py"
-    path.write_text("""
+    finish(start(tmp_path, """
 import os
 import numpy as np
 import libtile, libtile.language as tl
@@ -149,9 +136,7 @@ for _ in range(3):
     scale[(1000,)](x, out, x.size, 3.0, BLOCK=1024)
 assert (out == 3 * x).all()
 assert tasks() - before >= 6, "the team begins with the launch"
-""")
-    kept = {name: value for name, value in os.environ.items() if name not in ("LIBTILE_NUM_THREADS", "OMP_NUM_THREADS")}
-    subprocess.run([sys.executable, str(path)], check=True, timeout=120, env={**kept, "LIBTILE_OPENMP": "1"})
+""", kernels=""))
 
 
 @pytest.mark.parametrize("loads", ["before the fork", "in the child"])
@@ -191,9 +176,7 @@ except KeyboardInterrupt:
     use_torch()
     print("interrupted")
 """)
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
+    processes.interrupt(process, after=1)
     assert finish(process) == "interrupted\n"
 
 
@@ -211,9 +194,7 @@ print("ready", flush=True)
 kernels.wait_from[(64,)](flag, out)
 assert bool((out == 5).all())
 """)
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
+    processes.interrupt(process, after=1)
     finish(process)
 
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches beside other threads, signals, forks and the end of the interpreter: each in a process of its own."""
-import signal
-import subprocess
-import sys
 import time
 
+import processes
 import pytest
+from processes import finish, interrupt
 
 KERNELS = """
 import os, signal, sys, threading, time
@@ -63,21 +62,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def script(tmp_path):
     """Starts a script behind the kernels above."""
     def start(text, *arguments):
-        path = tmp_path / "script.py"
-        path.write_text(KERNELS + text)
-        return subprocess.Popen([sys.executable, str(path), *map(str, arguments)], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        return processes.start(tmp_path / "script.py", KERNELS + text, *arguments)
     return start
-
-
-def finish(process, timeout=60):
-    try:
-        out, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
-    assert process.returncode == 0, (process.returncode, out, errors)
-    return out
 
 
 # ---- the end of the interpreter
@@ -173,9 +159,7 @@ except KeyboardInterrupt:
     check_pool()
     print("interrupted")
 """)
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
+    interrupt(process, after=0.3)
     start = time.monotonic()
     assert finish(process) == "interrupted\n"
     # A second, and four for a busy machine: checks and the end of the process are in it.
@@ -195,9 +179,7 @@ print("ready", flush=True)
 wait_from[(64,)](flag, out, 0)
 assert (out == 5).all()
 """)
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
+    interrupt(process, after=0.3)
     finish(process)
 
 
@@ -219,9 +201,7 @@ except KeyboardInterrupt:
     assert (out == 3).all()
     print("interrupted")
 """)
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
+    interrupt(process, after=0.3)
     assert finish(process) == "interrupted\n"
 
 
