@@ -167,12 +167,12 @@ private:
     llvm::Value *below = nullptr; // an i64: steps that begin there need not run, and then perhaps none does
   };
   using LoopBody = llvm::function_ref<void(llvm::Value *index)>;
+  using StepBody = llvm::function_ref<void(llvm::Value *index, unsigned copies, Limits *limits)>;
   void countedLoop(Range range, ir::Effects effects, Values &carried, LoopBody body);
-  // index = 0, step, ... while compares are true in whole steps; then `rest` takes single vectors up to `full`, or
-  // to the op's `end` if there is one. Returns where steps begin, where stores may go past the caches; else null.
-  llvm::Value *limitedLoop(Range range, int64_t full, llvm::Value *end, ir::OpId op, Values &carried,
-                   llvm::function_ref<void(llvm::Value *index, Limits *limits)> body, LoopBody rest);
-  llvm::Value *stepsBelow(const Limits &limits, Range range);
+  // index = 0, step, ... while compares are true in whole steps; then `rest` takes single vectors up to `full`, or to the
+  // op's `end` if there is one. Where stores may go past the caches, `front` takes those in front of the limits' `begin`.
+  void limitedLoop(Range range, int64_t full, llvm::Value *end, ir::OpId op, Values &carried, StepBody body, LoopBody rest, LoopBody front = {});
+  llvm::Value *stepsBelow(const Limits &limits, int64_t last, int64_t step);
   llvm::Value *endOf(ir::OpId op, unsigned fromLast = 0);
   llvm::Value *restEnd(llvm::Value *end, int64_t full, int64_t lanes);
   void restLoop(llvm::Value *begin, llvm::Value *end, int64_t step, ir::Effects effects, Values &carried, LoopBody body);

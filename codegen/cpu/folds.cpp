@@ -205,8 +205,8 @@ std::vector<Value *> Emitter::foldAll(const FoldPlan &plan) {
 void Emitter::foldWithinLimits(const FoldPlan &plan, int64_t unrolled, int64_t full,
                                std::vector<Value *> &accumulators) {
   limitedLoop({0, unrolled, plan.lanes * plan.unroll}, full, endOf(plan.op), plan.op, accumulators,
-              [&](Value *index, Limits *limits) {
-                foldStep(plan, index, plan.unroll, plan.lanes, nullptr, accumulators, limits);
+              [&](Value *index, unsigned copies, Limits *limits) {
+                foldStep(plan, index, copies, plan.lanes, nullptr, accumulators, limits);
               },
               [&](Value *index) { foldStep(plan, index, 1, plan.lanes, nullptr, accumulators); });
 }

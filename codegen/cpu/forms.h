@@ -57,6 +57,7 @@ struct Limits {
   // Stores past the caches (streams.cpp), where the code may have some.
   bool mayStream = false;
   llvm::Value *begin = nullptr;             // i64: where whole steps begin; null: at 0
+  int64_t perLine = 0;                      // elements that fill a line of each of these stores, in whole vectors
   llvm::Value *row = nullptr;               // the address at index 0 of the first of these stores
   int64_t rowBytes = 0;                     // of an element there
   llvm::Value *nextRow = nullptr;           // i64: how many bytes further on the next such row begins; null: not known

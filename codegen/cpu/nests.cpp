@@ -101,16 +101,16 @@ bool Emitter::takenForTrue(ir::OpId op) {
   return true;
 }
 
-// Where as many whole steps as every limit allows end, in the range.
-Value *Emitter::stepsBelow(const Limits &limits, Range range) {
+// Where as many whole steps as every limit and `last` allow end.
+Value *Emitter::stepsBelow(const Limits &limits, int64_t last, int64_t step) {
   namespace I = llvm::Intrinsic;
-  Value *end = builder_.getInt64(range.end);
+  Value *end = builder_.getInt64(last);
   for (Value *below : limits.below) {
     end = builder_.CreateBinaryIntrinsic(I::smin, below, end);
   }
   Value *begin = limits.begin != nullptr ? limits.begin : builder_.getInt64(0);
   end = builder_.CreateBinaryIntrinsic(I::smax, end, begin);
-  return builder_.CreateSub(end, builder_.CreateURem(builder_.CreateSub(end, begin), builder_.getInt64(range.step)));
+  return builder_.CreateSub(end, builder_.CreateURem(builder_.CreateSub(end, begin), builder_.getInt64(step)));
 }
 
 // The end of a dimension, counted from the last, as an i64; null if it has none.
@@ -121,10 +121,8 @@ Value *Emitter::endOf(ir::OpId op, unsigned fromLast) {
              : builder_.CreateSExt(scalar(ends[ends.size() - 1 - fromLast]), builder_.getInt64Ty());
 }
 
-Value *Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
-                            std::vector<Value *> &carried,
-                            llvm::function_ref<void(Value *index, Limits *limits)> body,
-                            LoopBody rest) {
+void Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op, std::vector<Value *> &carried,
+                          StepBody body, LoopBody rest, LoopBody front) {
   llvm::BasicBlock *head = newBlock("loop");
   llvm::BasicBlock *exit = newBlock("loop.end");
   const ir::Effects effects = fn_.effects(op);
@@ -142,12 +140,13 @@ Value *Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
   if (end != nullptr) {
     limits.below.push_back(end);
   }
-  body(index, &limits);
+  body(index, range.step / lanes, &limits);
   Value *next = builder_.CreateAdd(index, builder_.getInt64(range.step), "", true, true);
-  Value *stop = nullptr, *restOfStream = nullptr;
+  Value *stop = nullptr, *lines = nullptr, *restOfStream = nullptr;
   atDepth(depth() - 1, [&] {
-    stop = stepsBelow(limits, range);
-    restOfStream = limits.begin != nullptr ? streamEnd(op, limits, stop, end) : nullptr;
+    stop = stepsBelow(limits, full, range.step);
+    lines = limits.perLine != 0 ? stepsBelow(limits, full, limits.perLine) : stop;
+    restOfStream = limits.begin != nullptr ? streamEnd(op, limits, lines, end) : nullptr;
   });
   llvm::BasicBlock *latch = builder_.GetInsertBlock();
   builder_.CreateCondBr(builder_.CreateICmpNE(next, stop), head, exit);
@@ -157,9 +156,14 @@ Value *Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
   const bool limited = !limits.below.empty() || limits.begin != nullptr;
   Value *begin = limits.begin != nullptr ? limits.begin : builder_.getInt64(0);
   if (limited) {
-    builder_.SetInsertPoint(jump);
-    builder_.CreateCondBr(builder_.CreateICmpNE(stop, begin), head, exit);
     jump->eraseFromParent();
+    builder_.SetInsertPoint(entry);
+    if (limits.begin != nullptr) {
+      std::vector<Value *> none;
+      restLoop(builder_.getInt64(0), restEnd(begin, full, lanes), lanes, effects, none, front);
+      entry = builder_.GetInsertBlock();
+    }
+    builder_.CreateCondBr(builder_.CreateICmpNE(stop, begin), head, exit);
   }
   builder_.SetInsertPoint(exit);
   index->addIncoming(begin, entry);
@@ -175,13 +179,15 @@ Value *Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op,
     }
   }
   if (limits.begin != nullptr) {
-    restLoop(stop, restOfStream, lanes, effects, carried, rest);
+    if (limits.perLine < range.step) {
+      restLoop(stop, lines, limits.perLine, effects, carried, [&](Value *line) { body(line, limits.perLine / lanes, &limits); });
+    }
+    restLoop(lines, restOfStream, lanes, effects, carried, rest);
   } else if (limited) {
     restLoop(stop, restEnd(end, full, lanes), lanes, effects, carried, rest);
   } else if (range.end < full) {
     countedLoop({range.end, full, lanes}, effects, carried, rest);
   }
-  return limits.begin;
 }
 
 // Whole vectors up to `end`, at most `full`.
@@ -338,20 +344,17 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const int64_t full = extent / lanes * lanes;
   const int64_t unrolled = full / (lanes * unroll) * (lanes * unroll);
   if (lanes > 1 && unrolled > lanes * unroll) {
-    bool streams = false;
-    Value *begin = limitedLoop({0, unrolled, lanes * unroll}, full, endOf(op), op, none,
-                               [&](Value *index, Limits *limits) {
-                                 limits->mayStream = mayStream(fn_, op, target_);
-                                 step(index, unroll, lanes, limits);
-                                 streams = limits->begin != nullptr;
-                               },
-                               [&](Value *index) {
-                                 Value *left = streams ? builder_.CreateSub(builder_.getInt64(extent), index) : nullptr;
-                                 step(index, 1, lanes, nullptr, left);
-                               });
-    if (streams) {
-      restLoop(builder_.getInt64(0), restEnd(begin, full, lanes), lanes, effects, none,
-               [&](Value *index) { step(index, 1, lanes, nullptr, builder_.CreateSub(begin, index)); });
+    Value *begin = nullptr; // of the whole steps, where some may store past the caches
+    const auto upTo = [&](Value *end, Value *index) { step(index, 1, lanes, nullptr, end != nullptr ? builder_.CreateSub(end, index) : nullptr); };
+    limitedLoop({0, unrolled, lanes * unroll}, full, endOf(op), op, none,
+                [&](Value *index, unsigned copies, Limits *limits) {
+                  limits->mayStream = mayStream(fn_, op, target_);
+                  step(index, copies, lanes, limits);
+                  begin = limits->begin;
+                },
+                [&](Value *index) { upTo(begin != nullptr ? builder_.getInt64(extent) : nullptr, index); },
+                [&](Value *index) { upTo(begin, index); });
+    if (begin != nullptr) {
       return;
     }
   } else {

@@ -8,12 +8,16 @@
 //
 // Such a store takes whole vectors at multiples of their size, and a line takes stores of one kind: a line that others
 // put into a cache has to leave it first, and is read again. So the nest's whole steps are whole lines, and begin where
-// its first store is at one; what is in front of that is masked vectors, which come last, as the rest does:
+// its first store is at one; what is in front of that is masked vectors, as the rest is:
 //
 //   begin = written >= frame->uncached_bytes ? elements up to a line : 0
-//   for i = begin, end, step     stores past the caches, or with begin = 0 perhaps others
-//   for i = end, extent, lanes   lanes below extent - i
 //   for i = 0, begin, lanes      lanes below begin - i
+//   for i = begin, stop, step    stores past the caches, or with begin = 0 perhaps others
+//   for i = stop, end, line      the same
+//   for i = end, extent, lanes   lanes below extent - i
+//
+// The front comes first: it is in the line that the row before, which is often stored just before, has ended in, and the
+// two stores to that line then wait for it once.
 //
 // Other programs and threads learn of these stores by the end of the call, in front of which they are done (entry.cpp):
 // a function in which programs speak with each other before makes none. Nor does code that checks its accesses: it tells
@@ -190,6 +194,7 @@ Value *Emitter::storesPastCaches(ir::OpId op, const ir::Type &type) {
         limits->rowBytes = bytes;
         limits->nextRow = nextRow(pointer, nest);
       }
+      limits->perLine = std::max({limits->perLine, kCacheLine / bytes, int64_t{lanes_.count}});
       Value *first = builder_.CreateAdd(address, builder_.CreateMul(limits->begin, builder_.getInt64(bytes)));
       Value *isAligned = builder_.CreateICmpEQ(builder_.CreateAnd(first, builder_.getInt64(kCacheLine - 1)), builder_.getInt64(0));
       found->second = builder_.CreateAnd(isMuch, isAligned);
