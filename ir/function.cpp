@@ -208,6 +208,10 @@ Effects Function::ownEffects(OpId op) const {
   if (opcode(op) == Opcode::Dot && type(operand(op, 2)).isPlace()) {
     own = own | Effects(Effects::Async | Effects::Ordered);
   }
+  // What waits until the call ends is written to the thread's sums meanwhile.
+  if (opcode(op) == Opcode::AtomicRmw && getBool(op, Attr::deferred)) {
+    own = Effects::ReadsBuffer | Effects::WritesBuffer;
+  }
   // With addresses of rows a contract reads where they point.
   if (opcode(op) == Opcode::Contract && numOperands(op) > 6 && type(operand(op, 5)).isBuffer() &&
       type(operand(op, 6)).elem() == Elem::I32) {

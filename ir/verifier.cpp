@@ -44,6 +44,7 @@
 // Buffers and nests (verify_ops.cpp; nest and fold: verify_control.cpp)
 //  25  alloc: a buffer; offset >= 0; align a power of two. buffer_slot: the buffer without its
 //      leading axis, chosen by an i32. recall: an i1 of an i32 slot and of integers and addresses; slots >= 1.
+//      call_sums: a buffer with one axis of i32 or i64, of a parameter that points to such; start, offset >= 0.
 //  26  buffer_read, buffer_write: a tile of the buffer's shape and element; with more axes than one its
 //      padding lies within the buffer's.
 //      buffer_gather, buffer_count: a buffer with one axis; as gather, slice and histogram.

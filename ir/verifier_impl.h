@@ -37,6 +37,7 @@ void verifyControl(Checker &checker, OpId op);  // invariants 21 to 24 and 28, v
 void verifyDot(Checker &checker, OpId op);      // invariant 20 of dots, verify_dots.cpp
 void verifyContract(Checker &checker, OpId op); // invariant 30 of contracts, likewise
 void verifyTransposeWords(Checker &checker, OpId op);
+void verifyCallSums(Checker &checker, OpId op); // invariant 25 of these, in verify_types.cpp
 void verifyPlaces(Checker &checker);            // invariants 38 and 39, verify_places.cpp
 void verifyArrivalsInit(Checker &checker, OpId op); // invariant 40, verify_boxes.cpp
 void verifyCopyBox(Checker &checker, OpId op);      // likewise

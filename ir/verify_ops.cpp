@@ -383,6 +383,8 @@ template <> void OpChecks::check<Opcode::Recall>(OpId op) {
   }
 }
 
+template <> void OpChecks::check<Opcode::CallSums>(OpId op) { verifyCallSums(c, op); }
+
 template <> void OpChecks::check<Opcode::BufferSlot>(OpId op) {
   const Type from = c.operandType(op, 0);
   const Type to = c.resultType(op);

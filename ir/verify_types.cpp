@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants 10 to 12: what the type rules of ops.def say (the list is in verifier.cpp).
+// Invariants 10 to 12, what the type rules of ops.def say, and 25 of call_sums (the list is in verifier.cpp).
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "ir/verifier_impl.h"
@@ -148,6 +148,16 @@ void verifyTypeRule(Checker &checker, OpId op) {
   case TypeRule::Fold:
     return;
   }
+}
+
+void verifyCallSums(Checker &c, OpId op) {
+  const Function &fn = c.fn;
+  const Type sums = c.resultType(op), array = c.operandType(op, 0);
+  const bool isIntegers = sums.isBuffer() && sums.rank() == 1 && sums.element().isInteger() && sums.elementBytes() >= 4;
+  c.require(isIntegers, 25, op, "sums are a buffer of i32 or i64 with one axis");
+  c.require(fn.isArg(fn.operand(op, 0)) && array.isPointer() && array.isScalar() && (!isIntegers || array.pointee() == sums.element()), 25, op,
+            "the array is no parameter, or of another type");
+  c.require(fn.getInt(op, Attr::start) >= 0 && fn.getInt(op, Attr::offset) >= 0, 25, op, "a negative start or offset");
 }
 
 } // namespace libtile::ir

@@ -13,6 +13,7 @@
 #include "passes/cpu/mark_accesses.h"
 #include "passes/cpu/mark_nonpositive.h"
 #include "passes/cpu/mark_streams.h"
+#include "passes/cpu/mark_sums.h"
 #include "passes/cpu/narrow_compares.h"
 #include "passes/cpu/plan_nests.h"
 #include "passes/eliminate_common_subexpressions.h"
@@ -85,6 +86,7 @@ constexpr std::array kTable = {
     PassRow{"mark_accesses", markAccesses, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"mark_nonpositive", markNonpositive, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"mark_streams", markStreams, When::Nests, Stage::Tile, Stage::Tile},
+    PassRow{"mark_sums", markSums, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"narrow_compares", narrowCompares, When::Nests, Stage::Tile, Stage::Tile},
     PassRow{"form_nests", formNests, When::Nests, Stage::Tile, Stage::Nested, nestPlanText},
     PassRow{"bound_nests", boundNests, When::Nests, Stage::Nested, Stage::Nested},
@@ -184,6 +186,7 @@ constexpr std::array kConstraints = {
                     "an address that goes through scratch does not show its array"},
     OrderConstraint{"mark_nonpositive", "form_nests", kAll, "a nest computes again what its numbers are less than"},
     OrderConstraint{"mark_streams", "form_nests", kAll, "a nest does not show how long a row of a store is"},
+    OrderConstraint{"mark_sums", "form_nests", kAll, "an addition becomes its nest there, of the thread's sums or of memory"},
     OrderConstraint{"narrow_compares", "form_nests", kAll, "a nest has as few lanes as its widest number needs"},
     OrderConstraint{"form_nests", "simplify", kLater, "index maps leave sums with 0 and 1"},
     OrderConstraint{"bound_nests", "fuse_nests", kAll, "what ends at another place is not fused"},

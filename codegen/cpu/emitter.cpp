@@ -334,6 +334,7 @@ void Emitter::emitOp(ir::OpId op) {
   case Opcode::Alloc: return emitAlloc(op);
   case Opcode::BufferSlot: return emitBufferSlot(op);
   case Opcode::Recall: return emitRecall(op);
+  case Opcode::CallSums: return emitAlloc(op);
   case Opcode::Nest: return emitNestOp(op);
   case Opcode::Fold: return emitFold(op);
   case Opcode::Prefix: return emitPrefix(op);

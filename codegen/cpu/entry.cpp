@@ -38,6 +38,7 @@ void Emitter::run() {
   loadFrame();
   findAskers();
   openArena();
+  openSums();
   emitPrograms(function_->getArg(1), function_->getArg(2));
   scopes_.pop_back();
   sweep();
@@ -136,6 +137,7 @@ void Emitter::emitPrograms(Value *first, Value *count) {
   if (streams_) {
     finishStreams(builder_);
   }
+  addSums();
   builder_.CreateRet(ran);
 }
 

@@ -32,7 +32,7 @@ public:
     int64_t head = 0;
     for (OpId op : fn_.walk()) {
       const Opcode opcode = fn_.opcode(op);
-      if (opcode == Opcode::Alloc || opcode == Opcode::Recall) {
+      if (opcode == Opcode::Alloc || opcode == Opcode::Recall || opcode == Opcode::CallSums) {
         allocs.push_back(op);
         lifetimes.push_back(opcode == Opcode::Recall ? lifetimeOfKeys(op) : lifetimeOf(op));
         head = opcode == Opcode::Recall ? kArenaHead : head;
@@ -68,7 +68,7 @@ private:
     Lifetime life{spans_[alloc].first, spans_[alloc].first,
                   type.numElements() * int64_t{type.elementBytes()}, kAlign};
     life.bytes = (life.bytes + kAlign - 1) / kAlign * kAlign;
-    if (fn_.getBool(alloc, Attr::kept)) {
+    if (fn_.opcode(alloc) == Opcode::CallSums || fn_.getBool(alloc, Attr::kept)) {
       return {0, moment_, life.bytes, kAlign};
     }
     for (const Use &use : fn_.uses(buffer)) {

@@ -10,10 +10,10 @@ namespace libtile::passes {
 // in front of all buffers of a function that has some.
 inline constexpr int64_t kKeyBytes = 8, kArenaHead = 64;
 
-// Requires: nested stage. Ensures: each alloc and recall has the attribute `offset`, a multiple of 64 bytes;
+// Requires: nested stage. Ensures: each alloc, recall and call_sums has the attribute `offset`, a multiple of 64 bytes;
 // fn.arenaBytes is a multiple of 64 and holds them all; buffers that are alive at one time do not
-// overlap. A buffer that is used in a loop and allocated outside of it lives for the whole loop, one that is kept, and the
-// keys of a recall, for the whole launch.
+// overlap. A buffer that is used in a loop and allocated outside of it lives for the whole loop, one that is kept, the
+// sums of a call, and the keys of a recall, for the whole launch.
 bool allocateScratch(ir::Function &fn, const PassContext &context);
 
 } // namespace libtile::passes

@@ -2,6 +2,7 @@
 // Stores, accesses whose place and number count (atomics and volatile loads on tiles), and prints.
 #include "ir/ops.h"
 #include "passes/cpu/lower_roots.h"
+#include "passes/cpu/mark_sums.h"
 #include "passes/cpu/nest_emitter.h"
 
 namespace libtile::passes {
@@ -44,6 +45,29 @@ LaneChoice orderedLanes(const NestState &state, OpId op, std::span<const int32_t
   return sideBySide && !type.isBool() && together >= least && shape[last] >= together ? LaneChoice{last, together} : one;
 }
 
+// To the thread's sums, in any order (mark_sums.h).
+void lowerDeferred(NestState &state, OpId op) {
+  Function &fn = state.fn;
+  const SumsPlace place = placeOfSums(fn, op).value();
+  const ValueId value = fn.operand(op, 1), mask = fn.numOperands(op) > 2 ? fn.operand(op, 2) : ValueId();
+  const Type type = fn.type(value), element = type.element();
+  Builder first(fn, fn.first(fn.body()));
+  const ValueId sums = first.make(Opcode::CallSums, {place.array}, Type::buffer(type.shape(), element.elem()));
+  fn.setAttr(fn.def(sums), Attr::start, place.start);
+  NestWork work{type.shape(), {}};
+  work.values.append(fn.operands(op).begin() + 1, fn.operands(op).end());
+  work.bufferWrites = 1;
+  emitNest(state, op, work, [&](ElementBuilder &elements, const ElementBuilder::Indices &indices) {
+    Builder &builder = elements.builder();
+    ValueId added = elements.element(value, indices);
+    if (mask.valid()) {
+      added = builder.make(Opcode::Select, {elements.element(mask, indices), added, builder.constInt(element, 0)});
+    }
+    elements.write(sums, indices, builder.make(Opcode::Add, {elements.read(sums, indices, element), added}));
+    elements.countOps(mask.valid() ? 2 : 1);
+  });
+}
+
 } // namespace
 
 void lowerStore(NestState &state, OpId op) {
@@ -64,6 +88,9 @@ void lowerStore(NestState &state, OpId op) {
 
 void lowerOrderedAccess(NestState &state, OpId op) {
   Function &fn = state.fn;
+  if (fn.getBool(op, Attr::deferred)) {
+    return lowerDeferred(state, op);
+  }
   const ValueId result = fn.result(op);
   const auto shape = fn.type(fn.operand(op, 0)).shape();
   NestWork work{shape, {}};

@@ -279,7 +279,7 @@ void Evaluator::runOp(OpId op) {
   case Opcode::Assembly:
     throw ir::Unsupported("the interpreter does not run inline assembly", fn_.locationOf(op));
   case Opcode::Hold: case Opcode::ConvertLayout: case Opcode::Resize: case Opcode::CompareExchange: case Opcode::Alloc:
-  case Opcode::BufferSlot: case Opcode::Recall: case Opcode::BufferRead: case Opcode::BufferWrite: case Opcode::BufferGather:
+  case Opcode::BufferSlot: case Opcode::Recall: case Opcode::CallSums: case Opcode::BufferRead: case Opcode::BufferWrite: case Opcode::BufferGather:
   case Opcode::BufferCount: case Opcode::AsyncCopy: case Opcode::AsyncCommit: case Opcode::AsyncWait:
   case Opcode::ArrivalsInit: case Opcode::CopyBox: case Opcode::StoreBox: case Opcode::StoreWait: case Opcode::ArrivalsWait: case Opcode::Arrive: case Opcode::ArrivalsEnd:
   case Opcode::Producer: case Opcode::BeginTurns: case Opcode::TakeTurn: case Opcode::GiveTurn: case Opcode::PlaceWrite: case Opcode::PlaceRead: case Opcode::DotWait:

@@ -138,6 +138,9 @@ const TextCase kTexts[] = {
     {25, "nested", "%0 = recall %n {slots=0} : i1"},
     {25, "nested", "%0 = recall %p {slots=2} : i1"},
     {25, "nested", "%0 = constant {value=1.0} : f32 %1 = recall %n, %0 {slots=2} : i1"},
+    {25, "nested", "%0 = call_sums %p {start=0} : buffer<4xf32>"},
+    {25, "nested", "%0 = call_sums %p {start=0} : buffer<4xi32>"},
+    {25, "nested", "%0 = call_sums %n {start=0} : buffer<4xi32>"},
     {26, "laid-out", "%0 = alloc : buffer<64xf32> %1 = buffer_read %0 : tile<128xf32, #0>"},
     {26, "laid-out",
      "%0 = alloc : buffer<64xi32> "

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Additions of integers to places that all programs share, which a CPU's threads sum up for themselves: the same numbers
+as one after the other gives, nothing beside them touched, and not where the kernel could tell."""
+import numpy as np
+import pytest
+from spine import DEVICES, OnDevice, random
+
+import libtile
+import libtile.language as tl
+
+everywhere = pytest.mark.parametrize("device", DEVICES)
+WIDE = [np.int32, np.uint32, np.int64, np.uint64]
+
+
+def types(dtypes):
+    return pytest.mark.parametrize("dtype", dtypes, ids=lambda dtype: dtype.__name__)
+
+
+@libtile.jit
+def columns(x, out, rows, n, FIRST: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(FIRST, FIRST + BLOCK)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        if row % 3 != 1:
+            tl.atomic_add(out + i, tl.load(x + row * n + i - FIRST, i < FIRST + n, other=7), i < FIRST + n)
+
+
+@everywhere
+@types(WIDE)
+@pytest.mark.parametrize("rows, n, first, block", [(1, 64, 0, 64), (200, 33, 5, 64), (77, 512, 64, 512), (1000, 5, 3, 8), (9, 2000, 100, 2048)])
+@pytest.mark.parametrize("programs", [1, 7, 500])
+def test_columns(device, dtype, rows, n, first, block, programs):
+    """Sums that wrap around; what is masked off lies behind the array's end, or is somebody else's."""
+    rng, on = np.random.default_rng(rows), OnDevice(device)
+    x, before = random(rng, (rows, n), dtype), random(rng, first + n + 17, dtype)
+    out = on(before.copy())
+    columns[(programs,)](on(x), out, rows, n, first, block)
+    want = before.copy()
+    want[first:first + n] += x[np.arange(rows) % 3 != 1].sum(0, dtype=dtype)
+    np.testing.assert_array_equal(on.back(out), want)
+
+
+@libtile.jit
+def two_arrays(x, y, a, b, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * BLOCK + i
+    v, w = tl.load(x + row), tl.load(y + row)
+    tl.atomic_add(a + i, v, sem="relaxed")
+    tl.atomic_add(b + i, w, i % 2 == 0, scope="sys")
+    tl.atomic_add(a + i, v + 1, i < n)
+
+
+@everywhere
+@pytest.mark.parametrize("programs, n, block", [(1, 3, 4), (300, 10, 16), (65, 1000, 1024)])
+def test_two_arrays_and_one_twice(device, programs, n, block):
+    rng, on = np.random.default_rng(n), OnDevice(device)
+    x, y = random(rng, (programs, block), np.int32), random(rng, (programs, block), np.int64)
+    a, b = on(np.zeros(block, np.int32)), on(np.ones(block, np.int64))
+    two_arrays[(programs,)](on(x), on(y), a, b, n, block)
+    even, below = np.arange(block) % 2 == 0, np.arange(block) < n
+    np.testing.assert_array_equal(on.back(a), x.sum(0, dtype=np.int32) + below * (x + np.int32(1)).sum(0, dtype=np.int32))
+    np.testing.assert_array_equal(on.back(b), 1 + even * y.sum(0))
+
+
+@libtile.jit
+def counted(x, out, n, BLOCK: tl.constexpr, BINS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out + tl.arange(0, BINS), tl.histogram(tl.load(x + i, i < n), BINS, i < n))
+
+
+@everywhere
+@pytest.mark.parametrize("n, block, bins", [(5000, 256, 64), (100_001, 1024, 256), (7, 16, 8)])
+def test_histograms(device, n, block, bins):
+    rng, on = np.random.default_rng(n), OnDevice(device)
+    x, out = rng.integers(0, bins, n).astype(np.int32), on(np.zeros(bins, np.int32))
+    for launches in (1, 2):  # nothing is left over of the first
+        counted[(libtile.cdiv(n, block),)](on(x), out, n, block, bins)
+        np.testing.assert_array_equal(on.back(out), launches * np.bincount(x, minlength=bins))
+
+
+# ---- where the kernel could tell
+
+@libtile.jit
+def read_again(out, other, seen, turns, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for turn in range(turns):
+        if HOW == "old":
+            old = tl.atomic_add(out + i, 1)
+        else:
+            tl.atomic_add(out + i, 1)
+        if HOW == "same":
+            old = tl.load(out + i) - 1
+        elif HOW == "other":
+            old = tl.load(other + i) - 1
+        elif HOW == "exchanged":
+            old = tl.atomic_xchg(other + i, 100 * turn) - 1
+        tl.store(seen + turn * BLOCK + i, old)
+
+
+@everywhere
+@pytest.mark.parametrize("how", ["old", "same", "other", "exchanged"])
+@pytest.mark.parametrize("is_same", [True, False])
+def test_one_program_sees_what_it_adds(device, how, is_same):
+    block, turns, on = 64, 5, OnDevice(device)
+    out, seen = on(np.zeros(block, np.int32)), on(np.full((turns, block), -7, np.int32))
+    other = out if is_same else on(np.full(block, 50, np.int32))
+    read_again[(1,)](out, other, seen, turns, block, how)
+    number = np.arange(turns)
+    if how in ("old", "same"):
+        want = number
+    elif how == "other":
+        want = number if is_same else np.full(turns, 49)
+    else:
+        want = 100 * (number - 1) if is_same else np.where(number == 0, 49, 100 * (number - 1) - 1)
+        want[0] = 0 if is_same else 49
+    np.testing.assert_array_equal(on.back(seen), np.repeat(want[:, None], block, 1))
+    if not (how == "exchanged" and is_same):
+        np.testing.assert_array_equal(on.back(out), np.full(block, turns))
+
+
+@libtile.jit
+def into_its_numbers(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for row in range(n):
+        tl.atomic_add(out + i, tl.load(x + row * BLOCK + i))
+
+
+@pytest.mark.parametrize("row", [0, 1, 3])
+def test_the_array_is_one_of_the_rows(row):
+    """A guard says at the launch that the arrays are apart; these are not."""
+    block, rows, rng = 32, 4, np.random.default_rng(row)
+    x = random(rng, (rows, block), np.int32)
+    want, ours = x.copy(), x.copy()
+    for each in range(rows):
+        want[row] += want[each]
+    into_its_numbers[(1,)](ours, ours[row], rows, block)
+    np.testing.assert_array_equal(ours, want)
+
+
+@libtile.jit
+def stopped(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.atomic_add(out + i, tl.load(x + i))
+    if tl.program_id(0) == 3:
+        tl.device_assert(tl.load(x) == 12345)
+
+
+def test_sums_in_front_of_an_error_are_there():
+    x, out = np.arange(1, 17, dtype=np.int32), np.zeros(16, np.int32)
+    with pytest.raises(Exception, match="assert"):
+        stopped[(4,)](x, out, 16, debug=True)
+    found = out // x
+    assert (found == found[0]).all() and 1 <= found[0] <= 4
