@@ -28,7 +28,8 @@
 //      resize: one element, rank and layout.
 //  18  hint: one positive entry an axis (one for a scalar). assume, assert: a scalar i1. print: values
 //      of 32 and 64 bits, a format for each that fits; buffers in the nested stage, no others.
-//  19  Atomics: an element type that the kind is defined on; a load or store with an order has a scope, is
+//  19  Atomics: an element type that the kind is defined on; deferred: a row of integers is added to, and the
+//      result unused; a load or store with an order has a scope, is
 //      volatile, and the order is one of reading or writing. A clock is an i64.
 //  20  dot: MxK, KxN, MxN (equal leading axes); one operand type; integers into integers, floats
 //      or the codes of 8-bit floats into floats; acc a tile, or from LaidOut on a place. sort, compare_exchange: integers of at least 8 bits, with that axis.

@@ -286,6 +286,8 @@ template <> void OpChecks::check<Opcode::AtomicRmw>(OpId op) {
   const bool any = kind == AtomicKind::xchg && type.elementBits() >= 8;
   const bool floats = kind == AtomicKind::fadd;
   atomic(op, any || (floats ? type.isFloating() : type.isInteger() && type.elementBits() >= 8));
+  const bool waits = kind == AtomicKind::add && type.isTile() && type.rank() == 1 && fn.unused(fn.result(op));
+  c.require(waits || !fn.getBool(op, Attr::deferred), 19, op, "an addition to a row of integers may be deferred whose old value nobody reads");
 }
 
 template <> void OpChecks::check<Opcode::AtomicCas>(OpId op) {

@@ -3,10 +3,13 @@
 //
 //   for each word: sums = 0
 //   ... programs ...
-//   for each i: if sums[i] != 0: atomic add of sums[i] to array[start + i]
+//   for each piece that a compare and swap takes: if one of its sums is not 0:
+//     where none is 0, and the piece is aligned: atomic add of all
+//     else for each i of it: if sums[i] != 0: atomic add of sums[i] to array[start + i]
 //
 // An element that no program added to is not touched: it may lie outside of the array.
 #include "codegen/cpu/emitter.h"
+#include "codegen/cpu/wide_atomics.h"
 #include "codegen/require_pass.h"
 #include "ir/ops.h"
 
@@ -49,19 +52,42 @@ void Emitter::addSums() {
   std::vector<Value *> none;
   for (ir::OpId op : sumsOf(fn_)) {
     const ir::Type type = fn_.type(fn_.result(op));
-    llvm::Type *element = builder_.getIntNTy(type.elementBits());
-    const auto offset = static_cast<uint64_t>(fn_.getInt(op, Attr::offset)), start = static_cast<uint64_t>(fn_.getInt(op, Attr::start));
-    Value *sums = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), arena_, offset);
-    Value *array = builder_.CreateConstGEP1_64(element, scalar(fn_.operand(op, 0)), start);
-    countedLoop({0, type.numElements(), 1}, ir::Effects::WritesGlobal, none, [&](Value *index) {
-      Value *sum = builder_.CreateLoad(element, builder_.CreateGEP(element, sums, index));
-      const auto add = [&] {
-        builder_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, builder_.CreateGEP(element, array, index), sum,
-                                 llvm::Align(type.elementBytes()), llvm::AtomicOrdering::Release);
-      };
-      branch(builder_.CreateICmpNE(sum, builder_.getIntN(type.elementBits(), 0)), add, [] {});
-    });
+    const auto lanes = std::max<unsigned>(1, unsigned(target_.widestAtomic / type.elementBytes()));
+    const int64_t whole = type.numElements() / lanes * lanes;
+    countedLoop({0, whole, lanes}, ir::Effects::WritesGlobal, none, [&](Value *index) { addPiece(op, index, lanes); });
+    if (whole < type.numElements()) {
+      countedLoop({whole, type.numElements(), 1}, ir::Effects::WritesGlobal, none, [&](Value *index) { addPiece(op, index, 1); });
+    }
   }
+}
+
+// The sums from `index` on.
+void Emitter::addPiece(ir::OpId op, Value *index, unsigned lanes) {
+  constexpr auto kOrder = llvm::AtomicOrdering::Release;
+  const ir::Type type = fn_.type(fn_.result(op));
+  llvm::Type *element = builder_.getIntNTy(type.elementBits());
+  const auto offset = static_cast<uint64_t>(fn_.getInt(op, Attr::offset)), start = static_cast<uint64_t>(fn_.getInt(op, Attr::start));
+  Value *from = builder_.CreateGEP(element, builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), arena_, offset), index);
+  Value *to = builder_.CreateGEP(element, builder_.CreateConstGEP1_64(element, scalar(fn_.operand(op, 0)), start), index);
+  Value *sums = builder_.CreateLoad(Elementwise::widen(element, lanes), from);
+  Value *some = builder_.CreateICmpNE(sums, llvm::Constant::getNullValue(sums->getType()));
+  const auto byLane = [&] {
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      const auto of = [&](Value *all) { return lanes == 1 ? all : builder_.CreateExtractElement(all, uint64_t{lane}); };
+      branch(of(some), [&] {
+        builder_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, builder_.CreateConstGEP1_64(element, to, lane), of(sums), llvm::Align(type.elementBytes()), kOrder);
+      }, [] {});
+    }
+  };
+  if (lanes == 1) {
+    return byLane();
+  }
+  branch(builder_.CreateOrReduce(some), [&] {
+    Value *misplaced = builder_.CreateAnd(builder_.CreatePtrToInt(to, builder_.getInt64Ty()), builder_.getInt64(target_.widestAtomic - 1));
+    Value *isWhole = builder_.CreateAnd(builder_.CreateAndReduce(some), builder_.CreateICmpEQ(misplaced, builder_.getInt64(0)));
+    const WideUpdate update{ir::AtomicKind::add, type.elem(), kOrder, target_.widestAtomic};
+    branch(isWhole, [&] { (void)wideAtomicRmw(builder_, elementwise_, update, to, sums); }, byLane);
+  }, [] {});
 }
 
 } // namespace libtile::codegen::cpu

@@ -103,7 +103,8 @@ private:
   // wait in front of it already.
   llvm::Value *emitHoisted(ir::OpId op, llvm::ArrayRef<llvm::Value *> operands, unsigned &depth);
   void emitConstant(ir::OpId op);
-  void emitAlloc(ir::OpId op), emitBufferSlot(ir::OpId op), emitRecall(ir::OpId op), openArena(), openSums(), addSums(); // kept_buffers.cpp, call_sums.cpp
+  void emitAlloc(ir::OpId op), emitBufferSlot(ir::OpId op), emitRecall(ir::OpId op), openArena(); // all in kept_buffers.cpp
+  void openSums(), addSums(), addPiece(ir::OpId op, llvm::Value *index, unsigned lanes); // call_sums.cpp
   // A compare that is true below some lane index, where the loop may stop at that (nests.cpp).
   bool takenForTrue(ir::OpId op);
   // The affine half of a pure op's result, where there is one.
@@ -229,8 +230,7 @@ private:
   llvm::Value *gather(llvm::Type *type, llvm::Value *pointers, llvm::Align align, llvm::Value *mask, llvm::Value *other), *readSteps(llvm::Type *type, const Address &address, llvm::Align align);
   void scatter(llvm::Value *value, llvm::Value *pointers, llvm::Align align, llvm::Value *mask);
   void writeContiguous(llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
-  llvm::Value *allOf(llvm::Value *mask);
-  llvm::Value *harmlessPointer();
+  llvm::Value *allOf(llvm::Value *mask), *harmlessPointer();
 
   // ---- ask_ahead.cpp
   void findAskers(), askFor(llvm::Value *address, bool forWriting, bool isNear = true), askForSharedLine(llvm::Value *place);

@@ -3,6 +3,7 @@
 
 #include "ir/ops.h"
 #include "passes/analysis/alias.h"
+#include "passes/op_properties.h"
 
 #include <algorithm>
 
@@ -17,12 +18,69 @@ using ir::ValueId;
 
 namespace {
 
-// A thread's sums are zeroed and added once a call: more than its first cache keeps would cost more than they save.
+// A thread's sums are zeroed and looked through once a call: more than this would cost more than they save.
 constexpr int64_t kMostBytes = 16 << 10;
+
+int64_t bytesOf(const Function &fn, OpId addition) {
+  const ir::Type &type = fn.type(fn.operand(addition, 1));
+  return type.numElements() * int64_t{type.elementBytes()};
+}
 
 bool isAddition(const Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::AtomicRmw && fn.getEnum<ir::AtomicKind>(op, Attr::kind) == ir::AtomicKind::add &&
-         fn.unused(fn.result(op)) && !fn.hasAttr(op, Attr::within);
+         fn.getEnum<ir::MemScope>(op, Attr::scope) != ir::MemScope::sys && fn.unused(fn.result(op)) && !fn.hasAttr(op, Attr::within);
+}
+
+// It may run until somebody outside has seen what it adds.
+bool mayWait(const Function &fn, OpId op) {
+  return fn.opcode(op) == Opcode::While || (fn.opcode(op) == Opcode::For && fn.getBool(op, Attr::stop));
+}
+
+bool isOnce(const Function &fn, OpId op) {
+  OpId around = fn.parentOp(fn.block(op));
+  while (around.valid() && !isLoop(fn.opcode(around))) {
+    around = fn.parentOp(fn.block(around));
+  }
+  return !around.valid();
+}
+
+// What a function's ops do with memory.
+struct Accesses {
+  std::vector<OpId> additions;
+  std::vector<ValueId> others; // arrays, once for each access by another op; invalid: any
+  bool writes = false;         // one of these
+};
+
+// None: an op whose place counts is no addition.
+std::optional<Accesses> accessesOf(const Function &fn, const Facts &facts) {
+  Accesses found;
+  for (OpId op : fn.walk()) {
+    const Effects effects = fn.ownEffects(op);
+    if (isAddition(fn, op) && placeOfSums(fn, op)) {
+      found.additions.push_back(op);
+    } else if (effects.has(Effects::Ordered) || effects.has(Effects::Synchronises) || mayWait(fn, op)) {
+      return std::nullopt;
+    } else if (effects.has(Effects::ReadsGlobal) || effects.has(Effects::WritesGlobal)) {
+      const auto bases = basePointers(fn, fn.operand(op, 0), facts);
+      found.others.insert(found.others.end(), bases.begin(), bases.end());
+      found.others.resize(found.others.size() + (bases.empty() ? 1 : 0));
+      found.writes |= effects.has(Effects::WritesGlobal);
+    }
+  }
+  return found;
+}
+
+// Beside all the others of the function.
+bool mayWaitForTheEnd(const Function &fn, OpId addition, const Accesses &all) {
+  const bool isRelaxed = fn.getEnum<ir::MemOrder>(addition, Attr::sem) == ir::MemOrder::relaxed;
+  const bool isAlone = all.additions.size() == 1 && !all.writes && isOnce(fn, addition);
+  const ValueId array = placeOfSums(fn, addition)->array;
+  const bool isTouched = std::ranges::any_of(all.others, [&](ValueId other) { return mayOverlap(fn, array, other); });
+  // A carry goes from one element of 4 bytes into the next only where somebody adds 8.
+  const bool isMixed = std::ranges::any_of(all.additions, [&](OpId other) {
+    return fn.type(fn.operand(other, 1)).elem() != fn.type(fn.operand(addition, 1)).elem() && mayOverlap(fn, array, placeOfSums(fn, other)->array);
+  });
+  return (isRelaxed || isAlone) && !isTouched && !isMixed;
 }
 
 } // namespace
@@ -30,8 +88,7 @@ bool isAddition(const Function &fn, OpId op) {
 std::optional<SumsPlace> placeOfSums(const Function &fn, OpId addition) {
   const ValueId pointer = fn.operand(addition, 0);
   const ir::Type &type = fn.type(fn.operand(addition, 1));
-  if (!type.isTile() || type.rank() != 1 || type.elementBytes() < 4 || type.numElements() * type.elementBytes() > kMostBytes ||
-      fn.defOpcode(pointer) != Opcode::PtrAdd) {
+  if (!type.isTile() || type.rank() != 1 || type.elementBytes() < 4 || fn.defOpcode(pointer) != Opcode::PtrAdd) {
     return std::nullopt;
   }
   const ValueId base = fn.operand(fn.def(pointer), 0), index = fn.operand(fn.def(pointer), 1);
@@ -45,31 +102,18 @@ std::optional<SumsPlace> placeOfSums(const Function &fn, OpId addition) {
 }
 
 bool markSums(Function &fn, const PassContext &) {
-  const Facts facts = computeFacts(fn);
-  std::vector<OpId> additions;
-  std::vector<ValueId> touched; // by other ops; invalid: any array
-  for (OpId op : fn.walk()) {
-    const Effects effects = fn.ownEffects(op);
-    if (isAddition(fn, op) && placeOfSums(fn, op)) {
-      additions.push_back(op);
-    } else if (effects.has(Effects::Ordered) || effects.has(Effects::Synchronises)) {
-      return false;
-    } else if (effects.has(Effects::ReadsGlobal) || effects.has(Effects::WritesGlobal)) {
-      const auto bases = basePointers(fn, fn.operand(op, 0), facts);
-      touched.insert(touched.end(), bases.begin(), bases.end());
-      touched.resize(touched.size() + (bases.empty() ? 1 : 0));
-    }
+  const auto all = accessesOf(fn, computeFacts(fn));
+  int64_t bytes = 0;
+  for (size_t i = 0; all && i < all->additions.size(); ++i) {
+    bytes += bytesOf(fn, all->additions[i]);
   }
-  for (OpId op : additions) {
-    const ValueId array = placeOfSums(fn, op)->array;
-    if (std::ranges::any_of(touched, [&](ValueId other) { return mayOverlap(fn, array, other); })) {
-      return false;
-    }
+  if (!all || bytes > kMostBytes || !std::ranges::all_of(all->additions, [&](OpId op) { return mayWaitForTheEnd(fn, op, *all); })) {
+    return false;
   }
-  for (OpId op : additions) {
+  for (OpId op : all->additions) {
     fn.setAttr(op, Attr::deferred, true);
   }
-  return !additions.empty();
+  return !all->additions.empty();
 }
 
 } // namespace libtile::passes

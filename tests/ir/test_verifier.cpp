@@ -92,6 +92,7 @@ const TextCase kTexts[] = {
     {19, "tile", "%0 = load %p {is_volatile=true, sem=release, scope=gpu} : f32"},
     {19, "tile",
      "%0 = load %p : f32 store %p, %0 {is_volatile=true, sem=acquire, scope=gpu}"},
+    {19, "tile", "%0 = constant {value=1.0} : f32 %1 = atomic_rmw %p, %0 {kind=fadd, sem=relaxed, scope=gpu, deferred=true} : f32"},
     {20, "tile",
      "%0 = splat %n : tile<4x4xi32> %1 = splat %n : tile<8x4xi32> "
      "%2 = dot %0, %1, %0 : tile<4x4xi32>"},
