@@ -57,7 +57,7 @@ def indented(text):
 def members(tree, name):
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            called = "" if any(ast.unparse(d) == "property" for d in node.decorator_list) else \
+            called = "" if any(ast.unparse(d) in ("property", "functools.cached_property") for d in node.decorator_list) else \
                 f"({signature(node, True)})"
             yield f"- `.{node.name}{called}`: {indented(doc_of(node, f'{name}.{node.name}'))}"
 

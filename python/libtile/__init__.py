@@ -77,15 +77,20 @@ stride of 1, or one that 16 divides, makes code of its own with wide accesses.
 
 **Threads.** Launches and compilations may come from any thread. A CPU launch shares its programs among
 `libtile.num_threads()` threads, the caller's among them; the environment variable `LIBTILE_NUM_THREADS` sets their
-number, too. Torch's operators run on threads of their own, which keep the cores for some milliseconds; launches of the
-main thread run on those (OpenMP's) while that takes less time, if nobody asked for another number than
-`torch.get_num_threads()`. `LIBTILE_OPENMP=0` leaves that out. Kernels round to nearest and keep tiny numbers, whatever
-the thread that launches them does (`torch.set_flush_denormal`).
+number, too; `torch.set_num_threads` and `OMP_NUM_THREADS` do not. Torch's operators run on threads of their own, which
+keep the cores for some milliseconds; launches of the main thread run on those (OpenMP's), as many as they are, while that
+takes less time, if nobody asked for another number than `torch.get_num_threads()`. `LIBTILE_OPENMP=0` leaves that out, `=1`
+takes them without comparing; neither does in a parallel region, in a process that has forked, or where torch has one
+thread. Launches of other threads run on libtile's own, which are slower between operators of torch.
+
+**Floats** count as their type says: kernels round to nearest and keep tiny numbers, whatever the thread that launches
+them does (`torch.set_flush_denormal`).
 
 **Environment.** `LIBTILE_CPU_TARGET` names a lesser instruction set than the machine has, `LIBTILE_DISABLE_PASSES`
 passes to leave out. `LIBTILE_CHECK=1` makes accesses out of an array's bounds errors, and `LIBTILE_DEBUG=1` assertions
 of kernels that do not hold (docs/debugging.md); `LIBTILE_LINE_INFO=1` has GPU code name the kernel's lines, for
-profilers. A variable that says what it cannot mean is an error of the first launch that needs it.
+profilers. Each is read once, when it is first needed; an empty one is none. A variable that says what it cannot mean is an
+error of each launch and call that needs it.
 
 **Hooks.** Callables in `libtile.hooks.launch_enter` and `launch_exit` are called around each launch, for profilers and
 tracers.

@@ -19,15 +19,16 @@ def available_devices() -> list[str]:
 
 
 def set_num_threads(threads: int) -> None:
-    """Sets the number of threads that CPU kernels use, the calling one included: 1 to 1024, or 0 for all cores.
+    """Sets the number of threads that CPU kernels use, the calling one included: 1 to 1024, or 0 for all cores that the
+    process may use.
 
-    ValueError for another number.
+    It holds for launches of all threads of the process that begin later. ValueError for another number.
     """
     _libtile.set_num_threads(threads)
 
 
 def num_threads() -> int:
-    """How many threads CPU kernels use, the calling one included."""
+    """How many threads CPU kernels use, the calling one included, but for launches on torch's threads, which take all of those."""
     return _libtile.num_threads()
 
 

@@ -24,7 +24,8 @@ class Profile:
     - `kernel`, `grid`, `programs`: the CompiledKernel, its grid, and how many programs that is.
     - `milliseconds`: of the launch; `program_us`: that through the number of programs, in microseconds.
     - `loaded`, `stored`: bytes of all accesses that are not masked off. `bytes`: what has to come from memory or go there
-      at least: of each array what is loaded and what is stored, but neither of them more than the array has.
+      at least: of each array what is loaded and what is stored, but neither of them more than the array has
+      (one that is passed twice counts as two).
     - `operations`: a dict from types ("f32", "f16", "i8", ..., "tf32") to numbers: one for each element of a floating-point
       operation, masked off or not, two of an fma, two for each product of a dot, and of an exponential and the like what
       it is made of. Integers count in dots alone. `flops`: their sum.

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <sched.h>
 #include <span>
 #include <string>
 #include <sys/mman.h>
@@ -157,9 +158,19 @@ std::atomic<int> &askedThreads() {
   return asked;
 }
 
+// That the process may use when it is first asked, of those that the machine has: what else threads would take turns on.
+int ownCores() {
+  static const int cores = [] {
+    cpu_set_t allowed;
+    const bool isKnown = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+    return isKnown ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency());
+  }();
+  return std::clamp(cores, 1, kMostThreads);
+}
+
 int ownThreads() {
   const int asked = askedThreads().load();
-  return asked > 0 ? asked : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
+  return asked > 0 ? asked : ownCores();
 }
 
 Pool *makePool(int threads) noexcept {
