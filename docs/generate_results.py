@@ -20,11 +20,14 @@ KERNELS = {"add": "vector addition", "softmax": "softmax", "layer_norm": "layer 
            "layer_norm_backward": "layer norm backward", "grouped": "matmuls of many sizes",
            "batched": "matmuls", "split_k": "matmul in parts of k", "rms_norm": "RMS norm", "cross_entropy": "cross entropy",
            "rope": "rotary embedding", "transpose_trans": "transpose by `tl.trans`",
-           "launch_pdl": "layer norm and addition in turn, by launches that overlap,"}
+           "launch_pdl": "layer norm and addition in turn, by launches that overlap,", "swiglu": "SwiGLU", "gelu": "GELU",
+           "matmul_bias_gelu": "matmul, bias and GELU", "launch_numpy": "launch of one program, NumPy's arrays,",
+           "launch_torch": "launch of one program, torch's arrays,", "first_launch_add": "first launch of vector addition",
+           "first_launch_softmax": "first launch of softmax", "first_launch_matmul": "first launch of matmul"}
 WORDS = {"bt": "b transposed", "causal": "causal", "descriptors": "by descriptors", "shared": "eight share one of keys"}
 ROWS = ("softmax", "layer_norm", "layer_norm_backward", "cumsum", "sort", "topk", "argmax", "gather", "histogram", "dropout", "rms_norm", "cross_entropy", "swiglu",
         "embedding")
-SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "cast", "count", "scatter_add")} \
+SIZES = {name: " columns" for name in ROWS} | {name: " elements" for name in ("add", "gelu", "cast", "count", "scatter_add")} \
     | {"tune": " configurations", "attention": " keys", "attention_backward": " keys", "rope": " pairs a head"}
 PEERS = {"copy": "a copy of the same bytes", "copy kernel": "a kernel that copies them, a row a program", "triton": "Triton", "cublas": "cuBLAS", "torch": "torch", "numba": "numba", "tile": "our tile"}
 PLACES = re.compile(r"(<!-- (results|details|modelled) (\w+) -->\n).*?(<!-- end -->)", re.S)
@@ -44,6 +47,8 @@ def described(name):
     _, kernel, dtype, *rest = name.split("/")
     heads = [f"heads of {part[1:]}" for part in rest if re.fullmatch(r"d\d+", part)]
     size = next(part for part in rest if part[0].isdigit())
+    if kernel.startswith("tiles_of_"):  # beside the best of our own
+        KERNELS.setdefault(kernel, f"matmul in tiles of {kernel.removeprefix('tiles_of_')},")
     words = heads + [WORDS[part] for part in rest if part in WORDS]
     return ", ".join([f"{KERNELS.get(kernel, kernel)} {dtype.replace('_', ' to ')}", *words]), kernel, f"{int(size):,}" if size.isdigit() else size
 
@@ -87,7 +92,7 @@ def details(device):
 
 
 def costs():
-    cpu, gpu = rows("cpu"), rows("cuda")
+    cpu, gpu = rows("zen4"), rows("cuda")
     def ms(found, name):
         return f"{found[name]['ours_s'] * 1e3:.1f} ms"
     first = "{}/compile/add"
