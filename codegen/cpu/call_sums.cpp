@@ -54,10 +54,13 @@ void Emitter::addSums() {
     const ir::Type type = fn_.type(fn_.result(op));
     const auto lanes = std::max<unsigned>(1, unsigned(target_.widestAtomic / type.elementBytes()));
     const int64_t whole = type.numElements() / lanes * lanes;
-    countedLoop({0, whole, lanes}, ir::Effects::WritesGlobal, none, [&](Value *index) { addPiece(op, index, lanes); });
-    if (whole < type.numElements()) {
-      countedLoop({whole, type.numElements(), 1}, ir::Effects::WritesGlobal, none, [&](Value *index) { addPiece(op, index, 1); });
-    }
+    const auto pieces = [&](int64_t first, int64_t end, unsigned together) {
+      if (first < end) {
+        countedLoop({first, end, together}, ir::Effects::WritesGlobal, none, [&](Value *index) { addPiece(op, index, together); });
+      }
+    };
+    pieces(0, whole, lanes);
+    pieces(whole, type.numElements(), 1);
   }
 }
 

@@ -42,7 +42,7 @@ KINDS = {"unary": 2, "binary": 2, "permute": 1, "reshape": 2, "grow": 1, "reduce
          "rounding": 1, "powers": 1, "extremes": 1, "counted_bits": 1, "random_words": 1, "assembly": 1,
          "narrow_index": 1, "divided_index": 2, "runs": 1, "masked_store": 2, "strided": 2,
          "join": 1, "split": 1, "part": 2, "flip": 1, "gather": 2, "histogram": 1, "mapped": 1,
-         "block": 2, "update": 2, "function": 6}
+         "block": 2, "update": 2, "summed": 1, "function": 6}
 
 
 class Value:

@@ -129,3 +129,20 @@ class MemoryKinds:
             self.line(f"tl.atomic_{kind}({where}, {x.name}{mask}{order})")
             return self.let(f"tl.atomic_load({where})", self.outputs[name])
         return self.let(f"tl.atomic_{kind}({where}, {x.name}{mask}{order})", np.where(on, memory, np.zeros((), x.dtype)))
+
+    def summed(self, value):
+        """Integers added to a row that nothing else of the kernel touches: what a thread may sum up until its programs have run."""
+        if value.array.size > 2048:
+            return
+        x = self.fitted(value, np.dtype(self.one_of([np.int32, np.uint32, np.int64, np.uint64])), 1000)
+        n, first, turns = x.array.size, int(self.rng.integers(0, 5)), int(self.rng.integers(1, 4))
+        row, place = self.let(f"tl.reshape({x.name}, [{n}])", x.array.reshape(-1)), self.fresh("place")
+        memory, bound = self.numbers(first + n + 5, x.dtype), int(self.one_of([first, first + n // 2, first + n]))
+        array, mask = self.argument("u", memory), self.one_of(["", f", mask={place} < {self.argument('n', bound)}"])
+        order = self.one_of(["", ", sem='relaxed'", ", sem='relaxed', scope='cta'", ", sem='release', scope='sys'"])
+        self.line(f"{place} = tl.arange({first}, {first + n})")
+        self.line(self.one_of([f"for _ in range({self.argument('n', turns)}):", f"for _ in tl.static_range({turns}):"]) if turns > 1 else "if True:")
+        self.line(f"    tl.atomic_add({array} + {place}, {row.name}{mask}{order})")
+        on = np.arange(first, first + n) < (bound if mask else first + n)
+        self.outputs[array] = memory.copy()
+        self.outputs[array][first:first + n] += np.where(on, row.array, np.zeros((), x.dtype)) * x.dtype.type(turns)

@@ -32,7 +32,8 @@ def columns(x, out, rows, n, FIRST: tl.constexpr, BLOCK: tl.constexpr, SEM: tl.c
 
 @everywhere
 @types(WIDE)
-@pytest.mark.parametrize("rows, n, first, block", [(1, 64, 0, 64), (200, 33, 5, 64), (77, 512, 64, 512), (1000, 5, 3, 8), (9, 2000, 100, 2048)])
+@pytest.mark.parametrize("rows, n, first, block", [(1, 64, 0, 64), (200, 33, 5, 64), (77, 512, 64, 512), (1000, 5, 3, 8), (9, 2000, 100, 2048),
+                                                   (11, 1, 0, 1), (11, 2, 1, 2), (11, 3, 2, 3), (20, 5, 0, 5), (20, 7, 7, 7)])
 @pytest.mark.parametrize("programs", [1, 7, 500])
 @pytest.mark.parametrize("sem", ["relaxed", None])
 def test_columns(device, dtype, rows, n, first, block, programs, sem):
