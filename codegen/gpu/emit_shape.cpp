@@ -103,7 +103,11 @@ void Emitter::lowerHold(ir::OpId op) {
 }
 void Emitter::hold(ir::OpId op, size_t first, size_t end) {
   const ir::Type type = fn_.type(fn_.result(op)).element();
-  const auto count = static_cast<unsigned>(end - first);
+  const auto count = static_cast<unsigned>(end - first), perWord = std::max(1U, 4 / type.elementBytes());
+  if (count > perWord && count % perWord != 0) { // what fills no word is one of its own
+    hold(op, first, end - count % perWord);
+    return hold(op, end - count % perWord, end);
+  }
   Regs elements;
   for (size_t r = first; r < end; ++r) {
     elements.push_back(registerOf(fn_.operand(op, 0), r));

@@ -70,3 +70,30 @@ def test_rows_of_one_step_and_of_several(device):
         np.testing.assert_allclose(on.back(out), want, rtol=1e-5, atol=1e-5)
     if device != "cpu":
         assert "0 < n <= 128" in kernel.guards
+
+
+@libtile.jit
+def read_three_times(x, out, least, ROWS: tl.constexpr, COLS: tl.constexpr):
+    i = tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :]
+    a = tl.load(x + i)
+    wide = a.to(tl.float64)
+    low = wide + tl.min(wide, axis=0, keep_dims=True)
+    whole = a.to(tl.int32)
+    high = tl.maximum(whole + tl.max(whole, axis=1, keep_dims=True), low.to(tl.int32)).to(tl.float64)
+    tl.store(out + i, a)
+    tl.store(least + tl.arange(0, COLS), tl.min(high + tl.max(high, axis=1, keep_dims=True) + wide, axis=0))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", (np.int8, np.int16), ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("rows", (39, 41, 42, 43))
+def test_numbers_that_fill_no_word_are_kept(device, dtype, rows):
+    """A lane's column of them is kept between its sums by words."""
+    on, cols = OnDevice(device), 159
+    x = np.random.default_rng(rows).integers(-100, 100, (rows, cols)).astype(dtype)
+    out, least = on(np.zeros_like(x)), on(np.zeros(cols))
+    read_three_times[(1,)](on(x), out, least, rows, cols, num_warps=8)
+    wide = x.astype(np.int64)
+    high = np.maximum(wide + wide.max(1, keepdims=True), wide + wide.min(0))
+    np.testing.assert_array_equal(on.back(out), x)
+    np.testing.assert_array_equal(on.back(least), (high + high.max(1, keepdims=True) + wide).min(0))
