@@ -104,9 +104,15 @@ void Emitter::lowerHold(ir::OpId op) {
 void Emitter::hold(ir::OpId op, size_t first, size_t end) {
   const ir::Type type = fn_.type(fn_.result(op)).element();
   const auto count = static_cast<unsigned>(end - first), perWord = std::max(1U, 4 / type.elementBytes());
-  if (count > perWord && count % perWord != 0) { // what fills no word is one of its own
-    hold(op, first, end - count % perWord);
-    return hold(op, end - count % perWord, end);
+  const size_t whole = end - count % perWord;
+  if (whole != end && count > 1) { // what fills no word is held one by one
+    if (first != whole) {
+      hold(op, first, whole);
+    }
+    for (size_t r = whole; r < end; ++r) {
+      hold(op, r, r + 1);
+    }
+    return;
   }
   Regs elements;
   for (size_t r = first; r < end; ++r) {
