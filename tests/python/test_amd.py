@@ -400,7 +400,7 @@ def test_inline_assembly():
 def test_random_kernels_have_code(name, tmp_path):
     """Or say what there is not; LLVM's verifier looks at each."""
     refused = []
-    for seed in range(40):
+    for seed in range(80):
         made = Kernel(seed, 4)
         try:
             text = kernel_of(made.text, tmp_path, seed).warmup(*made.arguments.values(), target=name, grid=(1,), **made.options).asm["asm"]
@@ -408,7 +408,7 @@ def test_random_kernels_have_code(name, tmp_path):
         except libtile.UnsupportedError as error:
             assert isinstance(error, libtile.OutOfResources), error
             refused.append(seed)
-    assert len(refused) < 10
+    assert len(refused) < 20  # by 32 warps of 64 lanes, as one of eight kernels asks for
 
 
 @libtile.jit
