@@ -102,6 +102,10 @@ std::optional<SumsPlace> placeOfSums(const Function &fn, OpId addition) {
 }
 
 bool markSums(Function &fn, const PassContext &) {
+  const std::vector<OpId> ops = fn.walk();
+  if (std::ranges::none_of(ops, [&](OpId op) { return isAddition(fn, op) && placeOfSums(fn, op).has_value(); })) {
+    return false; // most kernels: nothing has to be known of their memory
+  }
   const auto all = accessesOf(fn, computeFacts(fn));
   int64_t bytes = 0;
   for (size_t i = 0; all && i < all->additions.size(); ++i) {
@@ -113,7 +117,7 @@ bool markSums(Function &fn, const PassContext &) {
   for (OpId op : all->additions) {
     fn.setAttr(op, Attr::deferred, true);
   }
-  return !all->additions.empty();
+  return true;
 }
 
 } // namespace libtile::passes
