@@ -73,7 +73,7 @@ void verifyContract(Checker &c, OpId op) {
                   c.operandType(op, 4) == Type::scalar(Elem::I1);
   auto rest = fn.operands(op).subspan(std::min<size_t>(fn.numOperands(op), 5));
   const auto takeRows = [&](Elem with) {
-    if (rest.size() < 2 || !fn.type(rest[0]).isBuffer() || fn.type(rest[1]) != Type::scalar(with)) {
+    if (rest.size() < 2 || !fn.type(rest[0]).isBuffer() || fn.type(rest[0]).elem() == Elem::I32 || fn.type(rest[1]) != Type::scalar(with)) {
       return false;
     }
     const Type rows = fn.type(rest[0]);
@@ -85,6 +85,15 @@ void verifyContract(Checker &c, OpId op) {
   (void)takeRows(Elem::I32); // in place
   const bool isAhead = takeRows(Elem::I1);
   c.require(isAhead == (fn.getInt(op, Attr::ahead_bytes) > 0), 30, op, "rows ahead and the bytes of their elements come together");
+  const auto areFindings = [&](ValueId table, ValueId known) {
+    const Type type = fn.type(table);
+    return type.isBuffer() && type.elem() == Elem::I32 && fn.type(known) == Type::scalar(Elem::I1);
+  };
+  if (rest.size() >= 6 && fn.type(rest[0]).isBuffer()) {
+    c.require(areFindings(rest[0], rest[1]) && areFindings(rest[2], rest[3]) && areFindings(rest[4], rest[5]), 30, op,
+              "findings are not three tables of i32 with an i1 each");
+    rest = rest.subspan(6);
+  }
   const bool isEnded = rest.size() == 2 && fn.type(rest[0]) == i32 && fn.type(rest[1]) == i32;
   c.require(rest.empty() || isEnded, 30, op, "the ends are not an i32 of rows and one of columns");
   c.require(ok, 30, op, "the buffers are not MxK, KxN (or words of several rows) and MxN with an i32 k and an i1");

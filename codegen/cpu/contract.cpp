@@ -113,6 +113,11 @@ void Emitter::emitContract(ir::OpId op) {
     plan.soon = scalar(fn_.operand(op, *ahead + 1));
     plan.aheadBytes = fn_.getInt(op, Attr::ahead_bytes);
   }
+  if (const auto findings = passes::findingsOf(fn_, op)) {
+    plan.findingsOfA = openFindings(op, *findings);
+    plan.findingsOfB = openFindings(op, *findings + 2);
+    plan.findingsOfSums = openFindings(op, *findings + 4);
+  }
   const auto rows = passes::rowsInPlaceOf(fn_, op);
   rows ? contractParts(plan, scalar(fn_.operand(op, *rows)), stepsOf(*rows + 1), unit) : contractColumns(plan, unit);
 }
@@ -138,6 +143,7 @@ void Emitter::contractParts(const Contraction &whole, Value *rows, Value *direct
       });
     });
     plan.rowsOfA = rows;
+    takeFindings(plan, turn);
     if (unit.ofTiles()) {
       branch(plan.inPlace, [&] { evenTiles(plan); }, [] {});
     }
@@ -192,7 +198,10 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
     contractRows(plan, n);
   };
   const auto blocks = [&] {
-    leastOfA = unit.flushes ? leastFieldOfA(plan) : nullptr;
+    if (unit.flushes) {
+      compareFindings(plan);
+      leastOfA = known(plan.findingsOfA, plan.knowsA, builder_.getInt64(0), [&] { return leastFieldOfA(plan); });
+    }
     const int64_t width = int64_t{plan.vectors} * plan.lanes;
     if (plan.columnsEnd == nullptr || plan.vectors == 1 || unit.ofTiles()) {
       return countedLoop({0, plan.columns, width, plan.columnsEnd}, plan.effects, none, block);

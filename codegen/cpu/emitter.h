@@ -291,10 +291,10 @@ private:
   void contractTiles(const Contraction &plan, llvm::Value *m, llvm::Value *n), evenTiles(const Contraction &plan);
   llvm::SmallVector<TilePlace, 4> tilesOfA(const Contraction &plan, llvm::Value *m);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
-  llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n);
-  llvm::Value *rowsOf(const Contraction &plan), *packedRow(const Contraction &plan, llvm::Value *m), *packRow(const Contraction &plan, llvm::Value *m), *biasWord(const Contraction &plan, int32_t bias);
-  llvm::Value *leastFieldOfA(const Contraction &plan), *leastField(llvm::Value *least);
+  llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n), *rowsOf(const Contraction &plan), *packedRow(const Contraction &plan, llvm::Value *m), *packRow(const Contraction &plan, llvm::Value *m), *biasWord(const Contraction &plan, int32_t bias);
+  llvm::Value *leastFieldOfA(const Contraction &plan), *leastField(llvm::Value *least), *openFindings(ir::OpId op, unsigned operand), *known(llvm::Value *table, llvm::Value *isKnown, llvm::Value *field, llvm::function_ref<llvm::Value *()> find);
   llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
+  void takeFindings(Contraction &plan, llvm::Value *turn), compareFindings(Contraction &plan);
 };
 
 } // namespace libtile::codegen::cpu

@@ -122,6 +122,8 @@ struct Contraction {
   llvm::SmallVector<llvm::Value *, 6> biasSums;
   llvm::Value *readBias = nullptr; // what a's words lack of the bias, in all lanes; null: they have it
   llvm::Value *wordOfA = nullptr; // a's word in all lanes, where it is one along all of k; else it is read
+  // What is known of tiny numbers (tiny_numbers.cpp), of a and b in this turn with whether it is of these numbers, i1s; null: nothing is.
+  llvm::Value *findingsOfA = nullptr, *findingsOfB = nullptr, *findingsOfSums = nullptr, *knowsA = nullptr, *knowsB = nullptr;
   // What a and b hold for a step along k, in one row or column.
   [[nodiscard]] int64_t groupBytes() const { return group * ir::byteSize(packed); }
 };

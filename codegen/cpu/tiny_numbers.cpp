@@ -7,6 +7,7 @@
 #include "codegen/cpu/tiny_numbers.h"
 #include "codegen/cpu/emitter.h"
 #include "ir/ops.h"
+#include "passes/cpu/contract_blocks.h"
 
 namespace libtile::codegen::cpu {
 
@@ -43,7 +44,8 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
     Value *none = llvm::Constant::getAllOnesValue(Elementwise::widen(element, lanes));
     return leastField(leastOfPanel(plan, panel, none));
   };
-  Value *leastOfB = least(plan.b, plan.steps, plan.rowB, builder_.getInt16Ty());
+  Value *column = builder_.CreateUDiv(n, builder_.getInt64(plan.lanes)); // of vectors
+  Value *leastOfB = known(plan.findingsOfB, plan.knowsB, column, [&] { return least(plan.b, plan.steps, plan.rowB, builder_.getInt16Ty()); });
   const auto atLeast = [&](Value *field, int32_t bound) {
     return builder_.CreateICmpUGE(field, builder_.getInt32(bound));
   };
@@ -54,8 +56,72 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
     return all;
   }
   Value *rows = isNever(plan.empty) ? rowsOf(plan) : builder_.CreateSelect(plan.empty, builder_.getInt64(0), rowsOf(plan));
-  Value *leastOfAcc = least(plan.acc, rows, plan.columns * word, builder_.getInt32Ty());
-  return builder_.CreateAnd(all, atLeast(leastOfAcc, kLeastSumField));
+  const auto inSums = [&] {
+    return atLeast(least(plan.acc, rows, plan.columns * word, builder_.getInt32Ty()), kLeastSumField);
+  };
+  if (plan.findingsOfSums == nullptr) {
+    return builder_.CreateAnd(all, inSums());
+  }
+  llvm::Type *number = builder_.getInt32Ty();
+  Value *place = builder_.CreateGEP(number, plan.findingsOfSums, column);
+  const auto isTold = [&] { return builder_.CreateICmpNE(builder_.CreateLoad(number, place), builder_.getInt32(0)); };
+  branch(isTold(), [] {}, [&] { builder_.CreateStore(builder_.CreateZExt(inSums(), number), place); });
+  Value *none = builder_.CreateAnd(all, isTold());
+  builder_.CreateStore(builder_.CreateZExt(none, number), place);
+  return none;
+}
+
+// ---- findings (passes/cpu/kept_findings.h); a row of a's and b's for each turn: steps and end, with which they were found, then fields
+
+// A table among the operands, behind it whether it is of the same numbers. If not it tells nothing: there are no 0 steps.
+Value *Emitter::openFindings(ir::OpId op, unsigned operand) {
+  Value *table = scalar(fn_.operand(op, operand));
+  const ir::Type type = fn_.type(fn_.operand(op, operand));
+  branch(scalar(fn_.operand(op, operand + 1)), [] {}, [&] {
+    builder_.CreateMemSet(table, builder_.getInt8(0), type.numElements() * int64_t{type.elementBytes()}, llvm::Align(4));
+  });
+  return table;
+}
+
+void Emitter::takeFindings(Contraction &plan, Value *turn) {
+  if (plan.findingsOfA != nullptr) {
+    const auto row = [&](Value *table, int64_t fields) {
+      Value *words = builder_.CreateMul(turn, builder_.getInt64(passes::kFindingsHead + fields));
+      return builder_.CreateGEP(builder_.getInt32Ty(), table, words);
+    };
+    plan.findingsOfA = row(plan.findingsOfA, 1);
+    plan.findingsOfB = row(plan.findingsOfB, plan.columns / plan.lanes);
+  }
+}
+
+// Numbers behind other steps, rows or columns were not looked at, or were in other blocks.
+void Emitter::compareFindings(Contraction &plan) {
+  if (plan.findingsOfA == nullptr) {
+    return;
+  }
+  const auto compare = [&](Value *table, Value *end) {
+    Value *same = builder_.getTrue();
+    for (Value *number : {plan.steps, end}) {
+      Value *now = builder_.CreateTrunc(number, builder_.getInt32Ty());
+      same = builder_.CreateAnd(same, builder_.CreateICmpEQ(builder_.CreateLoad(now->getType(), table), now));
+      builder_.CreateStore(now, table);
+      table = builder_.CreateConstGEP1_64(now->getType(), table, 1);
+    }
+    return same;
+  };
+  plan.knowsA = compare(plan.findingsOfA, rowsOf(plan));
+  plan.knowsB = compare(plan.findingsOfB, plan.columnsEnd != nullptr ? plan.columnsEnd : builder_.getInt64(plan.columns));
+}
+
+// A field of a table, found out if it is not known.
+Value *Emitter::known(Value *table, Value *isKnown, Value *field, llvm::function_ref<Value *()> find) {
+  if (table == nullptr) {
+    return find();
+  }
+  Value *index = builder_.CreateAdd(field, builder_.getInt64(passes::kFindingsHead));
+  Value *place = builder_.CreateGEP(builder_.getInt32Ty(), table, index);
+  branch(isKnown, [] {}, [&] { builder_.CreateStore(find(), place); });
+  return builder_.CreateLoad(builder_.getInt32Ty(), place);
 }
 
 // Those of the blocks that run.

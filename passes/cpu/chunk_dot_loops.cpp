@@ -29,7 +29,7 @@ public:
       : state_(state), fn_(state.fn), loop_(loop), planned_(planned), body_(fn_.region(loop)),
         ivType_(fn_.type(fn_.arg(body_, 0))), chunk_(planned.iterations) {
     for (OpId dot : planned.dots) {
-      chunked_.push_back({dot, *contractOf(state, dot), {}, {}, {}, {}});
+      chunked_.push_back({dot, *contractOf(state, dot), {}, {}, {}, {}, {}});
     }
   }
 
@@ -157,11 +157,15 @@ private:
   // The chunk's slot, by its number, and whether it lies there.
   void takePanel(ChunkedDot &dot) {
     const int32_t slots = slotsOf(dot);
+    const auto keysFor = [&](unsigned operand) {
+      const ValueId next = fn_.operand(fn_.last(body_), fn_.defIndex(dot.column) - 1);
+      return keysOf(fn_, state_.facts, loop_, outer_, std::array{fn_.operand(dot.dot, operand), next});
+    };
     if (slots == 0) {
+      dot.findings = keepFindings(state_, dot.shape, {.loop = loop_, .chunks = outer_, .first = first_}, keysFor(0));
       return;
     }
-    const ValueId next = fn_.operand(fn_.last(body_), fn_.defIndex(dot.column) - 1);
-    const auto keys = keysOf(fn_, state_.facts, loop_, outer_, std::array{fn_.operand(dot.dot, 1), next});
+    const auto keys = keysFor(1);
     check(keys.has_value(), "what a kept panel follows from is known");
     Builder before(fn_, loop_);
     const ValueId number = before.make(Opcode::UDiv, {first_, before.constInt(ivType_, chunk_)});
@@ -176,6 +180,7 @@ private:
     const OpId recall = before.op(Opcode::Recall, operands, std::array{Type::scalar(Elem::I1)});
     fn_.setAttr(recall, Attr::slots, AttrValue(int64_t{slots}));
     dot.isKept = fn_.result(recall);
+    dot.findings = keepFindings(state_, dot.shape, {loop_, outer_, first_, slot, dot.isKept, slots}, keysFor(0));
   }
 
   // Columns whose rows are read in place: those of all iterations up to the first that has no whole rows.
@@ -237,7 +242,7 @@ private:
       const unsigned slot = fn_.defIndex(fn_.operand(dot.dot, 2)) - 1;
       const ValueId acc = accumulators_.buffers[slot];
       const ValueId empty = accumulators_.empty[slot] ? carryEmpty(acc, columns_[i]) : Builder(fn_, yield).constInt(kI1, 0);
-      emitContract(state_, yield, dot.shape, dot.packed, acc, {columns_[i], empty, direct_[i], isLast_});
+      emitContract(state_, yield, dot.shape, dot.packed, acc, {columns_[i], empty, direct_[i], isLast_, dot.findings});
     }
   }
 

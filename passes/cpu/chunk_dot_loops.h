@@ -19,7 +19,7 @@
 // something is masked off: the inner loop carries `direct` as well, the columns up to there, and whether it
 // is still in front of it.
 //
-// Packed chunks of b may stay for the next program (kept_panels.h).
+// Packed chunks of b may stay for the next program (kept_panels.h), and so does what is known of them and of a (kept_findings.h).
 //
 // Sums that begin with zeros are not written in front of the loop: the first contract with a depth overwrites them (`empty`), and where there
 // was none they are filled behind the loop.
@@ -40,6 +40,7 @@ struct ChunkedDot {
   ir::ValueId column; // i32 in the inner body: where this iteration packs
   ir::ValueId inPlace; // i1 there: whether its rows of a, and all before, are read in place; invalid: never
   ir::ValueId isKept; // i1 in front of it: whether the chunk's panel of b lies packed already; invalid: never
+  Findings findings;
 };
 using ChunkedLoop = std::vector<ChunkedDot>;
 

@@ -123,12 +123,20 @@ std::optional<unsigned> rowsInPlaceOf(const ir::Function &fn, ir::OpId contract)
 
 std::optional<unsigned> rowsAheadOf(const ir::Function &fn, ir::OpId contract) {
   const unsigned place = rowsInPlaceOf(fn, contract) ? kOperandsPacked + 2 : kOperandsPacked;
-  const bool hasRows = fn.numOperands(contract) > place && fn.type(fn.operand(contract, place)).isBuffer();
+  const bool hasRows = fn.numOperands(contract) > place && fn.type(fn.operand(contract, place)).isBuffer() &&
+                       fn.type(fn.operand(contract, place)).elem() == Elem::I64;
   return hasRows ? std::optional(place) : std::nullopt;
 }
 
+std::optional<unsigned> findingsOf(const ir::Function &fn, ir::OpId contract) {
+  const unsigned place = kOperandsPacked + (rowsInPlaceOf(fn, contract) ? 2 : 0) + (rowsAheadOf(fn, contract) ? 2 : 0);
+  const bool hasFindings = fn.numOperands(contract) > place && fn.type(fn.operand(contract, place)).isBuffer();
+  return hasFindings ? std::optional(place) : std::nullopt;
+}
+
 unsigned firstEndOf(const ir::Function &fn, ir::OpId contract) {
-  return kOperandsPacked + (rowsInPlaceOf(fn, contract) ? 2 : 0) + (rowsAheadOf(fn, contract) ? 2 : 0);
+  const auto findings = findingsOf(fn, contract);
+  return findings ? *findings + 6 : kOperandsPacked + (rowsInPlaceOf(fn, contract) ? 2 : 0) + (rowsAheadOf(fn, contract) ? 2 : 0);
 }
 
 const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
@@ -159,6 +167,16 @@ const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
   }
   if (rowsInPlaceOf(fn, contract).has_value() && unit->packedBias() != 0) {
     fail("the unit " + name + " reads no rows in place");
+  }
+  if (const auto findings = findingsOf(fn, contract)) {
+    const int32_t columns = fn.type(fn.operand(contract, 2)).dim(1) / unit->lanes;
+    const auto table = [&](unsigned which) { return fn.type(fn.operand(contract, *findings + 2 * which)); };
+    const auto ofTurns = [](int32_t fields) {
+      return ir::Type::buffer(std::array{kContractTurns, kFindingsHead + fields}, Elem::I32);
+    };
+    if (!unit->flushes || table(0) != ofTurns(1) || table(1) != ofTurns(columns) || table(2) != ir::Type::buffer(std::array{columns}, Elem::I32)) {
+      fail("the unit " + name + " has no such findings");
+    }
   }
   return *unit;
 }

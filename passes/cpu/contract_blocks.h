@@ -15,6 +15,11 @@
 //   rows none, or <Mp> addresses as i64, and the i32 `direct`, 0 <= direct <= k: the first `direct` numbers of a row of a
 //        lie at its address, of `packed`; the buffer has room for them. direct is a whole number of vectors; no tiles, no packed bias.
 //   ahead none, or <Mp> addresses as i64, and the i1 `soon`: rows of elements of ahead_bytes that are stored soon (sums_ahead.h).
+//   findings none, or three tables of i32 about tiny numbers (codegen/cpu/tiny_numbers.h), each with an i1. What is not known is found out
+//        and written. <2 x 3> of a and <2 x 2 + Np/lanes> of b, if they are those of this op for the same numbers: for what is read in
+//        place, then for what is packed, how many steps along k, up to which row or column, and the least exponent fields, of a's
+//        rows together and from each vector of columns on. <Np/lanes> of the sums, if acc is as this op left it: not 0 where the
+//        block that begins at a vector of columns had nothing to flush.
 //   empty i1: acc holds nothing yet. All of it is written without being read, unless k is 0.
 //   ends none, or the i32 rows and columns of acc that are needed (bound_nests.h): blocks that begin behind them are
 //        left out, and vectors of the last columns.
@@ -78,7 +83,11 @@ struct ContractPins {
 // it has none.
 [[nodiscard]] std::optional<unsigned> rowsInPlaceOf(const ir::Function &fn, ir::OpId contract);
 [[nodiscard]] std::optional<unsigned> rowsAheadOf(const ir::Function &fn, ir::OpId contract);
-// Where its ends are: behind both.
+// Likewise where it has its findings: of a, b and the sums.
+[[nodiscard]] std::optional<unsigned> findingsOf(const ir::Function &fn, ir::OpId contract);
+constexpr int32_t kContractTurns = 2; // what is read in place, and what is packed
+constexpr int32_t kFindingsHead = 2;  // numbers of findings in front of the fields
+// Where its ends are: behind all of these.
 [[nodiscard]] unsigned firstEndOf(const ir::Function &fn, ir::OpId contract);
 // The unit that a contract names, for buffers and blocks that fit it; else a UserError at the op.
 [[nodiscard]] const ir::ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,

@@ -225,6 +225,11 @@ void emitContract(NestState &state, OpId position, const ContractShape &shape, c
     state.fn.addOperand(contract, inputs.soon);
     state.fn.setAttr(contract, Attr::ahead_bytes, AttrValue(packed.aheadBytes));
   }
+  if (const Findings &found = inputs.findings; found.a.valid()) {
+    for (ValueId each : {found.a, found.knowsA, found.b, found.knowsB, found.sums, found.follows}) {
+      state.fn.addOperand(contract, each);
+    }
+  }
 }
 
 void lowerDot(NestState &state, OpId dot, ValueId home) {

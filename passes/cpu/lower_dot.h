@@ -4,6 +4,7 @@
 #pragma once
 
 #include "passes/cpu/contract_blocks.h"
+#include "passes/cpu/kept_findings.h"
 #include "passes/cpu/nest_state.h"
 
 namespace libtile::passes {
@@ -37,6 +38,7 @@ struct ContractInputs {
   ir::ValueId empty;    // i1: the sums' buffer holds nothing yet
   ir::ValueId direct{}; // i32: of those elements, which are read in place; with rows
   ir::ValueId soon{};   // i1: whether the sums are stored next; with `ahead`
+  Findings findings{};  // of earlier ones
 };
 void emitContract(NestState &state, ir::OpId position, const ContractShape &shape, const PackedOperands &packed,
                   ir::ValueId acc, const ContractInputs &inputs);

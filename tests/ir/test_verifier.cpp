@@ -162,6 +162,8 @@ const TextCase kTexts[] = {
     {30, "nested", "%0 = alloc : buffer<4xf32> %1 = constant {value=1} : i1 contract %0, %0, %0, %n, %1 {unit=\"fma_f32\", block_m=1, block_n=1}"},
     {30, "nested",
      "%0 = alloc : buffer<4x4xf32> %1 = alloc : buffer<4xi64> contract %0, %0, %0, %n, %1, %n {unit=\"fma_f32\", block_m=1, block_n=1}"},
+    {30, "nested",
+     "%0 = alloc : buffer<4x4xf32> %1 = constant {value=1} : i1 %2 = alloc : buffer<2x3xi32> contract %0, %0, %0, %n, %1, %2, %1, %2, %1, %0, %1 {unit=\"fma_f32\", block_m=1, block_n=1}"},
     {28, "nested",
      "prefix {extent=4, lanes=1} { ^(%i: i32): yield %i } { ^(%a: i32, %b: i32): yield %a } "
      "{ ^(%j: i32): yield }"},
