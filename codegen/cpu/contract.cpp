@@ -29,7 +29,8 @@
 // code goes over what is read in place, then over what is packed; the sums go through acc in between.
 //
 // Blocks that begin behind the ends of rows and columns are left out, since nobody reads what they would sum up. The last
-// columns, fewer than a block has, are taken one vector after the other.
+// columns, fewer than a block has, are taken one vector after the other. Rows behind whole blocks are taken by blocks of fewer rows,
+// and so are all rows where that is rare.
 //
 // A unit of tiles has blocks of its own (contract_tiles.cpp).
 #include "codegen/cpu/cache_line.h"
@@ -40,6 +41,8 @@
 #include "passes/cpu/contract_blocks.h"
 
 #include <llvm/Support/MathExtras.h>
+
+#include <tuple>
 
 namespace libtile::codegen::cpu {
 
@@ -55,7 +58,15 @@ constexpr unsigned kRowsForTiles = 8;
 
 int64_t bytesOf(const ir::Type &matrix) { return int64_t{matrix.dim(0)} * matrix.dim(1) * matrix.elementBytes(); }
 
-Contraction widened(Contraction plan) {
+// Blocks of few rows for all of them, where the code of two kinds would not pay.
+Contraction byRest(Contraction plan) {
+  plan.blockM = unsigned(plan.restM);
+  plan.wholeRows = plan.rows;
+  return plan;
+}
+
+Contraction widened(const Contraction &whole) {
+  Contraction plan = byRest(whole);
   if (plan.tileRows > 1) {
     plan.blockM = kRowsForTiles;
     plan.tileRows = plan.tileWords = 1;
@@ -98,6 +109,8 @@ void Emitter::emitContract(ir::OpId op) {
   plan.blockM = fn_.getInt(op, Attr::block_m);
   const int64_t blockN = fn_.getInt(op, Attr::block_n);
   plan.vectors = blockN / plan.lanes;
+  const auto rowBlocks = passes::rowBlocks(unit, acc.dim(0), int32_t(plan.blockM));
+  std::tie(plan.wholeRows, plan.restM, plan.rowsTogether) = std::tuple(rowBlocks->whole, rowBlocks->rest, rowBlocks->both);
   plan.tileRows = unit.rows;
   plan.tileWords = unit.words;
   plan.tileRegisters = unit.registers;
@@ -209,6 +222,7 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
     Value *end = restEnd(plan.columnsEnd, plan.columns, plan.lanes);
     Value *whole = builder_.CreateSub(end, builder_.CreateURem(end, builder_.getInt64(width)));
     restLoop(builder_.getInt64(0), whole, width, plan.effects, none, block);
+    plan = byRest(plan);
     plan.vectors = 1;
     plan.asksForColumns = false;
     restLoop(whole, end, plan.lanes, plan.effects, none, block);
@@ -222,8 +236,23 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
 
 void Emitter::contractRows(const Contraction &plan, Value *n) {
   std::vector<Value *> none;
-  countedLoop({0, plan.rows, plan.blockM, plan.rowsEnd}, plan.effects, none,
-              [&](Value *m) { plan.tileRows > 1 ? contractTiles(plan, m, n) : contractBlock(plan, m, n); });
+  rowBlocks(plan, none, [&](const Contraction &part, Value *m) {
+    part.tileRows > 1 ? contractTiles(part, m, n) : contractBlock(part, m, n);
+  });
+}
+
+// By blocks of rows, those behind the whole ones last, each with its plan.
+void Emitter::rowBlocks(const Contraction &plan, std::vector<Value *> &carried, llvm::function_ref<void(const Contraction &part, Value *m)> body) {
+  const auto whole = [&](Value *m) { body(plan, m); };
+  if (plan.wholeRows == plan.rows) {
+    return countedLoop({0, plan.rows, plan.blockM, plan.rowsEnd}, plan.effects, carried, whole);
+  }
+  Contraction part = plan;
+  part.blockM = unsigned(plan.restM);
+  Value *begin = builder_.getInt64(plan.wholeRows), *end = rowsOf(plan);
+  restLoop(builder_.getInt64(0), builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, begin), plan.blockM, plan.effects, carried, whole);
+  restLoop(begin, builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, end, begin), plan.restM, plan.effects, carried,
+           [&](Value *m) { body(part, m); });
 }
 
 // A word whose numbers are all the bias, in all lanes. That is their highest bit: adding it turns it over.

@@ -282,7 +282,7 @@ private:
   // ---- contract.cpp, contract_tiles.cpp, tiny_numbers.cpp
   void emitContract(ir::OpId op);
   void contractParts(const Contraction &whole, llvm::Value *rows, llvm::Value *direct, const ir::ContractUnit &unit), contractColumns(Contraction plan, const ir::ContractUnit &unit);
-  void contractRows(const Contraction &plan, llvm::Value *n);
+  void contractRows(const Contraction &plan, llvm::Value *n), rowBlocks(const Contraction &plan, Values &carried, llvm::function_ref<void(const Contraction &part, llvm::Value *m)> body);
   llvm::SmallVector<llvm::Value *, 6> startsOfA(const Contraction &plan, llvm::Value *m), biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n), askAhead(const Contraction &plan, llvm::Value *m, llvm::Value *n), askForColumns(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   void contractLoop(const Contraction &plan, llvm::ArrayRef<llvm::Value *> startsOfA, llvm::Value *startB, Values &sums);

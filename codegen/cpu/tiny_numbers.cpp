@@ -9,6 +9,8 @@
 #include "ir/ops.h"
 #include "passes/cpu/contract_blocks.h"
 
+#include <numeric>
+
 namespace libtile::codegen::cpu {
 
 using llvm::Value;
@@ -126,7 +128,7 @@ Value *Emitter::known(Value *table, Value *isKnown, Value *field, llvm::function
 
 // Those of the blocks that run.
 Value *Emitter::rowsOf(const Contraction &plan) {
-  return restEnd(plan.rowsEnd, plan.rows, plan.blockM);
+  return restEnd(plan.rowsEnd, plan.rows, plan.rowsTogether);
 }
 
 // A column of vectors at a time, a block of rows at once; rows of tiles in place one after the other, as memory has them. The
@@ -145,9 +147,10 @@ Value *Emitter::leastFieldOfA(const Contraction &plan) {
     return builder_.CreateICmpULT(builder_.CreateStepVector(vector), end);
   };
   const bool ofTiles = plan.tileRows > 1;
+  const auto together = unsigned(std::gcd(int64_t{plan.blockM}, plan.restM)); // any end is whole ones of these
   if (plan.rowsOfA != nullptr) {
     Contraction part = plan;
-    part.blockM = ofTiles ? 1 : plan.blockM;
+    part.blockM = ofTiles ? 1 : together;
     restLoop(builder_.getInt64(0), rowsOf(plan), part.blockM, plan.effects, least, [&](Value *m) {
       const auto starts = startsOfA(part, m);
       restLoop(builder_.getInt64(0), whole, lanes, plan.effects, least, [&](Value *column) {
@@ -164,8 +167,8 @@ Value *Emitter::leastFieldOfA(const Contraction &plan) {
     Panel panel{};
     panel.base = builder_.CreateGEP(builder_.getInt16Ty(), plan.a, column);
     panel.bytes = builder_.CreateMul(rowsOf(plan), builder_.getInt64(plan.rowA));
-    panel.rowBytes = plan.blockM * plan.rowA;
-    panel.copies = plan.blockM;
+    panel.rowBytes = together * plan.rowA;
+    panel.copies = together;
     panel.copyBytes = plan.rowA;
     panel.mask = maskAt(column);
     least[0] = leastOfPanel(plan, panel, least[0]);

@@ -397,7 +397,10 @@ private:
       return 1;
     }
     const ContractUnit &unit = contractUnitOf(fn_, place.op, target_);
-    return place.axis == 0 ? fn_.getInt(place.op, Attr::block_m) : unit.ofTiles() ? fn_.getInt(place.op, Attr::block_n) : unit.lanes;
+    if (place.axis == 0) {
+      return rowBlocks(unit, fn_.type(fn_.operand(place.op, 2)).dim(0), int32_t(fn_.getInt(place.op, Attr::block_m)))->both;
+    }
+    return unit.ofTiles() ? fn_.getInt(place.op, Attr::block_n) : unit.lanes;
   }
 
   bool isInFront(ValueId value, OpId op) const {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace libtile::passes {
 
@@ -27,14 +28,23 @@ int32_t spreadRow(int32_t elements, int32_t elementBytes) {
   return lines * kLineBytes / elementBytes;
 }
 
+// Padded where they are no whole blocks.
+int32_t paddedRows(const ContractUnit &unit, int32_t m, int32_t blockM) {
+  return rowBlocks(unit, m, blockM) ? m : roundUp(m, blockM);
+}
+
 // Of blocks of rows * unit.rows rows.
 double blockCost(int32_t m, int32_t n, int32_t rows, int32_t vectors, const ContractUnit &unit) {
   const int32_t blockM = rows * unit.rows;
   const int32_t blockN = vectors * unit.lanes;
-  const int32_t blocks = (roundUp(m, blockM) / blockM) * (roundUp(n, blockN) / blockN);
-  const int32_t adds = std::max(rows * vectors, unit.inFlight);
+  const auto cost = [&](int32_t ofBlock) {
+    return std::max(ofBlock * vectors, unit.inFlight) + kNestCosts.blockLoad * (ofBlock + vectors);
+  };
+  const int32_t padded = paddedRows(unit, m, blockM);
+  const RowBlocks blocks = *rowBlocks(unit, padded, blockM);
+  const double column = blocks.whole / blockM * cost(rows) + (padded - blocks.whole) / blocks.rest * cost(blocks.rest / unit.rows);
   const double ragged = n % blockN != 0 ? kNestCosts.raggedColumns : 1;
-  return ragged * blocks * (adds + kNestCosts.blockLoad * (rows + vectors));
+  return ragged * column * (roundUp(n, blockN) / blockN);
 }
 
 // That a register block of that many rows and vectors takes: its sums, a row of b, one of a.
@@ -47,6 +57,20 @@ int32_t registersFor(const ContractUnit &unit, const ir::Target &target) {
 }
 
 } // namespace
+
+std::optional<RowBlocks> rowBlocks(const ContractUnit &unit, int32_t rows, int32_t blockM) {
+  if (rows % blockM == 0) {
+    return RowBlocks{rows, blockM, blockM};
+  }
+  // Blocks of less than half as many rows take more loads than padding takes multiply-adds. Rows of a tile are what they are.
+  for (int32_t rest = unit.ofTiles() ? 0 : blockM - 1; 2 * rest > blockM; --rest) {
+    const int32_t both = std::lcm(blockM, rest), whole = rows - rows % both;
+    if (whole != 0 && (rows - whole) % rest == 0) {
+      return RowBlocks{whole, rest, both};
+    }
+  }
+  return std::nullopt;
+}
 
 int32_t ContractShape::rowA(int32_t k) const {
   return spreadRow(packedK(k), int32_t(ir::byteSize(unit.packed)));
@@ -97,7 +121,7 @@ std::optional<ContractShape> contractShape(const ir::Target &target, Elem operan
   if (shape.blockM == 0) {
     return std::nullopt;
   }
-  shape.paddedM = roundUp(m, shape.blockM);
+  shape.paddedM = paddedRows(*unit, m, shape.blockM);
   shape.paddedN = roundUp(n, shape.blockN);
   return shape;
 }
@@ -158,7 +182,7 @@ const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,
   }
   const int64_t blockM = fn.getInt(contract, Attr::block_m);
   const int64_t blockN = fn.getInt(contract, Attr::block_n);
-  if (blockM % unit->rows != 0 || blockN % unit->lanes != 0 || acc.dim(0) % blockM != 0 || acc.dim(1) % blockN != 0) {
+  if (blockM % unit->rows != 0 || blockN % unit->lanes != 0 || blockM < 1 || !rowBlocks(*unit, acc.dim(0), int32_t(blockM)) || acc.dim(1) % blockN != 0) {
     fail("the buffers of a contract are no whole register blocks of the unit " + name);
   }
   const auto rows = int32_t(blockM / unit->rows), vectors = int32_t(blockN / unit->lanes);

@@ -2,7 +2,7 @@
 // How a dot becomes a `contract`: the shapes of its scratch buffers and of its register blocks.
 //
 // What the emitter of `contract a, b, acc, k` may rely on (form_nests makes it so):
-//   acc  <Mp x Np>, row-major. Mp is a multiple of block_m, Np of block_n; block_n is a multiple of
+//   acc  <Mp x Np>, row-major. Mp is whole blocks of rows (RowBlocks), Np a multiple of block_n; block_n is a multiple of
 //        the unit's lanes. Rows and columns of padding may be computed and written freely.
 //   a    <Mp x Ka> of `packed`: row m, column kk, each number with what the unit packs of its bias added to it, as bits;
 //        Ka >= k, more than k is padding against rows that fall on the same cache sets, and may be read
@@ -21,8 +21,8 @@
 //        rows together and from each vector of columns on. <Np/lanes> of the sums, if acc is as this op left it: not 0 where the
 //        block that begins at a vector of columns had nothing to flush.
 //   empty i1: acc holds nothing yet. All of it is written without being read, unless k is 0.
-//   ends none, or the i32 rows and columns of acc that are needed (bound_nests.h): blocks that begin behind them are
-//        left out, and vectors of the last columns.
+//   ends none, or the i32 rows and columns of acc that are needed (bound_nests.h): blocks that begin behind them (rows by RowBlocks::both)
+//        are left out, and vectors of the last columns.
 // Elements of a and b inside Mp, Np and k are initialised, those of blocks that are left out apart. Padding holds zeros: rows of a, columns of b, and
 // in both what an extent along k lacks to such a multiple; acc's holds what they sum up to.
 // Element types are those of one ContractUnit, which the op names; the three buffers do not overlap. Buffers
@@ -30,7 +30,7 @@
 //
 // The register block: block_m rows times block_n / lanes vectors of accumulators stay in registers
 // for the whole of k, beside one row of b's vectors, a broadcast of a and the unit's temporaries. The shape
-// with the most multiply-adds for each load that fits the registers wins, unless padding M or N costs more.
+// with the most multiply-adds for each load that fits the registers wins, unless padding N, or rows that are no whole blocks, costs more.
 // In a unit of tiles each accumulator, each vector of b and each broadcast of a is a tile, of `rows` rows.
 #pragma once
 
@@ -42,6 +42,14 @@
 #include <optional>
 
 namespace libtile::passes {
+
+// Blocks of rows: up to `whole` of block_m rows, and of `rest`, fewer, behind that; so tiles of a power of two rows have
+// blocks of 6. `whole` is a multiple of `both`, that of block_m and of rest. Without a rest it is all rows.
+struct RowBlocks {
+  int32_t whole, rest, both;
+};
+// nullopt: rows are not whole blocks.
+[[nodiscard]] std::optional<RowBlocks> rowBlocks(const ir::ContractUnit &unit, int32_t rows, int32_t blockM);
 
 struct ContractShape {
   ir::ContractUnit unit;

@@ -90,7 +90,12 @@ TEST(ContractShape, FitsTheRegisters) {
           EXPECT_LE(rows * vectors + vectors + 1, registers);
           EXPECT_EQ(shape->blockM % shape->unit.rows, 0);
           EXPECT_EQ(shape->blockN % shape->unit.lanes, 0);
-          EXPECT_EQ(shape->paddedM % shape->blockM, 0);
+          const auto blocks = passes::rowBlocks(shape->unit, shape->paddedM, shape->blockM);
+          ASSERT_TRUE(blocks);
+          EXPECT_EQ(blocks->whole % blocks->both, 0);
+          EXPECT_EQ((shape->paddedM - blocks->whole) % blocks->rest, 0);
+          EXPECT_TRUE(blocks->both % shape->blockM == 0 && blocks->both % blocks->rest == 0);
+          EXPECT_TRUE(blocks->rest == shape->blockM || (blocks->whole > 0 && 2 * blocks->rest > shape->blockM && blocks->rest < shape->blockM));
           EXPECT_EQ(shape->paddedN % shape->blockN, 0);
           EXPECT_GE(shape->paddedM, m);
           EXPECT_GE(shape->paddedN, n);

@@ -171,6 +171,8 @@ TEST(Contract, EveryUnit) {
         checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes});
         checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes});
         checkUnit(target, unit, {3, lanes, k, 1, lanes});
+        checkUnit(target, unit, {20, 2 * lanes, k, 6, 2 * lanes}); // by blocks of 6 and of 4
+        checkUnit(target, unit, {16, 3 * lanes, k, 6, lanes, -1, 2 * lanes + 1, Empty::told});
         for (int end : {1, 3 * lanes, 5 * lanes + 1, 6 * lanes}) {
           checkUnit(target, unit, {6, 6 * lanes, k, 6, 3 * lanes, -1, end});
         }
@@ -178,6 +180,7 @@ TEST(Contract, EveryUnit) {
         for (int direct = 0; unit.packedBias() == 0 && direct <= k; direct += vector) {
           checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes, direct});
           checkUnit(target, unit, {8, 3 * lanes, k, 4, lanes, direct});
+          checkUnit(target, unit, {20, 2 * lanes, k, 6, 2 * lanes, direct, -1, Empty::never, 3});
           checkUnit(target, unit, {6, 4 * lanes, k, 6, 2 * lanes, direct, 3 * lanes - 1});
           checkUnit(target, unit, {6, 2 * lanes, k, 6, 2 * lanes, direct, -1, direct / vector % 2 == 0 ? Empty::told : Empty::toldNot});
         }
