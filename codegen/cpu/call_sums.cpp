@@ -8,6 +8,7 @@
 //     else for each i of it: if sums[i] != 0: atomic add of sums[i] to array[start + i]
 //
 // An element that no program added to is not touched: it may lie outside of the array.
+#include "codegen/cpu/cache_line.h"
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/wide_atomics.h"
 #include "codegen/require_pass.h"
@@ -36,7 +37,7 @@ std::vector<ir::OpId> sumsOf(const ir::Function &fn) {
 
 // Each has its lines of the arena for itself.
 void Emitter::openSums() {
-  constexpr int64_t kBytes = 64;
+  constexpr int64_t kBytes = kCacheLine;
   std::vector<Value *> none;
   for (ir::OpId op : sumsOf(fn_)) {
     const ir::Type type = fn_.type(fn_.result(op));

@@ -78,11 +78,12 @@ void Emitter::openArena() {
   Value *keeps = builder_.CreateICmpNE(frameField(word, offsetof(libtile_frame, keeps_arenas)), zero);
   Value *isOpen = builder_.CreateICmpNE(builder_.CreateLoad(word, arena_), zero);
   branch(builder_.CreateAnd(keeps, isOpen), [] {}, [&] {
+    std::vector<Value *> none;
     for (ir::OpId op : recalls) {
-      for (int64_t slot = 0; slot < fn_.getInt(op, Attr::slots); ++slot) {
-        const int64_t offset = fn_.getInt(op, Attr::offset) + slot * passes::kKeyBytes * fn_.numOperands(op);
-        builder_.CreateStore(zero, builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), arena_, static_cast<uint64_t>(offset)));
-      }
+      const int64_t begin = fn_.getInt(op, Attr::offset), bytes = passes::kKeyBytes * fn_.numOperands(op);
+      countedLoop({begin, begin + fn_.getInt(op, Attr::slots) * bytes, bytes}, ir::Effects::WritesBuffer, none, [&](Value *slot) {
+        builder_.CreateStore(zero, builder_.CreateGEP(builder_.getInt8Ty(), arena_, slot));
+      });
     }
     builder_.CreateStore(builder_.getInt64(1), arena_);
   });
