@@ -154,33 +154,35 @@ private:
     }
   }
 
+  // What decides on an operand's numbers in a chunk, and on how many there are.
+  Values keysFor(const ChunkedDot &dot, unsigned operand) {
+    const ValueId next = fn_.operand(fn_.last(body_), fn_.defIndex(dot.column) - 1);
+    const auto keys = keysOf(fn_, state_.facts, loop_, outer_, std::array{fn_.operand(dot.dot, operand), next});
+    check(keys.has_value(), "what is kept follows from what is known");
+    return *keys;
+  }
+
   // The chunk's slot, by its number, and whether it lies there.
   void takePanel(ChunkedDot &dot) {
-    const int32_t slots = slotsOf(dot);
-    const auto keysFor = [&](unsigned operand) {
-      const ValueId next = fn_.operand(fn_.last(body_), fn_.defIndex(dot.column) - 1);
-      return keysOf(fn_, state_.facts, loop_, outer_, std::array{fn_.operand(dot.dot, operand), next});
-    };
-    if (slots == 0) {
-      dot.findings = keepFindings(state_, dot.shape, {.loop = loop_, .chunks = outer_, .first = first_}, keysFor(0));
-      return;
+    FindingsPlace findings{.loop = loop_, .chunks = outer_, .first = first_};
+    if (const int32_t slots = slotsOf(dot); slots != 0) {
+      const Values keys = keysFor(dot, 1);
+      Builder before(fn_, loop_);
+      const ValueId number = before.make(Opcode::UDiv, {first_, before.constInt(ivType_, chunk_)});
+      ValueId slot = before.make(Opcode::UMin, {number, before.constInt(ivType_, slots - 1)});
+      if (ivType_ != kI32) {
+        slot = before.make(ivType_.elementBits() > 32 ? Opcode::Trunc : Opcode::ZExt, {slot}, kI32);
+      }
+      const Type whole = fn_.type(dot.packed.b);
+      dot.packed.b = before.make(Opcode::BufferSlot, {dot.packed.b, slot}, Type::buffer(whole.shape().subspan(1), whole.elem()));
+      dot.isKept = recall(before, slots, slot, keys);
+      findings.panelSlot = slot;
+      findings.isPanelKept = dot.isKept;
+      findings.panelSlots = slots;
     }
-    const auto keys = keysFor(1);
-    check(keys.has_value(), "what a kept panel follows from is known");
-    Builder before(fn_, loop_);
-    const ValueId number = before.make(Opcode::UDiv, {first_, before.constInt(ivType_, chunk_)});
-    ValueId slot = before.make(Opcode::UMin, {number, before.constInt(ivType_, slots - 1)});
-    if (ivType_ != kI32) {
-      slot = before.make(ivType_.elementBits() > 32 ? Opcode::Trunc : Opcode::ZExt, {slot}, kI32);
+    if (dot.shape.unit.flushes) {
+      dot.findings = keepFindings(state_, dot.shape, findings, planned_.findings.contains(dot.dot) ? std::optional(keysFor(dot, 0)) : std::nullopt);
     }
-    const Type whole = fn_.type(dot.packed.b);
-    dot.packed.b = before.make(Opcode::BufferSlot, {dot.packed.b, slot}, Type::buffer(whole.shape().subspan(1), whole.elem()));
-    Values operands{slot};
-    operands.append(*keys);
-    const OpId recall = before.op(Opcode::Recall, operands, std::array{Type::scalar(Elem::I1)});
-    fn_.setAttr(recall, Attr::slots, AttrValue(int64_t{slots}));
-    dot.isKept = fn_.result(recall);
-    dot.findings = keepFindings(state_, dot.shape, {loop_, outer_, first_, slot, dot.isKept, slots}, keysFor(0));
   }
 
   // Columns whose rows are read in place: those of all iterations up to the first that has no whole rows.

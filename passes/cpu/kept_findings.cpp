@@ -3,6 +3,7 @@
 
 #include "ir/ops.h"
 #include "passes/cpu/contract_blocks.h"
+#include "passes/cpu/kept_panels.h"
 
 #include <array>
 
@@ -32,26 +33,18 @@ public:
   ValueId slotOf(const Values &keys) {
     const Type i64 = Type::scalar(Elem::I64);
     constexpr int64_t kOdd = int64_t(0xC4CEB9FE1A85EC53); // bits of a product depend on all lower ones of its factors
+    const ValueId odd = before_.constInt(i64, kOdd), half = before_.constInt(i64, 32);
     ValueId mixed = before_.constInt(i64, 0);
     for (ValueId key : keys) {
       if (fn_.type(key).isPointer()) {
         continue;
       }
       const ValueId wide = fn_.type(key) == i64 ? key : before_.make(Opcode::ZExt, {key}, i64);
-      mixed = before_.make(Opcode::Mul, {before_.make(Opcode::Add, {mixed, wide}), before_.constInt(i64, kOdd)});
-      mixed = before_.make(Opcode::Xor, {mixed, before_.make(Opcode::LShr, {mixed, before_.constInt(i64, 32)})});
+      mixed = before_.make(Opcode::Mul, {before_.make(Opcode::Add, {mixed, wide}), odd});
+      mixed = before_.make(Opcode::Xor, {mixed, before_.make(Opcode::LShr, {mixed, half})});
     }
-    mixed = before_.make(Opcode::Mul, {mixed, before_.constInt(i64, kOdd)});
-    const ValueId high = before_.make(Opcode::LShr, {mixed, before_.constInt(i64, 64 - kSlotBits)});
-    return before_.make(Opcode::Trunc, {high}, Type::scalar(Elem::I32));
-  }
-
-  ValueId recall(int32_t slots, ValueId slot, const Values &keys) {
-    Values operands{slot};
-    operands.append(keys);
-    const OpId op = before_.op(Opcode::Recall, operands, std::array{Type::scalar(Elem::I1)});
-    fn_.setAttr(op, Attr::slots, AttrValue(int64_t{slots}));
-    return fn_.result(op);
+    const ValueId high = before_.constInt(i64, 64 - kSlotBits);
+    return before_.make(Opcode::Trunc, {before_.make(Opcode::LShr, {before_.make(Opcode::Mul, {mixed, odd}), high})}, Type::scalar(Elem::I32));
   }
 
   Builder &before() { return before_; }
@@ -66,19 +59,17 @@ private:
 
 Findings keepFindings(NestState &state, const ContractShape &shape, const FindingsPlace &place,
                       const std::optional<Values> &keysOfA) {
-  if (!shape.unit.flushes) {
-    return {};
-  }
   TableMaker maker(state, place);
-  const ValueId none = maker.before().i32(0), never = maker.before().constInt(Type::scalar(Elem::I1), 0);
-  const int32_t slotsOfA = keysOfA ? 1 << kSlotBits : 1, columns = shape.paddedN / shape.unit.lanes;
-  const ValueId slotOfA = keysOfA ? maker.slotOf(*keysOfA) : none;
-  const bool keepsB = place.isPanelKept.valid();
+  const auto never = [&] { return maker.before().constInt(Type::scalar(Elem::I1), 0); };
+  const auto first = [&] { return maker.before().i32(0); };
+  const bool keepsA = keysOfA.has_value(), keepsB = place.isPanelKept.valid();
+  const int32_t slotsOfA = keepsA ? 1 << kSlotBits : 1, columns = shape.paddedN / shape.unit.lanes;
+  const ValueId slotOfA = keepsA ? maker.slotOf(*keysOfA) : first();
   Findings found;
-  found.knowsA = keysOfA ? maker.recall(slotsOfA, slotOfA, *keysOfA) : never;
+  found.knowsA = keepsA ? recall(maker.before(), slotsOfA, slotOfA, *keysOfA) : never();
   found.a = maker.table(slotsOfA, 1, slotOfA);
-  found.knowsB = keepsB ? place.isPanelKept : never;
-  found.b = maker.table(keepsB ? place.panelSlots : 1, columns, keepsB ? place.panelSlot : none);
+  found.knowsB = keepsB ? place.isPanelKept : never();
+  found.b = maker.table(place.panelSlots, columns, keepsB ? place.panelSlot : first());
   Builder outside(state.fn, place.chunks);
   found.sums = allocBuffer(outside, std::array{columns}, Type::scalar(Elem::I32));
   found.follows = maker.before().cmp(CmpPred::ne, place.first, maker.before().zero(state.fn.type(place.first)));

@@ -40,8 +40,8 @@ struct FindingsPlace {
   int32_t panelSlots = 1;
 };
 
-// Tables in front of the loop of chunks, and what of them is the chunk's in front of the inner one. `keysOfA` are what decides on
-// a's numbers and on how many there are (keysOf); nullopt: that is not known. All invalid for units that do not flush.
+// For a unit that flushes: tables in front of the loop of chunks, and what of them is the chunk's in front of the inner one. `keysOfA`
+// decide on a's numbers and on how many there are (keysOf); nullopt: that is not known.
 [[nodiscard]] Findings keepFindings(NestState &state, const ContractShape &shape, const FindingsPlace &place,
                                     const std::optional<ir::Values> &keysOfA);
 

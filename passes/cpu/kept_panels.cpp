@@ -127,6 +127,14 @@ std::optional<Values> keysOf(const Function &fn, const Facts &facts, OpId loop, 
   return KeySearch(fn, facts, loop, chunks).run(roots);
 }
 
+ValueId recall(Builder &before, int32_t slots, ValueId slot, const Values &keys) {
+  Values operands{slot};
+  operands.append(keys);
+  const OpId op = before.op(Opcode::Recall, operands, std::array{Type::scalar(Elem::I1)});
+  before.function().setAttr(op, Attr::slots, AttrValue(int64_t{slots}));
+  return before.function().result(op);
+}
+
 bool isOfLaunch(const Function &fn, ValueId value) {
   llvm::SmallDenseSet<uint32_t, 16> seen;
   Values left{value};
@@ -146,10 +154,9 @@ bool isOfLaunch(const Function &fn, ValueId value) {
   return true;
 }
 
-int32_t panelsToKeep(const Function &fn, const Facts &facts, OpId loop, OpId dot,
-                     const ContractShape &shape, int32_t iterations) {
+std::optional<Values> keysOfOperand(const Function &fn, const Facts &facts, OpId loop, OpId dot, unsigned operand) {
   const ValueId a = fn.operand(dot, 0), b = fn.operand(dot, 1);
-  Values roots{b};
+  Values roots{fn.operand(dot, operand)};
   for (const auto &end : {zerosBehind(fn, a, 1), zerosBehind(fn, b, 0)}) {
     if (end) {
       roots.push_back(end->limit);
@@ -158,10 +165,15 @@ int32_t panelsToKeep(const Function &fn, const Facts &facts, OpId loop, OpId dot
       roots.push_back(end->base);
     }
   }
-  if (shape.n != shape.paddedN || !keysOf(fn, facts, loop, {}, roots)) {
+  return keysOf(fn, facts, loop, {}, roots);
+}
+
+int32_t panelsToKeep(const Function &fn, const Facts &facts, OpId loop, OpId dot,
+                     const ContractShape &shape, int32_t iterations) {
+  if (shape.n != shape.paddedN || !keysOfOperand(fn, facts, loop, dot, 1)) {
     return 0;
   }
-  const PackedShapes packed = packedShapes(shape, shape.packedK(fn.type(a).dim(1)) * iterations);
+  const PackedShapes packed = packedShapes(shape, shape.packedK(fn.type(fn.operand(dot, 0)).dim(1)) * iterations);
   const int64_t bytes = int64_t{packed.b[0]} * packed.b[1] * int64_t(byteSize(packed.elemB));
   const int64_t fitting = std::max<int64_t>(1, kNestCosts.panelBytes / bytes);
   return int32_t(std::min(fitting, mostChunks(fn, loop, iterations)));

@@ -18,6 +18,7 @@
 // a guard (analysis/alias.h). Nothing is kept from launch to launch.
 #pragma once
 
+#include "ir/builder.h"
 #include "ir/function.h"
 #include "passes/analysis/facts.h"
 #include "passes/cpu/contract_blocks.h"
@@ -31,8 +32,13 @@ namespace libtile::passes {
 // what is computed from them in its body; invalid: none.
 [[nodiscard]] std::optional<ir::Values> keysOf(const ir::Function &fn, const Facts &facts, ir::OpId loop, ir::OpId chunks,
                                                std::span<const ir::ValueId> roots);
+// Those that decide on an operand of a dot and on where the masks of both end; `keysOf` of the operand and its depth has no other.
+[[nodiscard]] std::optional<ir::Values> keysOfOperand(const ir::Function &fn, const Facts &facts, ir::OpId loop, ir::OpId dot,
+                                                      unsigned operand);
 // Whether a value is the same in all programs of a launch, whatever is in memory.
 [[nodiscard]] bool isOfLaunch(const ir::Function &fn, ir::ValueId value);
+// Whether the keys are those of the slot, an i1 (op recall).
+[[nodiscard]] ir::ValueId recall(ir::Builder &before, int32_t slots, ir::ValueId slot, const ir::Values &keys);
 // Slots for a dot of a loop that runs in chunks of so many iterations; 0: its panels are not kept.
 [[nodiscard]] int32_t panelsToKeep(const ir::Function &fn, const Facts &facts, ir::OpId loop,
                                    ir::OpId dot, const ContractShape &shape, int32_t iterations);

@@ -104,6 +104,12 @@ private:
     return a || b ? std::string(a && b ? ", both" : a ? ", a" : ", b") + " transposed in registers" : "";
   }
 
+  static std::string blocksText(const ContractShape &shape) {
+    const auto of = [&](int32_t rows) { return std::to_string(rows) + "x" + std::to_string(shape.blockN); };
+    const auto blocks = rowBlocks(shape.unit, shape.paddedM, shape.blockM);
+    return of(shape.blockM) + (blocks->rest != shape.blockM ? " and " + of(blocks->rest) : "");
+  }
+
   // Of dots in one chunk each is packed as often.
   std::string ofDot(OpId dot) const {
     const auto found = plan_.contracts.find(dot);
@@ -116,11 +122,12 @@ private:
     const int32_t k = fn_.type(fn_.operand(dot, 0)).shape().back();
     const int32_t columns = shape.packedK(k) * (inChunks ? chunks->second.iterations : 1);
     const PackedShapes packed = packedShapes(shape, columns);
-    return shape.unit.name + ": blocks of " + std::to_string(shape.blockM) + "x" + std::to_string(shape.blockN) + "; a " +
+    return shape.unit.name + ": blocks of " + blocksText(shape) + "; a " +
            sizeText(packed.a, shape.unit.packed) + " and b " + sizeText(packed.b, packed.elemB) +
            " packed for each " + (inChunks ? "chunk" : fn_.type(fn_.result(dot)).rank() > 2 ? "slice" : "run") +
            transposedText(shape) + aheadText(dot, inChunks) + keptText(inChunks ? chunks->second.kept : std::map<OpId, int32_t>{}, dot) +
            (plan_.inPlace[dot] ? ", rows of a in place where nothing is masked off" : "") +
+           (inChunks && chunks->second.findings.contains(dot) ? ", findings about a remembered" : "") +
            (inChunks && chunks->second.stores.contains(dot) ? ", where sums go asked for ahead" : "");
   }
 

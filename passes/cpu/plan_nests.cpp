@@ -124,7 +124,7 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
                           : dots.empty()                ? 0
                                                         : chunkOf(fn, target, plan, loop, dots);
     if (chunk > 1) {
-      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}, {}};
+      PlannedChunks &planned = plan.chunks[loop] = {dots, chunk, {}, {}, {}};
       const IndexMap<ValueId, ValueId> nothingStored{ValueId{}};
       for (OpId dot : dots) {
         const ValueId sums = fn.result(loop, fn.defIndex(fn.operand(dot, 2)) - 1);
@@ -136,6 +136,9 @@ void planChunks(const Function &fn, const Facts &facts, const Target &target, Cp
         const int32_t slots = isInline ? panelsToKeep(fn, facts, loop, dot, plan.contracts.at(dot), chunk) : 0;
         if (slots != 0) {
           planned.kept.emplace(dot, slots);
+        }
+        if (plan.contracts.at(dot).unit.flushes && keysOfOperand(fn, facts, loop, dot, 0)) {
+          planned.findings.insert(dot);
         }
       }
     }
