@@ -226,8 +226,8 @@ private:
     const ValueId all = builder.constInt(kI64, extent);
     ValueId left = builder.make(Opcode::SExt, {end.limit}, kI64);
     ValueId wraps;
-    if (end.base.valid()) {
-      const ValueId base = builder.make(Opcode::SExt, {end.base}, kI64);
+    if (const ValueId sum = baseOf(builder, end); sum.valid()) {
+      const ValueId base = builder.make(Opcode::SExt, {sum}, kI64);
       left = builder.make(Opcode::Sub, {left, base});
       const ValueId greatest = builder.make(Opcode::Add, {base, builder.constInt(kI64, extent - 1)});
       wraps = builder.cmp(CmpPred::sgt, greatest, builder.constInt(kI64, std::numeric_limits<int32_t>::max()));

@@ -160,9 +160,7 @@ std::optional<Values> keysOfOperand(const Function &fn, const Facts &facts, OpId
   for (const auto &end : {zerosBehind(fn, a, 1), zerosBehind(fn, b, 0)}) {
     if (end) {
       roots.push_back(end->limit);
-    }
-    if (end && end->base.valid()) {
-      roots.push_back(end->base);
+      roots.append(end->terms.begin(), end->terms.end());
     }
   }
   return keysOf(fn, facts, loop, {}, roots);

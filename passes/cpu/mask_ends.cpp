@@ -32,8 +32,8 @@ ValueId alongAxis(const Function &fn, ValueId tile, unsigned &axis) {
   }
 }
 
-// Whether the tile is base + index along the axis, whatever the others.
-bool countsAlong(const Function &fn, ValueId tile, unsigned axis, ValueId &base) {
+// Whether the tile is the index along the axis plus terms, which are added to what is there, whatever the other axes.
+bool countsAlong(const Function &fn, ValueId tile, unsigned axis, Values &terms) {
   tile = alongAxis(fn, tile, axis);
   const auto opcode = fn.defOpcode(tile);
   if (opcode == Opcode::Arange) {
@@ -41,8 +41,8 @@ bool countsAlong(const Function &fn, ValueId tile, unsigned axis, ValueId &base)
   }
   for (unsigned side = 0; opcode == Opcode::Add && side < 2; ++side) {
     const ValueId other = uniformOf(fn, fn.operand(fn.def(tile), 1 - side));
-    if (other.valid() && !base.valid() && countsAlong(fn, fn.operand(fn.def(tile), side), axis, base)) {
-      base = other;
+    if (other.valid() && countsAlong(fn, fn.operand(fn.def(tile), side), axis, terms)) {
+      terms.push_back(other);
       return true;
     }
   }
@@ -58,7 +58,7 @@ std::optional<MaskEnd> endOfCompare(const Function &fn, ValueId mask, unsigned a
   }
   MaskEnd end;
   end.limit = uniformOf(fn, fn.operand(fn.def(mask), 1));
-  const bool counts = countsAlong(fn, fn.operand(fn.def(mask), 0), axis, end.base);
+  const bool counts = countsAlong(fn, fn.operand(fn.def(mask), 0), axis, end.terms);
   return counts && end.limit.valid() ? std::optional(end) : std::nullopt;
 }
 
@@ -86,6 +86,14 @@ bool addEnds(const Function &fn, ValueId mask, llvm::SmallVector<AxisEnd, 2> &en
 }
 
 } // namespace
+
+ValueId baseOf(Builder &builder, const MaskEnd &end) {
+  ValueId sum;
+  for (ValueId term : end.terms) {
+    sum = sum.valid() ? builder.make(Opcode::Add, {sum, term}) : term;
+  }
+  return sum;
+}
 
 std::optional<MaskEnd> zerosBehind(const Function &fn, ValueId tile, unsigned axis) {
   if (fn.defOpcode(tile) != Opcode::Load || fn.numOperands(fn.def(tile)) < 2) {

@@ -2,6 +2,7 @@
 // Where the mask of a load is off: from some index along an axis on.
 #pragma once
 
+#include "ir/builder.h"
 #include "ir/function.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -10,13 +11,16 @@
 
 namespace libtile::passes {
 
-// The elements of a tile at index i along an axis with base + i >= limit are masked off; i32, no base: 0.
+// The elements of a tile at index i along an axis with i + the terms >= limit are masked off; i32, sums wrap.
 struct MaskEnd {
-  ir::ValueId base, limit;
+  ir::Values terms;
+  ir::ValueId limit;
 
   friend bool operator==(const MaskEnd &, const MaskEnd &) = default;
 };
 
+// The terms' sum, which wraps as they do; invalid: there are none.
+[[nodiscard]] ir::ValueId baseOf(ir::Builder &builder, const MaskEnd &end);
 // Where a tile is 0 along the axis because its load is masked off, whatever the mask is elsewhere.
 [[nodiscard]] std::optional<MaskEnd> zerosBehind(const ir::Function &fn, ir::ValueId tile, unsigned axis);
 

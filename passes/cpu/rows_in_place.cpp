@@ -86,8 +86,8 @@ ValueId areWholeRows(Function &fn, OpId dot) {
   check(ends.has_value(), "rows in place have a mask of ends");
   for (const AxisEnd &one : *ends) {
     ValueId left = before.make(Opcode::SExt, {one.end.limit}, wide);
-    if (one.end.base.valid()) {
-      left = before.make(Opcode::Sub, {left, before.make(Opcode::SExt, {one.end.base}, wide)});
+    if (const ValueId base = baseOf(before, one.end); base.valid()) {
+      left = before.make(Opcode::Sub, {left, before.make(Opcode::SExt, {base}, wide)});
     }
     const ValueId extent = before.constInt(wide, fn.type(fn.operand(dot, 0)).dim(one.axis));
     all = before.make(Opcode::And, {all, before.cmp(CmpPred::sge, left, extent)});

@@ -63,6 +63,13 @@ class DotKinds:
         acc = self.load(product.shape, total)
         return self.let(f"tl.dot({a.name}, {b.name}, {acc.name})", product + acc.array)
 
+    def is_below(self, index, end):
+        """A compare of the index with the end; of half of them both are shifted."""
+        if self.rng.random() < 0.5:
+            return f"{index} < {self.argument('n', end)}"
+        shift = int(self.rng.integers(-99, 100))
+        return f"{index} + {self.argument('n', shift)} < {self.argument('n', end + shift)}"
+
     def dot_loop(self, _):
         """A product by blocks of its depth. Of half of them rows and columns end within the tile, where the launch says."""
         dtype, total = self.dot_operands()
@@ -77,18 +84,18 @@ class DotKinds:
         bound, stride = self.argument("n", k), self.argument("n", max(k, 1))
         below, right_of = "", ""
         if ends:
-            below = f" & (tl.arange(0, {m})[:, None] < {self.argument('n', rows)})"
-            right_of = f" & (tl.arange(0, {n})[None, :] < {self.argument('n', cols)})"
+            below = f" & ({self.is_below(f'tl.arange(0, {m})[:, None]', rows)})"
+            right_of = f" & ({self.is_below(f'tl.arange(0, {n})[None, :]', cols)})"
         name = self.fresh("acc")
         self.line(f"{name} = tl.zeros(({m}, {n}), dtype=tl.{NAMES[total]})")
         self.line(f"for k in range(0, {bound}, {depth}):")
         self.indent += 1
         self.line(f"inner = k + tl.arange(0, {depth})")
         self.line(f"left = tl.load({x} + tl.arange(0, {m})[:, None] * {stride} + inner[None, :], "
-                  f"tl.broadcast_to(inner[None, :] < {bound}, ({m}, {depth})){below}, 0)")
+                  f"tl.broadcast_to({self.is_below('inner[None, :]', k)}, ({m}, {depth})){below}, 0)")
         place = (f"tl.arange(0, {n})[None, :] * {stride} + inner[:, None]" if turned
                  else f"inner[:, None] * {cols} + tl.arange(0, {n})[None, :]")
-        self.line(f"right = tl.load({y} + {place}, tl.broadcast_to(inner[:, None] < {bound}, ({depth}, {n})){right_of}, 0)")
+        self.line(f"right = tl.load({y} + {place}, tl.broadcast_to({self.is_below('inner[:, None]', k)}, ({depth}, {n})){right_of}, 0)")
         self.line(f"{name} = tl.dot(left, right, {name})")
         self.indent -= 1
         product = np.zeros((m, n), total)

@@ -148,3 +148,42 @@ def test_bounds_that_wrap(device, start, limit):
     want = poisoned((size, size), F32)
     want[np.ix_(kept, kept)] = (a @ a)[np.ix_(kept, kept)]
     np.testing.assert_array_equal(on.back(c), want)
+
+
+@libtile.jit
+def masked_step(a, b, acc, k, K, first, shift, rows_end, inner_end, cols_end, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols, i = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN), k + tl.arange(0, BK)
+    inner = shift + i < inner_end
+    x = tl.load(a + rows[:, None] * K + (i - first)[None, :], mask=(rows[:, None] + shift < rows_end) & inner[None, :], other=0)
+    y = tl.load(b + (i - first)[:, None] * BN + cols[None, :], mask=inner[:, None] & ((first + cols + shift)[None, :] < cols_end), other=0)
+    return tl.dot(x, y, acc)
+
+
+@libtile.jit
+def masked(a, b, c, K, first, shift, rows_end, inner_end, cols_end, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, LOOP: tl.constexpr,
+           ACC: tl.constexpr):
+    """c: all rows and columns of the grid. Indices along the depth begin at `first`; each mask adds `shift` to an index that has a term."""
+    acc = tl.zeros((BM, BN), ACC)
+    if LOOP:
+        for k in range(first, first + K, BK):
+            acc = masked_step(a, b, acc, k, K, first, shift, rows_end, inner_end, cols_end, BM, BN, BK)
+    else:
+        acc = masked_step(a, b, acc, first, K, first, shift, rows_end, inner_end, cols_end, BM, BN, BK)
+    rows, cols = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
+    tl.store(c + rows[:, None] * BN + cols[None, :], acc)
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [BF16, F32, np.int8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("loop", [True, False])
+@pytest.mark.parametrize("first, shift", [(0, 7), (0, -90), (-192, 192), (100, -37)])
+def test_masks_of_indices_with_terms(device, dtype, loop, first, shift):
+    m, n, k, bm, bk = 128, 32, 256 if loop else 64, 32, 64
+    acc, out = (tl.int32, np.int32) if dtype is np.int8 else (tl.float32, F32)
+    a, b, on = numbers((m, k), dtype, 0), numbers((k, n), dtype, 1), OnDevice(device)
+    for rows, inner, cols in ((m, k, n), (99, k, n), (m, k - 51, n), (m, k, 17), (64, 40, 32)):
+        c = on(poisoned((m, n), out))
+        masked[(m // bm,)](on(a), on(b), c, k, first, shift, rows + shift, inner + first + shift, cols + first + shift, bm, n, bk, loop, acc)
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        x[rows:], x[:, inner:], y[:, cols:] = 0, 0, 0
+        np.testing.assert_array_equal(on.back(c), x @ y)
