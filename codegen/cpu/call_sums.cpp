@@ -8,7 +8,6 @@
 //     else for each i of it: if sums[i] != 0: atomic add of sums[i] to array[start + i]
 //
 // An element that no program added to is not touched: it may lie outside of the array.
-#include "codegen/cpu/cache_line.h"
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/wide_atomics.h"
 #include "codegen/require_pass.h"
@@ -37,15 +36,9 @@ std::vector<ir::OpId> sumsOf(const ir::Function &fn) {
 
 // Each has its lines of the arena for itself.
 void Emitter::openSums() {
-  constexpr int64_t kBytes = kCacheLine;
-  std::vector<Value *> none;
   for (ir::OpId op : sumsOf(fn_)) {
     const ir::Type type = fn_.type(fn_.result(op));
-    const int64_t begin = fn_.getInt(op, Attr::offset), bytes = type.numElements() * int64_t{type.elementBytes()};
-    countedLoop({begin, begin + (bytes + kBytes - 1) / kBytes * kBytes, kBytes}, ir::Effects::WritesBuffer, none, [&](Value *at) {
-      Value *zeros = llvm::Constant::getNullValue(llvm::FixedVectorType::get(builder_.getInt64Ty(), kBytes / 8));
-      builder_.CreateAlignedStore(zeros, builder_.CreateGEP(builder_.getInt8Ty(), arena_, at), llvm::Align(kBytes));
-    });
+    clearLines(fn_.getInt(op, Attr::offset), type.numElements() * int64_t{type.elementBytes()});
   }
 }
 

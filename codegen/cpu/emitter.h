@@ -103,7 +103,7 @@ private:
   // wait in front of it already.
   llvm::Value *emitHoisted(ir::OpId op, llvm::ArrayRef<llvm::Value *> operands, unsigned &depth);
   void emitConstant(ir::OpId op);
-  void emitAlloc(ir::OpId op), emitBufferSlot(ir::OpId op), emitRecall(ir::OpId op), openArena(); // all in kept_buffers.cpp
+  void emitAlloc(ir::OpId op), emitBufferSlot(ir::OpId op), emitRecall(ir::OpId op), openArena(), clearLines(int64_t begin, int64_t bytes); // all in kept_buffers.cpp
   void openSums(), addSums(), addPiece(ir::OpId op, llvm::Value *index, unsigned lanes); // call_sums.cpp
   // A compare that is true below some lane index, where the loop may stop at that (nests.cpp).
   bool takenForTrue(ir::OpId op);

@@ -2,10 +2,11 @@
 // Scratch: buffers, and what of them is kept from one program of a thread to the next.
 //
 // A kept buffer is nothing special here: its place in the arena is its own (allocate_scratch.h). What it holds the keys say
-// that were given for a slot, in the arena too: a word that is 1 if there are any, then a word for each. Only these have to
-// be right at the first program. So code that has some begins each call with
+// that were given for a slot, in the arena too: for each slot a word that is 1 if there are any, then for each slot the first key, and so on.
+// Only the first words have to be right at the first program. So code that has some begins each call with
 //
 //   if (!frame->keeps_arenas || arena->is_open == 0) { forget all keys; arena->is_open = 1; }
+#include "codegen/cpu/cache_line.h"
 #include "codegen/cpu/emitter.h"
 #include "codegen/cpu/frame.h"
 #include "codegen/require_pass.h"
@@ -43,9 +44,8 @@ void Emitter::emitRecall(ir::OpId op) {
   requirePass(fn_.hasAttr(op, Attr::offset), "allocate_scratch");
   llvm::Type *word = builder_.getInt64Ty();
   Value *slot = builder_.CreateSExt(scalar(fn_.operand(op, 0)), word);
-  Value *first = builder_.CreateMul(slot, builder_.getInt64(fn_.numOperands(op)));
   Value *keys = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), arena_, static_cast<uint64_t>(fn_.getInt(op, Attr::offset)));
-  keys = builder_.CreateGEP(word, keys, first);
+  keys = builder_.CreateGEP(word, keys, slot);
   Value *isSame = nullptr;
   for (unsigned i = 0; i < fn_.numOperands(op); ++i) {
     Value *key = builder_.getInt64(1);
@@ -54,12 +54,21 @@ void Emitter::emitRecall(ir::OpId op) {
       key = fn_.type(value).isPointer() ? builder_.CreatePtrToInt(scalar(value), word)
                                         : builder_.CreateZExt(scalar(value), word);
     }
-    Value *place = builder_.CreateConstGEP1_64(word, keys, i);
+    Value *place = builder_.CreateConstGEP1_64(word, keys, i * uint64_t(fn_.getInt(op, Attr::slots)));
     Value *equal = builder_.CreateICmpEQ(builder_.CreateLoad(word, place), key);
     isSame = isSame == nullptr ? equal : builder_.CreateAnd(isSame, equal);
     builder_.CreateStore(key, place);
   }
   define(fn_.result(op), isSame, depth(), false);
+}
+
+// Of the arena, by whole lines: what is placed there has its own.
+void Emitter::clearLines(int64_t begin, int64_t bytes) {
+  std::vector<Value *> none;
+  countedLoop({begin, begin + (bytes + kCacheLine - 1) / kCacheLine * kCacheLine, kCacheLine}, ir::Effects::WritesBuffer, none, [&](Value *at) {
+    Value *zeros = llvm::Constant::getNullValue(llvm::FixedVectorType::get(builder_.getInt64Ty(), kCacheLine / 8));
+    builder_.CreateAlignedStore(zeros, builder_.CreateGEP(builder_.getInt8Ty(), arena_, at), llvm::Align(kCacheLine));
+  });
 }
 
 void Emitter::openArena() {
@@ -78,12 +87,8 @@ void Emitter::openArena() {
   Value *keeps = builder_.CreateICmpNE(frameField(word, offsetof(libtile_frame, keeps_arenas)), zero);
   Value *isOpen = builder_.CreateICmpNE(builder_.CreateLoad(word, arena_), zero);
   branch(builder_.CreateAnd(keeps, isOpen), [] {}, [&] {
-    std::vector<Value *> none;
     for (ir::OpId op : recalls) {
-      const int64_t begin = fn_.getInt(op, Attr::offset), bytes = passes::kKeyBytes * fn_.numOperands(op);
-      countedLoop({begin, begin + fn_.getInt(op, Attr::slots) * bytes, bytes}, ir::Effects::WritesBuffer, none, [&](Value *slot) {
-        builder_.CreateStore(zero, builder_.CreateGEP(builder_.getInt8Ty(), arena_, slot));
-      });
+      clearLines(fn_.getInt(op, Attr::offset), fn_.getInt(op, Attr::slots) * passes::kKeyBytes);
     }
     builder_.CreateStore(builder_.getInt64(1), arena_);
   });
