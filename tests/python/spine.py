@@ -3,6 +3,7 @@
 with their rounding units."""
 import functools
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -63,6 +64,11 @@ def poisoned(shape, dtype):
     out = np.empty(shape, dtype)
     out.view(np.uint8).fill(0xA5)
     return out
+
+
+def fewest_rows(kernel):
+    """Of the register blocks of a kernel's dot on a CPU: what is rare, as the last columns, goes by those."""
+    return min(int(rows) for rows in re.findall(r"\b(\d+)x\d+", re.search("blocks of ([^;]*);", kernel.asm["plan"])[1]))
 
 
 def random(rng, shape, dtype):
