@@ -160,7 +160,9 @@ void Emitter::limitedLoop(Range range, int64_t full, Value *end, ir::OpId op, st
     builder_.SetInsertPoint(entry);
     if (limits.begin != nullptr) {
       std::vector<Value *> none;
-      restLoop(builder_.getInt64(0), restEnd(begin, full, lanes), lanes, effects, none, front);
+      // By whole vectors that end there, whose first lanes are in front of the row.
+      Value *vectors = builder_.CreateAnd(builder_.CreateAdd(begin, builder_.getInt64(lanes - 1)), builder_.getInt64(-lanes));
+      restLoop(builder_.CreateSub(begin, vectors), begin, lanes, effects, none, front);
       entry = builder_.GetInsertBlock();
     }
     builder_.CreateCondBr(builder_.CreateICmpNE(stop, begin), head, exit);
@@ -324,12 +326,11 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const int64_t unroll = std::max<int64_t>(fn_.getInt(op, Attr::unroll), 1);
   const ir::Effects effects = fn_.effects(op);
   std::vector<Value *> none;
-  const auto step = [&](Value *index, unsigned copies, unsigned valid, Limits *limits, Value *below = nullptr) {
+  const auto step = [&](Value *index, unsigned copies, unsigned valid, Limits *limits, Value *on = nullptr) {
     const unsigned together = lanes > 1 ? copies : 1;
     for (unsigned copy = 0; copy < copies; copy += together) {
       Value *base = builder_.CreateAdd(index, builder_.getInt64(copy * lanes), "", true, true);
-      const bool isRest = copies != unroll || valid != lanes || below != nullptr;
-      Value *on = below != nullptr ? lanesBelow(builder_, below, lanes) : nullptr;
+      const bool isRest = copies != unroll || valid != lanes || on != nullptr;
       Group outer = enterLanes(lanes, valid, base, together, limits, isOneRow ? extent : 0, on, isRest);
       bindLaneIndex(argument);
       emitBlock(body);
@@ -345,15 +346,16 @@ void Emitter::emitNestLanes(ir::OpId op) {
   const int64_t unrolled = full / (lanes * unroll) * (lanes * unroll);
   if (lanes > 1 && unrolled > lanes * unroll) {
     Value *begin = nullptr; // of the whole steps, where some may store past the caches
-    const auto upTo = [&](Value *end, Value *index) { step(index, 1, lanes, nullptr, end != nullptr ? builder_.CreateSub(end, index) : nullptr); };
     limitedLoop({0, unrolled, lanes * unroll}, full, endOf(op), op, none,
                 [&](Value *index, unsigned copies, Limits *limits) {
                   limits->mayStream = mayStream(fn_, op, target_);
                   step(index, copies, lanes, limits);
                   begin = limits->begin;
                 },
-                [&](Value *index) { upTo(begin != nullptr ? builder_.getInt64(extent) : nullptr, index); },
-                [&](Value *index) { upTo(begin, index); });
+                [&](Value *index) {
+                  step(index, 1, lanes, nullptr, begin != nullptr ? lanesBelow(builder_, builder_.CreateSub(builder_.getInt64(extent), index), lanes) : nullptr);
+                },
+                [&](Value *index) { step(index, 1, lanes, nullptr, lanesFrom(builder_, builder_.CreateNeg(index), lanes)); });
     if (begin != nullptr) {
       return;
     }

@@ -11,13 +11,14 @@
 // its first store is at one; what is in front of that is masked vectors, as the rest is:
 //
 //   begin = written >= frame->uncached_bytes ? elements up to a line : 0
-//   for i = 0, begin, lanes      lanes below begin - i
-//   for i = begin, stop, step    stores past the caches, or with begin = 0 perhaps others
-//   for i = stop, end, line      the same
-//   for i = end, extent, lanes   lanes below extent - i
+//   for i = begin - vectors, begin, lanes   lanes from -i on
+//   for i = begin, stop, step               stores past the caches, or with begin = 0 perhaps others
+//   for i = stop, end, line                 the same
+//   for i = end, extent, lanes              lanes below extent - i
 //
 // The front comes first: it is in the line that the row before, which is often stored just before, has ended in, and the
-// two stores to that line then wait for it once.
+// two stores to that line then wait for it once. Its vectors end at a line, too: one that begins with the row reaches into the first
+// whole line, and though masked off there brings it into the cache that its own store goes past.
 //
 // Other programs and threads learn of these stores by the end of the call, in front of which they are done (entry.cpp):
 // a function in which programs speak with each other before makes none. Nor does code that checks its accesses: it tells
@@ -81,6 +82,12 @@ Value *lanesBelow(llvm::IRBuilderBase &builder, Value *count, unsigned lanes) {
   llvm::Type *int32 = builder.getInt32Ty();
   Value *numbers = builder.CreateStepVector(llvm::FixedVectorType::get(int32, lanes));
   return builder.CreateICmpULT(numbers, builder.CreateVectorSplat(lanes, builder.CreateTrunc(count, int32)));
+}
+
+Value *lanesFrom(llvm::IRBuilderBase &builder, Value *count, unsigned lanes) {
+  llvm::Type *int32 = builder.getInt32Ty();
+  Value *numbers = builder.CreateStepVector(llvm::FixedVectorType::get(int32, lanes));
+  return builder.CreateICmpSGE(numbers, builder.CreateVectorSplat(lanes, builder.CreateTrunc(count, int32)));
 }
 
 void writePastCaches(llvm::IRBuilderBase &builder, Value *value, Value *pointer) {
