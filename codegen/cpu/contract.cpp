@@ -42,8 +42,6 @@
 
 #include <llvm/Support/MathExtras.h>
 
-#include <tuple>
-
 namespace libtile::codegen::cpu {
 
 using ir::Attr;
@@ -60,8 +58,8 @@ int64_t bytesOf(const ir::Type &matrix) { return int64_t{matrix.dim(0)} * matrix
 
 // Blocks of few rows for all of them, where the code of two kinds would not pay.
 Contraction byRest(Contraction plan) {
-  plan.blockM = unsigned(plan.restM);
-  plan.wholeRows = plan.rows;
+  plan.blockM = unsigned(plan.rowBlocks.rest);
+  plan.rowBlocks.whole = int32_t(plan.rows);
   return plan;
 }
 
@@ -109,8 +107,7 @@ void Emitter::emitContract(ir::OpId op) {
   plan.blockM = fn_.getInt(op, Attr::block_m);
   const int64_t blockN = fn_.getInt(op, Attr::block_n);
   plan.vectors = blockN / plan.lanes;
-  const auto rowBlocks = passes::rowBlocks(unit, acc.dim(0), int32_t(plan.blockM));
-  std::tie(plan.wholeRows, plan.restM, plan.rowsTogether) = std::tuple(rowBlocks->whole, rowBlocks->rest, rowBlocks->both);
+  plan.rowBlocks = *passes::rowBlocks(unit, acc.dim(0), int32_t(plan.blockM));
   plan.tileRows = unit.rows;
   plan.tileWords = unit.words;
   plan.tileRegisters = unit.registers;
@@ -213,7 +210,7 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
   const auto blocks = [&] {
     if (unit.flushes) {
       compareFindings(plan);
-      leastOfA = known(plan.findingsOfA, plan.knowsA, builder_.getInt64(0), [&] { return leastFieldOfA(plan); });
+      leastOfA = known(fieldOf(plan.findingsOfA, builder_.getInt64(0)), plan.knowsA, [&] { return leastFieldOfA(plan); });
     }
     const int64_t width = int64_t{plan.vectors} * plan.lanes;
     if (plan.columnsEnd == nullptr || plan.vectors == 1 || unit.ofTiles()) {
@@ -234,25 +231,19 @@ void Emitter::contractColumns(Contraction plan, const ir::ContractUnit &unit) {
          [] {});
 }
 
+// By blocks of rows, those behind the whole ones last.
 void Emitter::contractRows(const Contraction &plan, Value *n) {
   std::vector<Value *> none;
-  rowBlocks(plan, none, [&](const Contraction &part, Value *m) {
-    part.tileRows > 1 ? contractTiles(part, m, n) : contractBlock(part, m, n);
-  });
-}
-
-// By blocks of rows, those behind the whole ones last, each with its plan.
-void Emitter::rowBlocks(const Contraction &plan, std::vector<Value *> &carried, llvm::function_ref<void(const Contraction &part, Value *m)> body) {
-  const auto whole = [&](Value *m) { body(plan, m); };
-  if (plan.wholeRows == plan.rows) {
-    return countedLoop({0, plan.rows, plan.blockM, plan.rowsEnd}, plan.effects, carried, whole);
+  const auto whole = [&](Value *m) { plan.tileRows > 1 ? contractTiles(plan, m, n) : contractBlock(plan, m, n); };
+  if (plan.rowBlocks.whole == plan.rows) {
+    return countedLoop({0, plan.rows, plan.blockM, plan.rowsEnd}, plan.effects, none, whole);
   }
-  Contraction part = plan;
-  part.blockM = unsigned(plan.restM);
-  Value *begin = builder_.getInt64(plan.wholeRows), *end = rowsOf(plan);
-  restLoop(builder_.getInt64(0), builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, begin), plan.blockM, plan.effects, carried, whole);
-  restLoop(begin, builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, end, begin), plan.restM, plan.effects, carried,
-           [&](Value *m) { body(part, m); });
+  Contraction rest = plan;
+  rest.blockM = unsigned(plan.rowBlocks.rest);
+  Value *begin = builder_.getInt64(plan.rowBlocks.whole), *end = rowsOf(plan);
+  restLoop(builder_.getInt64(0), builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, begin), plan.blockM, plan.effects, none, whole);
+  restLoop(begin, builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, end, begin), rest.blockM, plan.effects, none,
+           [&](Value *m) { contractBlock(rest, m, n); });
 }
 
 // A word whose numbers are all the bias, in all lanes. That is their highest bit: adding it turns it over.

@@ -282,7 +282,7 @@ private:
   // ---- contract.cpp, contract_tiles.cpp, tiny_numbers.cpp
   void emitContract(ir::OpId op);
   void contractParts(const Contraction &whole, llvm::Value *rows, llvm::Value *direct, const ir::ContractUnit &unit), contractColumns(Contraction plan, const ir::ContractUnit &unit);
-  void contractRows(const Contraction &plan, llvm::Value *n), rowBlocks(const Contraction &plan, Values &carried, llvm::function_ref<void(const Contraction &part, llvm::Value *m)> body);
+  void contractRows(const Contraction &plan, llvm::Value *n);
   llvm::SmallVector<llvm::Value *, 6> startsOfA(const Contraction &plan, llvm::Value *m), biasSums(const Contraction &plan, int32_t bias, llvm::Value *n);
   void contractBlock(const Contraction &plan, llvm::Value *m, llvm::Value *n), askAhead(const Contraction &plan, llvm::Value *m, llvm::Value *n), askForColumns(const Contraction &plan, llvm::Value *m, llvm::Value *n);
   void contractLoop(const Contraction &plan, llvm::ArrayRef<llvm::Value *> startsOfA, llvm::Value *startB, Values &sums);
@@ -292,7 +292,7 @@ private:
   llvm::SmallVector<TilePlace, 4> tilesOfA(const Contraction &plan, llvm::Value *m);
   // Whether a unit that flushes gives what one that does not would: an i1, for a block of columns.
   llvm::Value *nothingToFlush(const Contraction &plan, llvm::Value *leastOfA, llvm::Value *n), *rowsOf(const Contraction &plan), *packedRow(const Contraction &plan, llvm::Value *m), *packRow(const Contraction &plan, llvm::Value *m), *biasWord(const Contraction &plan, int32_t bias);
-  llvm::Value *leastFieldOfA(const Contraction &plan), *leastField(llvm::Value *least), *openFindings(ir::OpId op, unsigned operand), *known(llvm::Value *table, llvm::Value *isKnown, llvm::Value *field, llvm::function_ref<llvm::Value *()> find);
+  llvm::Value *leastFieldOfA(const Contraction &plan), *leastField(llvm::Value *least), *openFindings(ir::OpId op, unsigned operand), *fieldOf(llvm::Value *table, llvm::Value *field), *known(llvm::Value *place, llvm::Value *isKnown, llvm::function_ref<llvm::Value *()> find);
   llvm::Value *leastOfPanel(const Contraction &plan, const Panel &panel, llvm::Value *least);
   void takeFindings(Contraction &plan, llvm::Value *turn), compareFindings(Contraction &plan);
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/function.h"
+#include "passes/cpu/contract_blocks.h"
 
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/Instruction.h>
@@ -116,7 +117,7 @@ struct Contraction {
   int64_t rows, columns, rowA, rowB; // of acc; bytes from row to row of a and b
   llvm::Value *rowsEnd, *columnsEnd; // i64: blocks that begin there are not needed; null: all are
   unsigned blockM, vectors, lanes;   // the register block: rows, vectors a row, lanes a vector
-  int64_t wholeRows, restM, rowsTogether; // up to these rows blocks have blockM, then restM; of both an end is a multiple (contract_blocks.h)
+  passes::RowBlocks rowBlocks;       // which rows have blocks of blockM, and what others have
   unsigned tileRows, tileWords;      // of a and along k that an instruction takes; both 1: no unit of tiles
   unsigned tileRegisters;
   // Of a block of columns, one vector each: what the bias of a adds to every row's sums. Without one, empty.

@@ -62,6 +62,13 @@ bool mayTellOthers(const ir::Function &fn) {
   return false;
 }
 
+// Each lane's number with the count.
+Value *compareLanes(llvm::IRBuilderBase &builder, llvm::CmpInst::Predicate predicate, Value *count, unsigned lanes) {
+  llvm::Type *int32 = builder.getInt32Ty();
+  Value *numbers = builder.CreateStepVector(llvm::FixedVectorType::get(int32, lanes));
+  return builder.CreateICmp(predicate, numbers, builder.CreateVectorSplat(lanes, builder.CreateTrunc(count, int32)));
+}
+
 } // namespace
 
 bool mayStream(const ir::Function &fn, ir::OpId nest, const ir::Target &target) {
@@ -79,15 +86,11 @@ bool mayStream(const ir::Function &fn, ir::OpId nest, const ir::Target &target) 
 }
 
 Value *lanesBelow(llvm::IRBuilderBase &builder, Value *count, unsigned lanes) {
-  llvm::Type *int32 = builder.getInt32Ty();
-  Value *numbers = builder.CreateStepVector(llvm::FixedVectorType::get(int32, lanes));
-  return builder.CreateICmpULT(numbers, builder.CreateVectorSplat(lanes, builder.CreateTrunc(count, int32)));
+  return compareLanes(builder, llvm::CmpInst::ICMP_ULT, count, lanes);
 }
 
 Value *lanesFrom(llvm::IRBuilderBase &builder, Value *count, unsigned lanes) {
-  llvm::Type *int32 = builder.getInt32Ty();
-  Value *numbers = builder.CreateStepVector(llvm::FixedVectorType::get(int32, lanes));
-  return builder.CreateICmpSGE(numbers, builder.CreateVectorSplat(lanes, builder.CreateTrunc(count, int32)));
+  return compareLanes(builder, llvm::CmpInst::ICMP_SGE, count, lanes);
 }
 
 void writePastCaches(llvm::IRBuilderBase &builder, Value *value, Value *pointer) {

@@ -9,8 +9,6 @@
 #include "ir/ops.h"
 #include "passes/cpu/contract_blocks.h"
 
-#include <numeric>
-
 namespace libtile::codegen::cpu {
 
 using llvm::Value;
@@ -47,7 +45,7 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
     return leastField(leastOfPanel(plan, panel, none));
   };
   Value *column = builder_.CreateUDiv(n, builder_.getInt64(plan.lanes)); // of vectors
-  Value *leastOfB = known(plan.findingsOfB, plan.knowsB, column, [&] { return least(plan.b, plan.steps, plan.rowB, builder_.getInt16Ty()); });
+  Value *leastOfB = known(fieldOf(plan.findingsOfB, column), plan.knowsB, [&] { return least(plan.b, plan.steps, plan.rowB, builder_.getInt16Ty()); });
   const auto atLeast = [&](Value *field, int32_t bound) {
     return builder_.CreateICmpUGE(field, builder_.getInt32(bound));
   };
@@ -65,10 +63,10 @@ Value *Emitter::nothingToFlush(const Contraction &plan, Value *leastOfA, Value *
     return builder_.CreateAnd(all, inSums());
   }
   llvm::Type *number = builder_.getInt32Ty();
-  Value *place = builder_.CreateGEP(number, plan.findingsOfSums, column);
-  const auto isTold = [&] { return builder_.CreateICmpNE(builder_.CreateLoad(number, place), builder_.getInt32(0)); };
-  branch(isTold(), [] {}, [&] { builder_.CreateStore(builder_.CreateZExt(inSums(), number), place); });
-  Value *none = builder_.CreateAnd(all, isTold());
+  Value *place = builder_.CreateGEP(number, plan.findingsOfSums, column), *no = builder_.getInt32(0);
+  Value *isTold = builder_.CreateICmpNE(builder_.CreateLoad(number, place), no);
+  Value *sums = known(place, isTold, [&] { return builder_.CreateZExt(inSums(), number); });
+  Value *none = builder_.CreateAnd(all, builder_.CreateICmpNE(sums, no));
   builder_.CreateStore(builder_.CreateZExt(none, number), place);
   return none;
 }
@@ -115,20 +113,26 @@ void Emitter::compareFindings(Contraction &plan) {
   plan.knowsB = compare(plan.findingsOfB, plan.columnsEnd != nullptr ? plan.columnsEnd : builder_.getInt64(plan.columns));
 }
 
-// A field of a table, found out if it is not known.
-Value *Emitter::known(Value *table, Value *isKnown, Value *field, llvm::function_ref<Value *()> find) {
+// The place of a field; null: there is no table.
+Value *Emitter::fieldOf(Value *table, Value *field) {
   if (table == nullptr) {
+    return nullptr;
+  }
+  return builder_.CreateGEP(builder_.getInt32Ty(), table, builder_.CreateAdd(field, builder_.getInt64(passes::kFindingsHead)));
+}
+
+// What is at the place, found out if it is not known, or has none.
+Value *Emitter::known(Value *place, Value *isKnown, llvm::function_ref<Value *()> find) {
+  if (place == nullptr) {
     return find();
   }
-  Value *index = builder_.CreateAdd(field, builder_.getInt64(passes::kFindingsHead));
-  Value *place = builder_.CreateGEP(builder_.getInt32Ty(), table, index);
   branch(isKnown, [] {}, [&] { builder_.CreateStore(find(), place); });
   return builder_.CreateLoad(builder_.getInt32Ty(), place);
 }
 
 // Those of the blocks that run.
 Value *Emitter::rowsOf(const Contraction &plan) {
-  return restEnd(plan.rowsEnd, plan.rows, plan.rowsTogether);
+  return restEnd(plan.rowsEnd, plan.rows, plan.rowBlocks.both);
 }
 
 // A column of vectors at a time, a block of rows at once; rows of tiles in place one after the other, as memory has them. The
@@ -147,7 +151,7 @@ Value *Emitter::leastFieldOfA(const Contraction &plan) {
     return builder_.CreateICmpULT(builder_.CreateStepVector(vector), end);
   };
   const bool ofTiles = plan.tileRows > 1;
-  const auto together = unsigned(std::gcd(int64_t{plan.blockM}, plan.restM)); // any end is whole ones of these
+  const auto together = unsigned(plan.rowBlocks.rest); // all of whole blocks are whole ones of these, too
   if (plan.rowsOfA != nullptr) {
     Contraction part = plan;
     part.blockM = ofTiles ? 1 : together;

@@ -66,8 +66,7 @@ private:
     if (const int32_t slots = slotsOf(dot); slots != 0) {
       const PackedShapes shapes = packedShapes(dot.shape, chunk_ * stepOf(dot));
       Builder before(fn_, loop_);
-      dot.packed.b = allocBuffer(before, std::array{slots, shapes.b[0], shapes.b[1]}, Type::scalar(shapes.elemB));
-      fn_.setAttr(fn_.def(dot.packed.b), Attr::kept, AttrValue(int64_t{1}));
+      dot.packed.b = allocKept(before, slots, shapes.b, Type::scalar(shapes.elemB));
     }
   }
 
@@ -173,8 +172,7 @@ private:
       if (ivType_ != kI32) {
         slot = before.make(ivType_.elementBits() > 32 ? Opcode::Trunc : Opcode::ZExt, {slot}, kI32);
       }
-      const Type whole = fn_.type(dot.packed.b);
-      dot.packed.b = before.make(Opcode::BufferSlot, {dot.packed.b, slot}, Type::buffer(whole.shape().subspan(1), whole.elem()));
+      dot.packed.b = keptSlot(before, dot.packed.b, slot);
       dot.isKept = recall(before, slots, slot, keys);
       findings.panelSlot = slot;
       findings.isPanelKept = dot.isKept;

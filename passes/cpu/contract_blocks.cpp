@@ -52,6 +52,11 @@ int32_t registersOf(int32_t rows, int32_t vectors, const ContractUnit &unit) {
   return rows * vectors + vectors + 1 + unit.temporaries;
 }
 
+// The first operand of a contract behind the addresses of rows that it has.
+unsigned behindRows(const ir::Function &fn, ir::OpId contract) {
+  return kOperandsPacked + (rowsInPlaceOf(fn, contract) ? 2 : 0) + (rowsAheadOf(fn, contract) ? 2 : 0);
+}
+
 int32_t registersFor(const ContractUnit &unit, const ir::Target &target) {
   return unit.registers != 0 ? unit.registers : target.vectorRegisters;
 }
@@ -62,8 +67,11 @@ std::optional<RowBlocks> rowBlocks(const ContractUnit &unit, int32_t rows, int32
   if (rows % blockM == 0) {
     return RowBlocks{rows, blockM, blockM};
   }
-  // Blocks of less than half as many rows take more loads than padding takes multiply-adds. Rows of a tile are what they are.
-  for (int32_t rest = unit.ofTiles() ? 0 : blockM - 1; 2 * rest > blockM; --rest) {
+  if (unit.ofTiles()) { // whose rows are what they are
+    return std::nullopt;
+  }
+  // Blocks of less than half as many rows take more loads than padding takes multiply-adds.
+  for (int32_t rest = blockM - 1; 2 * rest > blockM; --rest) {
     const int32_t both = std::lcm(blockM, rest), whole = rows - rows % both;
     if (whole != 0 && (rows - whole) % rest == 0) {
       return RowBlocks{whole, rest, both};
@@ -153,14 +161,13 @@ std::optional<unsigned> rowsAheadOf(const ir::Function &fn, ir::OpId contract) {
 }
 
 std::optional<unsigned> findingsOf(const ir::Function &fn, ir::OpId contract) {
-  const unsigned place = kOperandsPacked + (rowsInPlaceOf(fn, contract) ? 2 : 0) + (rowsAheadOf(fn, contract) ? 2 : 0);
+  const unsigned place = behindRows(fn, contract);
   const bool hasFindings = fn.numOperands(contract) > place && fn.type(fn.operand(contract, place)).isBuffer();
   return hasFindings ? std::optional(place) : std::nullopt;
 }
 
 unsigned firstEndOf(const ir::Function &fn, ir::OpId contract) {
-  const auto findings = findingsOf(fn, contract);
-  return findings ? *findings + 6 : kOperandsPacked + (rowsInPlaceOf(fn, contract) ? 2 : 0) + (rowsAheadOf(fn, contract) ? 2 : 0);
+  return behindRows(fn, contract) + (findingsOf(fn, contract) ? 6 : 0);
 }
 
 const ContractUnit &contractUnitOf(const ir::Function &fn, ir::OpId contract,

@@ -5,6 +5,7 @@
 #include "passes/analysis/alias.h"
 #include "passes/cpu/mask_ends.h"
 #include "passes/cpu/nest_costs.h"
+#include "passes/cpu/nest_state.h"
 
 #include <llvm/ADT/DenseSet.h>
 
@@ -125,6 +126,19 @@ int64_t mostChunks(const Function &fn, OpId loop, int32_t iterations) {
 
 std::optional<Values> keysOf(const Function &fn, const Facts &facts, OpId loop, OpId chunks, std::span<const ValueId> roots) {
   return KeySearch(fn, facts, loop, chunks).run(roots);
+}
+
+ValueId allocKept(Builder &before, int32_t slots, std::span<const int32_t> shape, Type element) {
+  llvm::SmallVector<int32_t, 4> extents{slots};
+  extents.append(shape.begin(), shape.end());
+  const ValueId kept = allocBuffer(before, extents, element);
+  before.function().setAttr(before.function().def(kept), Attr::kept, AttrValue(int64_t{1}));
+  return kept;
+}
+
+ValueId keptSlot(Builder &before, ValueId kept, ValueId slot) {
+  const Type whole = before.function().type(kept);
+  return before.make(Opcode::BufferSlot, {kept, slot}, Type::buffer(whole.shape().subspan(1), whole.elem()));
 }
 
 ValueId recall(Builder &before, int32_t slots, ValueId slot, const Values &keys) {

@@ -37,6 +37,9 @@ namespace libtile::passes {
                                                       unsigned operand);
 // Whether a value is the same in all programs of a launch, whatever is in memory.
 [[nodiscard]] bool isOfLaunch(const ir::Function &fn, ir::ValueId value);
+// A kept buffer with so many slots of that shape, and one of them.
+[[nodiscard]] ir::ValueId allocKept(ir::Builder &before, int32_t slots, std::span<const int32_t> shape, ir::Type element);
+[[nodiscard]] ir::ValueId keptSlot(ir::Builder &before, ir::ValueId kept, ir::ValueId slot);
 // Whether the keys are those of the slot, an i1 (op recall).
 [[nodiscard]] ir::ValueId recall(ir::Builder &before, int32_t slots, ir::ValueId slot, const ir::Values &keys);
 // Slots for a dot of a loop that runs in chunks of so many iterations; 0: its panels are not kept.

@@ -28,7 +28,7 @@ int64_t bytesOf(const Function &fn, OpId addition) {
 
 bool isAddition(const Function &fn, OpId op) {
   return fn.opcode(op) == Opcode::AtomicRmw && fn.getEnum<ir::AtomicKind>(op, Attr::kind) == ir::AtomicKind::add &&
-         fn.getEnum<ir::MemScope>(op, Attr::scope) != ir::MemScope::sys && fn.unused(fn.result(op)) && !fn.hasAttr(op, Attr::within);
+         fn.getEnum<ir::MemScope>(op, Attr::scope) != ir::MemScope::sys && fn.unused(fn.result(op)) && !fn.hasAttr(op, Attr::within) && placeOfSums(fn, op).has_value();
 }
 
 // It may run until somebody outside has seen what it adds.
@@ -56,7 +56,7 @@ std::optional<Accesses> accessesOf(const Function &fn, const Facts &facts) {
   Accesses found;
   for (OpId op : fn.walk()) {
     const Effects effects = fn.ownEffects(op);
-    if (isAddition(fn, op) && placeOfSums(fn, op)) {
+    if (isAddition(fn, op)) {
       found.additions.push_back(op);
     } else if (effects.has(Effects::Ordered) || effects.has(Effects::Synchronises) || mayWait(fn, op)) {
       return std::nullopt;
@@ -103,7 +103,7 @@ std::optional<SumsPlace> placeOfSums(const Function &fn, OpId addition) {
 
 bool markSums(Function &fn, const PassContext &) {
   const std::vector<OpId> ops = fn.walk();
-  if (std::ranges::none_of(ops, [&](OpId op) { return isAddition(fn, op) && placeOfSums(fn, op).has_value(); })) {
+  if (std::ranges::none_of(ops, [&](OpId op) { return isAddition(fn, op); })) {
     return false; // most kernels: nothing has to be known of their memory
   }
   const auto all = accessesOf(fn, computeFacts(fn));

@@ -65,7 +65,7 @@ struct PlannedChunks {
   int32_t iterations = 0;     // of one chunk, at least 2
   std::map<ir::OpId, ir::OpId> stores; // by the dot, those of its sums that are asked for ahead (sums_ahead.h)
   std::map<ir::OpId, int32_t> kept; // by the dot, of how many chunks b stays for the next program (kept_panels.h)
-  std::set<ir::OpId> findings;      // of these, what is found out about a does (kept_findings.h)
+  std::set<ir::OpId> findings;      // the dots of which what is found out about a stays, too (kept_findings.h)
 };
 
 // How one nest goes over its elements; or a fold or prefix, with the nest over the other axes around it.
